@@ -1,0 +1,57 @@
+"""Entry: `python -I cella_kernel MODE JSON`, where MODE is `template` (start kernels) or `detect` (report layers)."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Gives the kernel's own modules builtins of their own: code that deletes or replaces one cannot break them."""
+
+    own = dict(vars(builtins))
+
+    def exec_module(self, module: object) -> None:
+        module.__dict__["__builtins__"] = self.own
+        super().exec_module(module)  # type: ignore[arg-type]
+
+
+class _Finder:
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        head, _, tail = name.partition(".")
+        if head != "cella_kernel":
+            return None
+        base = os.path.join(_HERE, *tail.split(".")) if tail else _HERE
+        package = os.path.isdir(base)
+        file = os.path.join(base, "__init__.py") if package else base + ".py"
+        if not os.path.isfile(file):
+            return None
+        places = [base] if package else None
+        return importlib.util.spec_from_file_location(name, file, loader=_Loader(name, file), submodule_search_locations=places)
+
+
+def main() -> None:
+    mode, options = sys.argv[1], json.loads(sys.argv[2])
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
+    sys.argv[:] = [""]
+    sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+    if mode == "template":
+        from cella_kernel import template
+
+        template.main(options)
+    elif mode == "detect":
+        from cella_kernel.sandbox import detect
+
+        detect.main()
+    else:
+        raise SystemExit("unknown mode %r: use template or detect" % mode)
+
+
+main()

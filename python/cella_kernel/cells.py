@@ -1,0 +1,164 @@
+"""Compiling and running one cell: each statement once, the value of a last expression, top-level await."""
+
+from __future__ import annotations
+
+import __future__
+import ast
+import asyncio
+import os
+import re
+import selectors
+import traceback
+from types import CodeType
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import sources
+from .interrupts import Interrupts
+
+_TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_COROUTINE = 0x80
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+_SILENT = re.compile(r"[ \t\f]*;")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Runner:
+    """Runs cells in one namespace, on one event loop that lives as long as the kernel."""
+
+    def __init__(self, namespace: Dict[str, Any], interrupts: Interrupts) -> None:
+        self._namespace = namespace
+        self._interrupts = interrupts
+        self._flags = 0
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def run(self, number: int, source: str) -> Any:
+        """Returns the last expression's value, or None. Whatever the code raises comes out of here."""
+        name = sources.file_name(number)
+        sources.remember(name, source)
+        body, last = self._compile(name, source)
+        try:
+            self._interrupts.begin(number)
+            if body is not None:
+                result = eval(body, self._namespace)
+                if body.co_flags & _COROUTINE:
+                    self._wait(result)
+            if last is None:
+                return None
+            value = eval(last[0], self._namespace)
+            if last[0].co_flags & _COROUTINE:
+                value = self._wait(value)
+            return None if last[1] else value
+        finally:
+            self._interrupts.end()
+
+    def _compile(self, name: str, source: str) -> Tuple[Optional[CodeType], Optional[Tuple[CodeType, bool]]]:
+        try:
+            tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | _TOP_LEVEL_AWAIT | self._flags, True)
+        except UnicodeEncodeError as error:
+            line = source.count("\n", 0, error.start) + 1
+            message = "the code holds a lone surrogate, U+%04X" % ord(source[error.start])
+            raise SyntaxError(message, (name, line, None, None)) from None
+        except ValueError as error:
+            line = source.count("\n", 0, max(source.find("\0"), 0)) + 1
+            raise SyntaxError(str(error), (name, line, None, None)) from None
+        except MemoryError:
+            raise SyntaxError("the code is nested too deeply to be parsed", (name, 1, None, None)) from None
+        statements: List[ast.stmt] = tree.body
+        sources.remember_classes(name, source, statements)
+        expression = statements.pop() if statements and type(statements[-1]) is ast.Expr else None
+        body = None
+        if statements:
+            body = compile(tree, name, "exec", _TOP_LEVEL_AWAIT | self._flags, True)
+            self._flags |= body.co_flags & _FUTURES
+        if not isinstance(expression, ast.Expr):
+            return body, None
+        code = compile(ast.Expression(expression.value), name, "eval", _TOP_LEVEL_AWAIT | self._flags, True)
+        return body, (code, _ends_silent(source, expression))
+
+    def _wait(self, coroutine: Any) -> Any:
+        loop = self._event_loop()
+        task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            if not task.done():
+                task.cancel()
+                try:
+                    loop.run_until_complete(task)
+                except asyncio.CancelledError:
+                    pass  # that is what was asked for
+            raise
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is not None and not _usable(self._loop):
+            self._loop = None
+        if self._loop is None:
+            # poll, not epoll: an epoll descriptor would be shared with every fork of this kernel.
+            self._loop = asyncio.SelectorEventLoop(selectors.PollSelector())
+            asyncio.set_event_loop(self._loop)
+        return self._loop
+
+    def go_on(self, fd: int) -> None:
+        """Lets tasks that cells left behind run until the host sends something."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or not asyncio.all_tasks(loop):
+            return
+        loop.add_reader(fd, loop.stop)
+        try:
+            loop.run_forever()
+        except BaseException:
+            # Only SystemExit and KeyboardInterrupt come out of a task: they end that task, not the kernel.
+            traceback.print_exc()
+        finally:
+            loop.remove_reader(fd)
+
+
+def _usable(loop: asyncio.AbstractEventLoop) -> bool:
+    """False where the code closed the loop, or the descriptors it wakes up by."""
+    if loop.is_closed():
+        return False
+    try:
+        os.fstat(loop._ssock.fileno())  # type: ignore[attr-defined]
+        return True
+    except (OSError, AttributeError):
+        return False
+
+
+def _ends_silent(source: str, expression: ast.Expr) -> bool:
+    line = source.splitlines()[expression.end_lineno - 1] if expression.end_lineno else ""
+    rest = line.encode("utf-8", "surrogatepass")[expression.end_col_offset :].decode("utf-8", "replace")
+    return _SILENT.match(rest) is not None
+
+
+def describe(error: BaseException) -> Dict[str, Any]:
+    """What the result says of an exception: without the kernel's own frames, with the cell's source lines."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except BaseException:
+        message = "<str() of this %s failed>" % name
+    try:
+        whole = traceback.TracebackException(type(error), error, error.__traceback__)
+        _hide_kernel(whole)
+        text = "".join(whole.format())
+    except BaseException as problem:
+        text = "%s: %s\n(its traceback could not be made: %s)\n" % (name, message, type(problem).__name__)
+    described = {"name": name, "message": message, "traceback": text}
+    if isinstance(error, SystemExit):
+        code = error.code
+        described["exitCode"] = code if type(code) is int else 0 if code is None else 1
+    return described
+
+
+def _hide_kernel(whole: traceback.TracebackException) -> None:
+    seen = set()
+    waiting: List[Optional[traceback.TracebackException]] = [whole]
+    while waiting:
+        part = waiting.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        part.stack[:] = [frame for frame in part.stack if not frame.filename.startswith(_HERE)]
+        waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]

@@ -1,0 +1,183 @@
+"""What may stand at the cursor: names, attributes, modules to import, keys of a dictionary."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import sys
+from itertools import islice
+from types import ModuleType
+from typing import Any, Dict, Iterable, List, Optional
+
+from . import importables
+from .resolving import Unresolved, is_calm, module_of, resolve, static_attribute
+from .scanning import Scan, Token, Unfinished, primary_start, scan, statement
+
+_MOST_MATCHES = 500
+_MOST_KEYS = 100_000
+_KEYWORDS = frozenset(keyword.kwlist)
+_SOFT_KEYWORDS = frozenset(getattr(keyword, "softkwlist", ())) - {"_"}
+
+
+def complete(namespace: Dict[str, Any], code: str, cursor: int) -> Dict[str, Any]:
+    text = code[: max(0, cursor)]
+    found = scan(text)
+    if found.unfinished is not None:
+        return _in_unfinished(namespace, text, found, found.unfinished)
+    tokens = found.tokens
+    prefix = ""
+    if tokens and tokens[-1].kind in ("name", "number") and tokens[-1].end == len(text):
+        prefix = tokens[-1].text
+        if tokens[-1].kind == "number":
+            return _answer({}, prefix)
+        tokens = tokens[:-1]
+    imports = _in_import(statement(tokens), prefix)
+    if imports is not None:
+        return _answer(imports, prefix)
+    if tokens and tokens[-1].text == ".":
+        return _attributes(namespace, text, tokens, prefix)
+    if not prefix and tokens and tokens[-1].text == "[":
+        keys = _keys(namespace, text, tokens[:-1])
+        if keys:
+            return _answer({repr(key): "key" for key in keys}, "")
+    return _answer(_names(namespace), prefix)
+
+
+def _answer(kinds: Dict[str, str], prefix: str) -> Dict[str, Any]:
+    """Of everything that could stand here, what begins with the prefix."""
+    names = sorted(name for name in kinds if _fits(name, kinds[name], prefix))[:_MOST_MATCHES]
+    return {"matches": [{"text": name, "type": kinds[name]} for name in names], "prefix": prefix}
+
+
+def _fits(name: str, kind: str, prefix: str) -> bool:
+    if not name.startswith(prefix):
+        return False
+    return kind == "key" or prefix.startswith("_") or not name.startswith("_")
+
+
+def _names(namespace: Dict[str, Any]) -> Dict[str, str]:
+    kinds = {name: "keyword" for name in _SOFT_KEYWORDS}
+    for names in (vars(builtins), namespace):
+        kinds.update((name, _kind(value)) for name, value in list(names.items()) if type(name) is str)
+    kinds.update((name, "keyword") for name in _KEYWORDS)
+    return kinds
+
+
+def _kind(value: Any, otherwise: str = "instance") -> str:
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        return "module"
+    if issubclass(kind, type):
+        return "class"
+    if kind in (classmethod, staticmethod):
+        return "function"
+    # Objects of the code's own classes may be callable and still be things; those of libraries wrap functions.
+    return "function" if callable(value) and module_of(kind) != "__main__" else otherwise
+
+
+def _attributes(namespace: Dict[str, Any], text: str, tokens: List[Token], prefix: str) -> Dict[str, Any]:
+    value = _operand(namespace, text, tokens[:-1])
+    names = sorted(name for name in _dir(value) if _fits(name, "attribute", prefix)) if value is not _NOTHING else []
+    return _answer({name: _attribute_kind(value, name) for name in names[:_MOST_MATCHES]}, prefix)
+
+
+def _attribute_kind(value: Any, name: str) -> str:
+    try:
+        return _kind(static_attribute(value, name), "attribute")
+    except Unresolved:
+        return "attribute"  # made on demand
+
+
+def _dir(value: Any) -> List[str]:
+    try:
+        names: Iterable[Any] = dir(value)
+    except Exception:  # a `__dir__` of the code's own
+        names = object.__dir__(value) if not issubclass(type(value), type) else type.__dir__(value)
+    return [name for name in names if type(name) is str]
+
+
+_NOTHING = object()
+
+
+def _operand(namespace: Dict[str, Any], text: str, tokens: List[Token]) -> Any:
+    """The object that the tokens end with; _NOTHING where finding it would mean running code."""
+    start = primary_start(tokens, len(tokens) - 1, _KEYWORDS - {"None", "True", "False"})
+    if start is None:
+        return _NOTHING
+    try:
+        return resolve(namespace, text[tokens[start].start : tokens[-1].end])
+    except Unresolved:
+        return _NOTHING
+
+
+def _keys(namespace: Dict[str, Any], text: str, tokens: List[Token]) -> List[str]:
+    value = _operand(namespace, text, tokens)
+    kind = type(value)
+    try:
+        if issubclass(kind, dict):
+            keys: Iterable[Any] = dict.keys(value)
+        elif hasattr(kind, "_ipython_key_completions_"):
+            keys = value._ipython_key_completions_()
+        elif is_calm(kind) and hasattr(kind, "keys"):
+            keys = value.keys()
+        else:
+            return []
+        return [key for key in islice(keys, _MOST_KEYS) if type(key) is str]
+    except Exception:  # keys that another thread changes, or a method of the code's own
+        return []
+
+
+def _in_unfinished(namespace: Dict[str, Any], text: str, found: Scan, open_end: Unfinished) -> Dict[str, Any]:
+    if open_end.kind == "comment":
+        return _answer({}, "")
+    content = open_end.content
+    if "f" in open_end.prefix or "t" in open_end.prefix:
+        # Doubled braces are text; what follows the last single one is code.
+        field = content.replace("{{", "  ").rpartition("{")
+        if field[1] and "}" not in field[2]:
+            return complete(namespace, field[2], len(field[2]))
+        return _answer({}, "")
+    if found.tokens and found.tokens[-1].text == "[" and not open_end.prefix:
+        keys = _keys(namespace, text, found.tokens[:-1])
+        return _answer({_quoted(key, open_end.quote): "key" for key in keys}, content)
+    return _answer({}, "")
+
+
+def _quoted(key: str, quote: str) -> str:
+    """The key as it is written between quotes of this kind."""
+    return repr(key + "'\"")[1:-4].replace("\\'", "'").replace(quote[0], "\\" + quote[0])
+
+
+def _in_import(tokens: List[Token], prefix: str) -> Optional[Dict[str, str]]:
+    """None where the statement is no import; `tokens` are those before the prefix."""
+    words = [token.text for token in tokens]
+    if not words or words[0] not in ("import", "from"):
+        return None
+    if words[1:2] == ["."]:
+        return {}  # relative to nothing: a cell is in no package
+    if words[0] == "import":
+        words = words[len(words) - words[::-1].index(",") :] if "," in words else words[1:]
+        return _modules(words)
+    if "import" not in words:
+        return _modules(words[1:])
+    split = words.index("import")
+    if words[split + 1 :] and words[-1] not in (",", "("):
+        return {"as": "keyword"}
+    return _members("".join(words[1:split]))
+
+
+def _modules(words: List[str]) -> Dict[str, str]:
+    if words and words[-1] != ".":
+        return {"as": "keyword", "import": "keyword"}
+    package = "".join(words).rstrip(".")
+    return {name: "module" for name in importables.modules_in(package) if "." not in name}
+
+
+def _members(module: str) -> Dict[str, str]:
+    loaded = sys.modules.get(module)
+    kinds = {name: "module" for name in importables.modules_in(module)} if module.strip(".") else {}
+    if loaded is None:
+        kinds.update(importables.names_in(module))
+    else:
+        kinds.update((name, _attribute_kind(loaded, name)) for name in _dir(loaded))
+    return kinds

@@ -1,0 +1,85 @@
+"""Frames on a stream socket: `length u32, type u8, id u32, payload`, little endian. See docs/protocol.md."""
+
+from __future__ import annotations
+
+import os
+from struct import Struct
+from typing import Optional, Tuple
+
+HEADER = Struct("<IBI")
+_pack, _unpack_from = HEADER.pack, HEADER.unpack_from
+_SIZE = HEADER.size
+
+# host -> template, the first frame of a connection
+OPEN, ATTACH = ord("O"), ord("A")
+# host -> pid 1 of a sandbox
+START, INTERRUPT, KILL = ord("S"), ord("I"), ord("K")
+# template and pid 1 -> host
+OPENED, ATTACHED, FAILED, STARTED, DIED = ord("o"), ord("a"), ord("f"), ord("s"), ord("d")
+# host -> kernel
+EXECUTE, REQUEST, REPLY = ord("X"), ord("Q"), ord("Y")
+# kernel -> host
+HELLO, RESULT, DISPLAY, ANSWER, CALL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c")
+
+Frame = Tuple[int, int, bytes]
+
+
+class Channel:
+    """One end of a frame stream over a blocking descriptor."""
+
+    __slots__ = ("fd", "_buffer")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._buffer = b""
+
+    def take(self) -> Optional[Frame]:
+        """A whole frame that is already here, else None."""
+        buffer = self._buffer
+        if len(buffer) < _SIZE:
+            return None
+        length, kind, number = _unpack_from(buffer)
+        end = _SIZE + length
+        if len(buffer) < end:
+            return None
+        self._buffer = buffer[end:]
+        return kind, number, buffer[_SIZE:end]
+
+    def fill(self) -> bool:
+        """Reads what is there, at least one byte; False at the end of the stream."""
+        data = os.read(self.fd, 65536)
+        if not data:
+            return False
+        buffer = self._buffer + data if self._buffer else data
+        if len(buffer) >= _SIZE:
+            missing = _SIZE + _unpack_from(buffer)[0] - len(buffer)
+            if missing > 0:
+                # A large frame is gathered in pieces, not by growing one string again and again.
+                parts = [buffer]
+                while missing > 0:
+                    data = os.read(self.fd, min(missing, 1 << 20))
+                    if not data:
+                        return False
+                    parts.append(data)
+                    missing -= len(data)
+                buffer = b"".join(parts)
+        self._buffer = buffer
+        return True
+
+    def receive(self) -> Optional[Frame]:
+        """The next frame; None at the end of the stream."""
+        while True:
+            frame = self.take()
+            if frame is not None:
+                return frame
+            if not self.fill():
+                return None
+
+    def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        length = len(payload)
+        data = _pack(length, kind, number) + payload
+        sent = os.write(self.fd, data)
+        if sent < len(data):
+            view = memoryview(data)
+            while sent < len(data):
+                sent += os.write(self.fd, view[sent:])

@@ -1,0 +1,57 @@
+"""SIGINT in a kernel: it becomes KeyboardInterrupt only while user code runs, and only for the execution it is meant for."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+from types import FrameType
+from typing import Optional
+
+from .doorbell import Doorbell
+
+_main = _thread.get_ident
+
+
+class Interrupts:
+    def __init__(self, doorbell: Doorbell) -> None:
+        self._doorbell = doorbell
+        self._main_thread = _main()
+        self._held = 0
+        self._pending = False
+        # The execution whose code runs now; 0 while the kernel's own code does.
+        self.active = 0
+        # Bound once: a fresh bound method would never be the handler that is installed.
+        self._handler = self._handle
+        signal.signal(signal.SIGINT, self._handler)
+
+    def begin(self, execution: int) -> None:
+        if signal.getsignal(signal.SIGINT) is not self._handler:
+            signal.signal(signal.SIGINT, self._handler)
+        self._pending = False
+        self.active = execution
+
+    def end(self) -> None:
+        self.active = 0
+
+    def _handle(self, _number: int, _frame: Optional[FrameType]) -> None:
+        target = self._doorbell.target()
+        if target:
+            self._doorbell.hear()
+        if not self.active or target not in (0, self.active):
+            return
+        if self._held:
+            self._pending = True
+            return
+        raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        """Holds back interrupts in a `with` block, so that no frame is cut in two."""
+        if _main() == self._main_thread:
+            self._held += 1
+
+    def __exit__(self, *_: object) -> None:
+        if _main() == self._main_thread:
+            self._held -= 1
+            if self._pending and not self._held:
+                self._pending = False
+                raise KeyboardInterrupt

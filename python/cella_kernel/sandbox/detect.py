@@ -1,0 +1,237 @@
+"""Which layers of isolation this machine has. Each is put in place for real, in a child that then ends."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+from typing import Any, Callable, Dict, List, Tuple
+
+from . import cgroup, landlock, launch, limits, linux, seccomp
+from .linux import NEWNET, NEWNS, NEWUSER, LayerError
+from .mounts import Stage, mount
+
+# Seven trials, one after the other, stay within the time that the host waits.
+_TRIAL_S = 2.5
+# The two ranges that sandboxes of a root host take their uids from; a host inside a container may have the second only.
+_UIDS = (1_900_000_000, 20_000)
+_LIMITS = {
+    "memoryBytes": 96 << 20, "processes": 64, "cpuSeconds": 10, "fileBytes": 1 << 20, "openFiles": 64,
+    "scratchBytes": 4 << 20,
+}  # fmt: skip
+_FIXES = {
+    "namespaces": "Inside a container, allow the system calls mount, pivot_root and unshare (for Docker: --privileged, or "
+    "--cap-add SYS_ADMIN with --security-opt seccomp=unconfined --security-opt apparmor=unconfined). "
+    "As an ordinary user, see userns. Linux 5.12 or later is needed.",
+    "userns": "Allow user namespaces to ordinary users: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
+    "sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), sysctl user.max_user_namespaces=15000; or run as root.",
+    "landlock": "Use Linux 5.13 or later with Landlock, and turn it on at boot: lsm=landlock,... with the modules that "
+    "/sys/kernel/security/lsm lists.",
+    "seccomp": "Use a kernel with CONFIG_SECCOMP_FILTER; inside a container, allow the system calls prctl and seccomp.",
+    "uid": "Give this process CAP_SETUID and CAP_SETGID, and in a container uids from 20000 to 60000; or run as an ordinary user.",
+    "cgroup": "Run as root with /sys/fs/cgroup writable, or delegate a control group to this user: systemd-run --user "
+    "--scope -p Delegate=yes, or Delegate=yes in the service.",
+    "rlimits": "Raise the hard limits of this process (ulimit -H), and allow the system call prlimit64.",
+}
+
+
+def main() -> None:
+    print(json.dumps(detect()))
+
+
+def detect() -> Dict[str, Any]:
+    return {
+        "python": "%d.%d.%d" % sys.version_info[:3],
+        "executable": sys.executable,
+        "prefix": sys.prefix,
+        "basePrefix": sys.base_prefix,
+        "machine": linux.MACHINE,
+        "kernel": platform.release(),
+        "root": os.geteuid() == 0,
+        "layers": _layers(),
+    }
+
+
+def _layers() -> List[Dict[str, Any]]:
+    folder = tempfile.mkdtemp(prefix="cella-detect-")
+    trials: List[Tuple[str, Callable[[str], str]]] = [
+        ("namespaces", _namespaces), ("userns", _user_namespace), ("landlock", _landlock), ("seccomp", _seccomp),
+        ("uid", _uid), ("cgroup", _cgroup), ("rlimits", _rlimits),
+    ]  # fmt: skip
+    layers = []
+    try:
+        for name, trial in trials:
+            available, detail = attempt(lambda: trial(folder))
+            if name == "userns" and os.geteuid() == 0:
+                detail = "kernels of a root host start without it; " + detail
+            layers.append({"name": name, "available": available, "detail": detail, "fix": "" if available else _FIXES[name]})
+        cgroup_trial = layers[5]
+        if not cgroup_trial["available"] and linux.supported():
+            cgroup.sweep()
+    finally:
+        # Whatever a trial mounted on it was in a mount namespace that is gone with the trial.
+        os.rmdir(folder)
+    return layers
+
+
+def attempt(trial: Callable[[], str], seconds: float = _TRIAL_S) -> Tuple[bool, str]:
+    """Runs a trial in a child. Only one that says so itself, in time, and ends well, has succeeded."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _be_tried(trial, writer)
+    os.close(writer)
+    said, in_time = _listen(reader, time.monotonic() + seconds)
+    os.close(reader)
+    try:
+        # The child leads a group of its own: what it started goes with it.
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)  # it had no time to make its group; it is not reaped, so the pid is its own
+    _, status = os.waitpid(pid, 0)
+    text = said[1:].decode("utf-8", "replace")
+    if said[:1] in (b"+", b"-"):
+        return said[:1] == b"+", text
+    if not in_time:
+        return False, "the trial did not end within %.1f s" % seconds
+    if os.WIFSIGNALED(status):
+        return False, "the trial was ended by signal %d" % os.WTERMSIG(status)
+    return False, "the trial ended without a word (exit code %d)" % os.WEXITSTATUS(status)
+
+
+def _be_tried(trial: Callable[[], str], writer: int) -> None:
+    """Never returns."""
+    try:
+        os.setsid()
+        if not linux.supported():
+            raise LayerError("", "Linux on x86_64 or aarch64 is needed; this is %s" % linux.MACHINE)
+        linux.die_with_parent()
+        said = "+" + trial()
+    except LayerError as error:
+        said = "-" + error.message
+    except BaseException as error:
+        said = "-%s: %s" % (type(error).__name__, error)
+    try:
+        os.write(writer, said.encode("utf-8", "replace")[:4096])
+    finally:
+        os._exit(0)
+
+
+def _listen(reader: int, deadline: float) -> Tuple[bytes, bool]:
+    """What the child says until it ends or the time is over, and whether it was in time."""
+    said = b""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reader], [], [], left)[0]:
+            return b"", False
+        data = os.read(reader, 8192)
+        if not data:
+            return said, True
+        said += data
+
+
+def _namespaces(folder: str) -> str:
+    """The whole way of a sandbox: its own mounts, network, host name and processes, and the host's tree let go."""
+    launch.own_mounts()
+    stage = Stage(folder)
+    stage.build(())
+    reader, writer = os.pipe()
+    pid = linux.clone(launch.NAMESPACES | NEWNET)
+    if pid == 0:
+        os.close(reader)
+        problem = "pid 1 of the new namespaces failed"
+        try:
+            linux.die_with_parent()
+            launch.loopback_up()
+            launch.name_host()
+            stage.begin()
+            ids = {"uid": os.geteuid(), "gid": os.getegid()}
+            stage.finish({"readable": [], "writable": [], "limits": _LIMITS, "env": {}, "network": "none", **ids})
+            seen = [name for name in os.listdir("/proc") if name.isdigit()]
+            problem = "" if os.getpid() == 1 and seen == ["1"] else "other processes can be seen: %s" % seen
+        except LayerError as error:
+            problem = error.message
+        except OSError as error:
+            problem = str(error)
+        finally:
+            os.write(writer, problem.encode("utf-8", "replace"))
+            os._exit(0)
+    os.close(writer)
+    problem = os.read(reader, 4096).decode("utf-8", "replace")
+    _, status = os.waitpid(pid, 0)
+    if problem or status != 0:
+        raise LayerError("namespaces", problem or "pid 1 of the new namespaces ended with status %d" % status)
+    return "mounts, processes, network, host name and IPC of their own"
+
+
+def _user_namespace(folder: str) -> str:
+    launch.enter_user_namespace(NEWUSER | NEWNS)
+    # Some systems hand out a user namespace in which nothing may be done.
+    mount("tmpfs", folder, "tmpfs", 0)
+    return "user namespaces work"
+
+
+def _landlock(folder: str) -> str:
+    with open(__file__, "rb"):
+        pass  # it can be read before, so that a refusal comes from Landlock
+    linux.no_new_privileges()
+    landlock.restrict([], [folder])
+    try:
+        os.close(os.open(__file__, os.O_RDONLY))
+    except PermissionError:
+        return "ABI %d" % landlock.abi()
+    raise LayerError("landlock", "a file outside the allowed folders could still be read")
+
+
+def _seccomp(_: str) -> str:
+    linux.no_new_privileges()
+    linux.install_filter(seccomp.program())
+    # Asks for nothing, and so succeeds unless the filter sees it.
+    if linux.libc.unshare(0) == 0 or ctypes.get_errno() != errno.EPERM:
+        raise LayerError("seccomp", "a filtered system call was not refused")
+    return "system calls are filtered (%s)" % linux.MACHINE
+
+
+def _uid(_: str) -> str:
+    if os.geteuid() != 0:
+        uid = os.geteuid()
+        launch.enter_user_namespace(NEWUSER)
+        linux.drop_capabilities()
+        if os.geteuid() != uid:
+            raise LayerError("uid", "the uid changed on the way into a user namespace")
+        return "kernels keep this user's own uid (%d) inside a user namespace" % uid
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        mapped = max(int(first) + int(count) for first, _, count in (line.split() for line in file))
+    uid = _UIDS[0] if _UIDS[0] < mapped else _UIDS[1]
+    launch.become(uid, uid)
+    try:
+        os.setuid(0)
+    except PermissionError:
+        return "every agent has a uid of its own (tried as %d)" % uid
+    raise LayerError("uid", "a process that had become uid %d could become root again" % uid)
+
+
+def _cgroup(_: str) -> str:
+    groups = cgroup.find()
+    groups.remove()
+    return "version %d, memory and pids" % groups.version
+
+
+def _rlimits(_: str) -> str:
+    limits.apply(_LIMITS)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > _LIMITS["openFiles"]:
+        raise LayerError("rlimits", "the limit on open files did not hold")
+    try:
+        bytearray(2 * _LIMITS["memoryBytes"])
+    except MemoryError:
+        return "memory, processes, CPU time, file size and open files"
+    raise LayerError("rlimits", "memory past the limit could be taken")

@@ -1,0 +1,31 @@
+"""Resource limits of one process, lowered for good before any user code runs."""
+
+from __future__ import annotations
+
+import resource
+from typing import Dict
+
+from .linux import LayerError
+
+
+def apply(limits: Dict[str, int]) -> None:
+    """`limits` are memoryBytes, processes, cpuSeconds, fileBytes and openFiles."""
+    # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
+    _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
+    _lower(resource.RLIMIT_NPROC, limits["processes"])
+    # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
+    _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
+    _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])
+    _lower(resource.RLIMIT_NOFILE, limits["openFiles"])
+    _lower(resource.RLIMIT_CORE, 0)
+
+
+def _lower(kind: int, soft: int, hard: int = -1) -> None:
+    ceiling = resource.getrlimit(kind)[1]
+    wanted = hard if hard >= 0 else soft
+    if ceiling != resource.RLIM_INFINITY:
+        wanted = min(wanted, ceiling)
+    try:
+        resource.setrlimit(kind, (min(soft, wanted), wanted))
+    except (OSError, ValueError) as error:
+        raise LayerError("rlimits", "setrlimit(%d): %s" % (kind, error)) from error

@@ -1,0 +1,138 @@
+"""Linux system calls that the standard library does not offer, each raising LayerError when it is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+from typing import Optional
+
+MACHINE = platform.machine()
+
+# Numbers that are the same on every architecture since Linux 5.
+_COMMON = {
+    "open_tree": 428,
+    "move_mount": 429,
+    "mount_setattr": 442,
+    "landlock_create_ruleset": 444,
+    "landlock_add_rule": 445,
+    "landlock_restrict_self": 446,
+}
+_BY_MACHINE = {
+    "x86_64": {"clone": 56, "pivot_root": 155, "capset": 126},
+    "aarch64": {"clone": 220, "pivot_root": 41, "capset": 91},
+}
+
+NEWNS = 0x00020000
+NEWUTS = 0x04000000
+NEWIPC = 0x08000000
+NEWUSER = 0x10000000
+NEWPID = 0x20000000
+NEWNET = 0x40000000
+
+_SIGCHLD = 17
+_CLONE3 = 435
+_CLONE_INTO_CGROUP = 0x200000000
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+
+libc = ctypes.CDLL(None, use_errno=True)
+# The GIL stays held across clone: the child must come back as the thread that owns it.
+_held = ctypes.PyDLL(None, use_errno=True)
+
+
+class LayerError(Exception):
+    """A layer of isolation that could not be put in place. `layer` is its name in `cella doctor`."""
+
+    def __init__(self, layer: str, message: str) -> None:
+        super().__init__(message)
+        self.layer = layer
+        self.message = message
+
+
+def supported() -> bool:
+    return hasattr(libc, "prctl") and MACHINE in _BY_MACHINE
+
+
+def check(result: int, layer: str, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise LayerError(layer, "%s: %s" % (what, os.strerror(code)))
+    return result
+
+
+def syscall(name: str, *args: object) -> int:
+    number = _COMMON.get(name) or _BY_MACHINE[MACHINE][name]
+    return libc.syscall(ctypes.c_long(number), *args)
+
+
+def clone(flags: int, cgroup: Optional[int] = None) -> int:
+    """fork() into new namespaces and, given its folder, a control group of version 2.
+
+    The caller must have one thread: no after-fork hooks run.
+    """
+    if cgroup is None:
+        number = _BY_MACHINE[MACHINE]["clone"]
+        pid = _held.syscall(ctypes.c_long(number), ctypes.c_ulong(flags | _SIGCHLD), None, None, None, None)
+    else:
+        arguments = struct.pack("11Q", flags | _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, 0, 0, 0, 0, 0, cgroup)
+        pid = _held.syscall(ctypes.c_long(_CLONE3), arguments, ctypes.c_size_t(len(arguments)))
+    return check(pid, "namespaces", "clone into new namespaces")
+
+
+def unshare(flags: int, layer: str = "namespaces") -> None:
+    check(libc.unshare(flags), layer, "unshare(0x%x)" % flags)
+
+
+def prctl(option: int, *args: int) -> int:
+    padded = [ctypes.c_ulong(arg) for arg in args] + [ctypes.c_ulong(0)] * (4 - len(args))
+    return libc.prctl(ctypes.c_int(option), *padded)
+
+
+def die_with_parent(signal_number: int = 9) -> None:
+    check(prctl(_PR_SET_PDEATHSIG, signal_number), "namespaces", "prctl(PDEATHSIG)")
+
+
+def set_dumpable(value: bool) -> None:
+    """A process that is not dumpable cannot be traced, nor its /proc/PID/mem and fd read, by its own uid."""
+    check(prctl(_PR_SET_DUMPABLE, int(value)), "namespaces", "prctl(DUMPABLE)")
+
+
+def adopt_orphans() -> None:
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def no_new_privileges() -> None:
+    check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "seccomp", "prctl(NO_NEW_PRIVS)")
+
+
+def install_filter(program: bytes) -> None:
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+    filter_program = Program(len(program) // 8, program)
+    result = libc.prctl(
+        ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(2), ctypes.byref(filter_program), ctypes.c_ulong(0), ctypes.c_ulong(0)
+    )
+    check(result, "seccomp", "prctl(SECCOMP)")
+
+
+def drop_bounding_set() -> None:
+    """Nothing that this process runs can gain a capability from a file."""
+    for capability in range(41):
+        # A capability that this kernel does not know, or that is gone already, is refused: as good as dropped.
+        prctl(_PR_CAPBSET_DROP, capability)
+
+
+def drop_capabilities() -> None:
+    """Empties the permitted, effective, inheritable and ambient sets of this process."""
+    prctl(_PR_CAP_AMBIENT, 4)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    data = (ctypes.c_uint32 * 6)()
+    check(syscall("capset", ctypes.byref(header), ctypes.byref(data)), "uid", "capset")

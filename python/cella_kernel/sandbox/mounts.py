@@ -1,0 +1,194 @@
+"""The file tree of a sandbox: a private root with the read-only system, the workspace and a scratch of its own.
+
+The template builds a *stage* once: the read-only parts that every sandbox shares. Each sandbox then makes its own
+root from the stage in its own mount namespace, and lets go of the host's tree.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from typing import Any, Dict, Iterable, List
+
+from . import idmapped
+from .linux import check, libc, syscall
+
+_NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 2, 4, 8, 32, 4096
+_REC, _PRIVATE = 16384, 1 << 18
+_DETACH = 2
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/nix/store", "/gnu/store")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_ETC = (
+    "alternatives", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types",
+    "matplotlibrc", "python3", "python3.11", "ssl", "ca-certificates", "pki", "services", "protocols", "magic", "xdg",
+    "host.conf", "gai.conf", "os-release", "debian_version",
+)  # fmt: skip
+# Files of /etc that differ from sandbox to sandbox: links into its own root.
+_OWN = ("passwd", "group", "resolv.conf")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    result = libc.mount(
+        source.encode(), os.fsencode(target), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None
+    )
+    check(result, "namespaces", "mount %s on %s" % (kind or source, target))
+
+
+def bind(source: str, target: str) -> None:
+    result = libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(_BIND | _REC), None)
+    check(result, "namespaces", "bind %s on %s" % (source, target))
+
+
+def restrict(target: str, attributes: int, recursive: bool = True) -> None:
+    """Adds flags to a mount; flags that the host has locked stay as they are."""
+    block = struct.pack("QQQQ", attributes, 0, 0, 0)
+    flags = _AT_RECURSIVE if recursive else 0
+    result = syscall(
+        "mount_setattr", ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(flags), block, ctypes.c_size_t(32)
+    )
+    check(result, "namespaces", "mount_setattr on %s" % target)
+
+
+class Stage:
+    """The shared, read-only parts, mounted below one folder of the template's own mount namespace."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._parts = os.path.join(folder, "parts")
+        self._scratch = os.path.join(folder, "scratch")
+        self._root = os.path.join(folder, "root")
+        self.paths: List[str] = []
+        self._links: Dict[str, str] = {}
+
+    def build(self, packages: Iterable[str]) -> None:
+        """Call once, in a mount namespace of one's own."""
+        mount("none", "/", "", _REC | _PRIVATE)
+        mount("tmpfs", self.folder, "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
+        for folder in (self._parts, self._scratch, self._root):
+            os.mkdir(folder)
+        for path in _SYSTEM:
+            if os.path.islink(path):
+                self._links[path] = os.readlink(path)
+            elif os.path.isdir(path):
+                self._add(path)
+        for path in packages:
+            if os.path.isdir(path) and not any(_within(path, have) for have in self.paths):
+                self._add(path)
+        self._build_etc()
+        self._build_dev()
+
+    def _add(self, path: str) -> None:
+        part = self._part(path)
+        os.makedirs(part)
+        bind(path, part)
+        restrict(part, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
+        self.paths.append(path)
+
+    def _part(self, path: str) -> str:
+        return os.path.join(self._parts, path.strip("/").replace("/", "\\"))
+
+    def _build_etc(self) -> None:
+        etc = self._part("/etc")
+        os.mkdir(etc)
+        for name in _ETC:
+            source, target = os.path.join("/etc", name), os.path.join(etc, name)
+            if os.path.islink(source):
+                os.symlink(os.readlink(source), target)
+            elif os.path.isdir(source):
+                os.mkdir(target)
+                bind(source, target)
+            elif os.path.isfile(source):
+                _touch(target)
+                bind(source, target)
+        _write(os.path.join(etc, "hosts"), "127.0.0.1 localhost\n::1 localhost\n")
+        _write(os.path.join(etc, "nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files dns\n")
+        for name in _OWN:
+            os.symlink("../.own/" + name, os.path.join(etc, name))
+        bind(etc, etc)
+        restrict(etc, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
+
+    def _build_dev(self) -> None:
+        dev = self._part("/dev")
+        os.mkdir(dev)
+        for name in _DEVICES:
+            target = os.path.join(dev, name)
+            _touch(target)
+            bind("/dev/" + name, target)
+            restrict(target, _ATTR_NOSUID | _ATTR_NOEXEC)
+        for name, link in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
+            os.symlink("/proc/self/fd" + link, os.path.join(dev, name))
+        os.symlink("pts/ptmx", os.path.join(dev, "ptmx"))
+        os.mkdir(os.path.join(dev, "shm"))
+        os.mkdir(os.path.join(dev, "pts"))
+        bind(dev, dev)
+        restrict(dev, _ATTR_RDONLY, recursive=False)
+
+    def begin(self) -> None:
+        """Mounts one sandbox's own root, as far as it is the same for every session."""
+        mount("tmpfs", self._scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,nr_inodes=100k")
+        for name, mode in (("root", 0o755), ("tmp", 0o1777), ("shm", 0o1777)):
+            folder = os.path.join(self._scratch, name)
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+        bind(os.path.join(self._scratch, "root"), self._root)
+        for path in self.paths + ["/etc", "/dev"]:
+            bind(self._part(path), self._folder(path))
+        for path, link in self._links.items():
+            os.symlink(link, self._root + path)
+        mount("proc", self._folder("/proc"), "proc", _NOSUID | _NODEV | _NOEXEC)
+        mount("devpts", self._root + "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+        bind(os.path.join(self._scratch, "tmp"), self._folder("/tmp"))
+        bind(os.path.join(self._scratch, "shm"), self._root + "/dev/shm")
+
+    def finish(self, spec: Dict[str, Any]) -> None:
+        """Brings in the session's own folders, and lets go of the host's tree."""
+        # Read-only folders first: a workspace may lie inside one, and stays writable.
+        for kind, flags in (("readable", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV), ("writable", _ATTR_NOSUID | _ATTR_NODEV)):
+            for folder in spec[kind]:
+                target = self._folder(folder["path"])
+                if folder.get("owner"):
+                    idmapped.bring(folder["path"], target, folder["owner"], spec["uid"], spec["gid"])
+                else:
+                    bind(folder["path"], target)
+                restrict(target, flags)
+        self._write_own(spec)
+        size = "size=%d" % spec["limits"]["scratchBytes"]
+        mount("tmpfs", self._scratch, "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
+        os.chdir(self._root)
+        check(syscall("pivot_root", b".", b"."), "namespaces", "pivot_root")
+        check(libc.umount2(b".", _DETACH), "namespaces", "umount of the host's tree")
+        restrict("/", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, recursive=False)
+        os.chdir("/")
+
+    def _folder(self, path: str) -> str:
+        target = self._root + path
+        os.makedirs(target, exist_ok=True)
+        return target
+
+    def _write_own(self, spec: Dict[str, Any]) -> None:
+        own = self._root + "/.own"
+        os.mkdir(own)
+        uid, gid = spec["uid"], spec["gid"]
+        _write(own + "/passwd", "cella:x:%d:%d:cella:%s:/bin/sh\n" % (uid, gid, spec["env"].get("HOME", "/")))
+        _write(own + "/group", "cella:x:%d:\n" % gid)
+        resolver = "/etc/resolv.conf"
+        if spec["network"] == "host" and os.path.isfile(resolver):
+            with open(resolver, encoding="utf-8", errors="replace") as file:
+                _write(own + "/resolv.conf", file.read())
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _touch(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,66 @@
+"""The text of every cell, kept where tracebacks and `inspect.getsource` look for it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections import deque
+from typing import Any, Deque, Dict, Tuple
+
+_MOST_BYTES = 64 << 20
+
+_kept: Deque[Tuple[str, int]] = deque()
+_bytes = 0
+_classes: Dict[str, str] = {}
+
+
+def file_name(number: int) -> str:
+    return "<cell %d>" % number
+
+
+def remember(name: str, source: str) -> None:
+    """Makes the lines of a cell findable. The oldest cells go when all of them get too large."""
+    global _bytes
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    _kept.append((name, len(source)))
+    _bytes += len(source)
+    while _bytes > _MOST_BYTES and len(_kept) > 1:
+        oldest, size = _kept.popleft()
+        linecache.cache.pop(oldest, None)
+        _bytes -= size
+
+
+def remember_classes(name: str, source: str, body: "list[ast.stmt]") -> None:
+    """Classes carry no file name of their own, so the cell that defined each is noted."""
+    if "class" in source:
+        _note(name, "", body)
+
+
+def _note(name: str, prefix: str, body: "list[ast.stmt]") -> None:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            _classes[prefix + node.name] = name
+            _note(name, prefix + node.name + ".", node.body)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            _note(name, prefix + node.name + ".<locals>.", node.body)
+        else:
+            for field in ("body", "orelse", "finalbody"):
+                _note(name, prefix, getattr(node, field, None) or [])
+            for handler in getattr(node, "handlers", None) or []:
+                _note(name, prefix, handler.body)
+
+
+def install() -> None:
+    original = inspect.getfile
+
+    def getfile(value: Any) -> str:
+        if isinstance(value, type) and value.__module__ == "__main__":
+            main = sys.modules.get("__main__")
+            if getattr(main, "__file__", None) is None and value.__qualname__ in _classes:
+                return _classes[value.__qualname__]
+        return original(value)
+
+    getfile.__doc__ = original.__doc__
+    inspect.getfile = getfile

@@ -1,0 +1,262 @@
+"""Pid 1 of a sandbox: a clean, frozen kernel that never runs user code.
+
+It closes the sandbox around itself, forks kernels, signals them, reaps what is left, and tells the host of each
+death. It ends, and everything in its pid namespace with it, when the host lets go of the connection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import frames, kernel
+from .doorbell import Doorbell
+from .frames import Channel
+from .sandbox import linux
+from .sandbox.cgroup import Group
+from .sandbox.launch import Launcher
+from .sandbox.linux import LayerError
+
+_RESEND_S = 0.01
+
+
+class Supervisor:
+    def __init__(self, channel: Channel, handoff: socket.socket, launcher: Optional[Launcher], group: Optional[Group]) -> None:
+        self._channel = channel
+        self._handoff = handoff
+        self._launcher = launcher
+        self._group = group
+        self._started = False
+        self._pending: List[List[int]] = []
+        self._spec: Optional[Dict[str, Any]] = None
+        self._kernel = 0
+        self._doorbell = Doorbell()
+        self._ringing = False
+        self._oom_kills = 0
+
+    def serve(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        poll = select.poll()
+        for fd in (self._channel.fd, self._handoff.fileno(), reader):
+            poll.register(fd, select.POLLIN)
+        # START may have come in one piece with OPEN.
+        self._heed()
+        while True:
+            for fd, _ in poll.poll(_RESEND_S * 1000 if self._ringing else None):
+                if fd == reader:
+                    os.read(reader, 4096)
+                elif fd == self._channel.fd:
+                    self._from_host()
+                else:
+                    self._from_template()
+            self._reap()
+            self._ring_again()
+
+    def _from_host(self) -> None:
+        if not self._channel.fill():
+            self._end()
+        self._heed()
+
+    def _heed(self) -> None:
+        while True:
+            frame = self._channel.take()
+            if frame is None:
+                return
+            kind, number, payload = frame
+            if kind == frames.START:
+                self._spec = json.loads(payload)
+                self._advance()
+            elif kind == frames.INTERRUPT:
+                self._interrupt(number)
+            elif kind == frames.KILL:
+                self._kill_all()
+
+    def _from_template(self) -> None:
+        message, descriptors, _, _ = socket.recv_fds(self._handoff, 1, 8)
+        if not message:
+            self._end()
+        else:
+            self._pending.append(list(descriptors))
+        self._advance()
+
+    def _advance(self) -> None:
+        """Closes the sandbox once its policy is known, then forks a kernel for each connection that waits."""
+        if self._spec is None:
+            return
+        if not self._started:
+            try:
+                self._start(self._spec)
+            except (LayerError, OSError) as error:
+                layer = error if isinstance(error, LayerError) else LayerError("workspace", str(error))
+                body = {"layer": layer.layer, "message": layer.message}
+                self._channel.send(frames.FAILED, 0, json.dumps(body).encode())
+                self._end()
+            self._started = True
+        while self._pending and not self._kernel:
+            self._fork(self._pending.pop(0))
+
+    def _start(self, spec: Dict[str, Any]) -> None:
+        if self._launcher is not None:
+            self._launcher.finish(spec, self._group)
+        os.environ.clear()
+        os.environ.update(spec["env"])
+        time.tzset()
+        os.chdir(spec["cwd"])
+        os.umask(0o022)
+
+    def _fork(self, descriptors: List[int]) -> None:
+        self._ringing = False
+        self._doorbell = Doorbell()
+        pid = os.fork()
+        if pid == 0:
+            self._become_kernel(descriptors)
+        self._kernel = pid
+        for fd in descriptors:
+            os.close(fd)
+        self._channel.send(frames.STARTED, pid)
+
+    def _become_kernel(self, descriptors: List[int]) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            if self._launcher is not None:
+                linux.set_dumpable(True)
+            elif linux.supported():
+                linux.die_with_parent()
+            os.setsid()
+            kernel.main(descriptors, self._doorbell)
+        finally:
+            os._exit(70)
+
+    def _interrupt(self, execution: int) -> None:
+        if not self._kernel:
+            return
+        self._doorbell.ring(execution)
+        self._ringing = True
+        # The whole group, as a terminal would: a child that the code waits for must stop as well.
+        self._signal(-self._kernel, signal.SIGINT)
+
+    def _ring_again(self) -> None:
+        if not self._ringing:
+            return
+        if not self._kernel or self._doorbell.heard():
+            self._ringing = False
+        else:
+            # A signal that came just before a blocking call, or while the code had it ignored, is not heard.
+            self._signal(self._kernel, signal.SIGINT)
+
+    def _signal(self, pid: int, number: int) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass  # it ended by itself a moment ago, and is reaped next
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._kernel:
+                self._died(status, usage.ru_utime + usage.ru_stime)
+
+    def _died(self, status: int, cpu_seconds: float) -> None:
+        self._kernel = 0
+        self._ringing = False
+        self._kill_all()
+        body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory(), "cpuSeconds": cpu_seconds}
+        if os.WIFSIGNALED(status):
+            body["signal"] = os.WTERMSIG(status)
+        else:
+            body["exitCode"] = os.WEXITSTATUS(status)
+        self._channel.send(frames.DIED, 0, json.dumps(body).encode())
+        self._advance()
+
+    def _was_out_of_memory(self) -> bool:
+        if self._group is None:
+            return False
+        kills = self._group.oom_kills()
+        grew = kills > self._oom_kills
+        self._oom_kills = kills
+        return grew
+
+    def _kill_all(self) -> None:
+        """Ends every other process of this sandbox; the kernel's own death is told by `_reap`."""
+        if self._launcher is not None:
+            self._signal(-1, signal.SIGKILL)
+        else:
+            for pid in _descendants(os.getpid()):
+                self._signal(pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        self._kill_all()
+        os._exit(0)
+
+
+def _descendants(root: int) -> List[int]:
+    """Without a pid namespace: what /proc says came from here. Children that left for another parent are missed."""
+    parents: List[Tuple[int, int]] = []
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []  # no /proc on this system: the kernel ends with its connection
+    for name in names:
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
+                    parents.append((int(name), int(file.read().rpartition(")")[2].split()[1])))
+            except OSError:
+                continue  # it ended while we looked
+    found = {root}
+    grew = True
+    while grew:
+        more = {pid for pid, parent in parents if parent in found and pid not in found}
+        grew = bool(more)
+        found |= more
+    return sorted(found - {root})
+
+
+def main(channel: Channel, handoff: socket.socket, launcher: Optional[Launcher], group: Optional[Group], request: Dict[str, Any]) -> None:
+    """Never returns. Runs in the process that the template has just made."""
+    try:
+        keep = {channel.fd, handoff.fileno(), *(group.descriptors() if group else ())}
+        signal.set_wakeup_fd(-1)
+        _close_all_but(keep)
+        if launcher is None:
+            os.setsid()
+            if linux.supported():
+                linux.die_with_parent()
+                linux.adopt_orphans()
+        else:
+            launcher.begin(request["network"], group)
+        Supervisor(channel, handoff, launcher, group).serve()
+    except LayerError as error:
+        body = {"layer": error.layer, "message": error.message}
+        channel.send(frames.FAILED, 0, json.dumps(body).encode())
+    except BaseException as error:
+        body = {"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}
+        channel.send(frames.FAILED, 0, json.dumps(body).encode())
+    finally:
+        os._exit(71)
+
+
+def _close_all_but(keep: "set[int]") -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    first = 3
+    for fd in sorted(keep):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, max(4096, first + 1))

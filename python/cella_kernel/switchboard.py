@@ -1,0 +1,115 @@
+"""The kernel's one connection to the host, shared by the main thread and every thread that calls out.
+
+Whoever waits reads, for all: replies go to the caller that waits for their number, other frames to the main loop.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import select
+from collections import deque
+from typing import Any, Deque, Dict, Optional
+
+from . import frames
+from .frames import Channel, Frame
+from .interrupts import Interrupts
+from .values import pack
+
+
+class Switchboard:
+    def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        self._channel = Channel(fd)
+        self._interrupts = interrupts
+        self._sending = _thread.allocate_lock()
+        self._reading = _thread.allocate_lock()
+        self._inbox: Deque[Frame] = deque()
+        self._replies: Dict[int, bytes] = {}
+        self._parked: Dict[int, "_thread.LockType"] = {}
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLIN)
+        self._last_call = 0
+
+    @property
+    def fd(self) -> int:
+        return self._channel.fd
+
+    def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        with self._interrupts, self._sending:
+            self._channel.send(kind, number, payload)
+
+    def next_frame(self) -> Frame:
+        """The main loop's wait. User code does not run meanwhile, so nothing can interrupt a read."""
+        while not self._inbox:
+            if self._reading.acquire(False):
+                try:
+                    while not self._inbox:
+                        self._take_in()
+                finally:
+                    self._pass_on()
+            else:
+                self._park(0)
+        return self._inbox.popleft()
+
+    def waiting(self) -> bool:
+        """Whether a frame is already here, so that the main loop need not wait."""
+        return bool(self._inbox)
+
+    def call(self, method: str, params: Dict[str, Any]) -> Any:
+        """Asks the host and waits for its reply; an interrupt ends the wait. Raises CallError where it is refused."""
+        with self._interrupts, self._sending:
+            self._last_call += 1
+            number = self._last_call
+            self._channel.send(frames.CALL, number, pack((method, params)))
+        while number not in self._replies:
+            if self._reading.acquire(False):
+                try:
+                    while number not in self._replies:
+                        self._poll.poll()
+                        with self._interrupts:
+                            self._take_in()
+                finally:
+                    self._pass_on()
+            else:
+                self._park(number)
+        reply = json.loads(self._replies.pop(number))
+        if "error" in reply:
+            raise CallError(reply["error"])
+        return reply.get("value")
+
+    def _take_in(self) -> None:
+        if not self._channel.fill():
+            os._exit(0)
+        while True:
+            frame: Optional[Frame] = self._channel.take()
+            if frame is None:
+                return
+            kind, number, payload = frame
+            if kind == frames.REPLY:
+                self._replies[number] = payload
+                self._wake(number)
+            else:
+                self._inbox.append(frame)
+                self._wake(0)
+
+    def _park(self, number: int) -> None:
+        lock = self._parked.setdefault(number, _thread.allocate_lock())
+        lock.acquire(False)
+        # Between the failed try to read and this wait the reader may have gone: look again before sleeping.
+        if self._reading.locked() and number not in self._replies:
+            lock.acquire(True, 1)
+
+    def _wake(self, number: int) -> None:
+        lock = self._parked.pop(number, None)
+        if lock is not None and lock.locked():
+            lock.release()
+
+    def _pass_on(self) -> None:
+        self._reading.release()
+        for number in list(self._parked):
+            self._wake(number)
+
+
+class CallError(Exception):
+    """The host refused a call, with the reason."""

@@ -1,0 +1,230 @@
+"""The template: a warm interpreter that runs nobody's code. Connecting to its socket is starting a kernel.
+
+It listens in a folder that only the host's user can enter. The first frame of a connection says what it is for:
+OPEN makes a sandbox whose pid 1 then owns the connection; ATTACH hands the connection, with two fresh pipes for
+output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, Dict, List, Optional
+
+from . import frames, supervisor
+from .frames import Channel
+from .sandbox import linux
+from .sandbox.cgroup import Group
+from .sandbox.launch import Launcher
+from .sandbox.linux import LayerError
+
+
+class Sandbox:
+    """What the template remembers of one sandbox: its pid 1, the way to hand it descriptors, its control group."""
+
+    __slots__ = ("pid", "handoff", "group")
+
+    def __init__(self, pid: int, handoff: socket.socket, group: Optional[Group]) -> None:
+        self.pid = pid
+        self.handoff = handoff
+        self.group = group
+
+
+class Template:
+    def __init__(self, folder: str, launcher: Optional[Launcher]) -> None:
+        self._folder = folder
+        self._launcher = launcher
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.path.join(folder, "template"))
+        self._listener.listen(512)
+        self._sandboxes: Dict[str, Sandbox] = {}
+        self._waiting: Dict[int, Channel] = {}
+        self._readers: Dict[str, List[int]] = {}
+        self._heard = b""
+        self._poll = select.poll()
+
+    def serve(self, life: int) -> None:
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        os.set_blocking(writer, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for fd in (life, self._listener.fileno(), reader):
+            self._poll.register(fd, select.POLLIN)
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._listener.fileno():
+                    self._accept()
+                elif fd in self._waiting:
+                    self._read(self._waiting[fd])
+                elif fd == reader:
+                    os.read(reader, 4096)
+                    self._reap()
+                elif fd == life:
+                    self._hear(life)
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        channel = Channel(connection.detach())
+        self._waiting[channel.fd] = channel
+        self._poll.register(channel.fd, select.POLLIN)
+
+    def _read(self, channel: Channel) -> None:
+        alive = channel.fill()
+        frame = channel.take()
+        if frame is None and alive:
+            return
+        self._poll.unregister(channel.fd)
+        del self._waiting[channel.fd]
+        if frame is None:
+            os.close(channel.fd)
+            return
+        kind, _, payload = frame
+        request = json.loads(payload)
+        try:
+            if kind == frames.OPEN:
+                self._open(channel, request)
+            elif kind == frames.ATTACH:
+                self._attach(channel, request)
+            else:
+                raise LayerError("template", "a connection must begin with OPEN or ATTACH")
+        except LayerError as error:
+            fail(channel, error)
+        os.close(channel.fd)
+
+    def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        group: Optional[Group] = None
+        if self._launcher is None:
+            pid = os.fork()
+        else:
+            pid, group = self._launcher.start(request["network"])
+        if pid == 0:
+            supervisor.main(channel, theirs, self._launcher, group, request)
+        theirs.close()
+        self._sandboxes[request["id"]] = Sandbox(pid, ours, group)
+        channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
+        if group is not None:
+            group.close()
+
+    def _attach(self, channel: Channel, request: Dict[str, Any]) -> None:
+        sandbox = self._sandboxes.get(request["sandbox"])
+        if sandbox is None:
+            raise LayerError("template", "there is no sandbox %s" % request["sandbox"])
+        readers: List[int] = []
+        writers: List[int] = []
+        try:
+            for _ in ("out", "err"):
+                reader, writer = os.pipe()
+                readers.append(reader)
+                writers.append(writer)
+                # The kernel runs as another user, and may open /dev/stdout and /dev/stderr again.
+                os.fchmod(writer, 0o666)
+            socket.send_fds(sandbox.handoff, [b"K"], [channel.fd, *writers])
+        except OSError as error:
+            for fd in readers:
+                os.close(fd)
+            raise LayerError("template", "the sandbox %s has ended: %s" % (request["sandbox"], error)) from None
+        finally:
+            for fd in writers:
+                os.close(fd)
+        # The host opens the reading ends by these names, then says so on our standard input.
+        self._readers[request["id"]] = readers
+        paths = ["/proc/%d/fd/%d" % (os.getpid(), fd) for fd in readers]
+        channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
+
+    def _hear(self, life: int) -> None:
+        """Standard input: names of connections whose pipes the host has opened, one a line. Its end is ours."""
+        data = os.read(life, 65536)
+        if not data:
+            self._end()
+        self._heard += data
+        *names, self._heard = self._heard.split(b"\n")
+        for name in names:
+            for fd in self._readers.pop(name.decode(), ()):
+                os.close(fd)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for name, sandbox in list(self._sandboxes.items()):
+                if sandbox.pid == pid:
+                    del self._sandboxes[name]
+                    sandbox.handoff.close()
+                    if sandbox.group is not None:
+                        sandbox.group.remove()
+
+    def _end(self) -> None:
+        for sandbox in self._sandboxes.values():
+            try:
+                os.kill(sandbox.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it ended by itself a moment ago
+        while self._sandboxes:
+            pid, _ = os.waitpid(-1, 0)
+            self._sandboxes = {name: s for name, s in self._sandboxes.items() if s.pid != pid or _remove(s)}
+        if self._launcher is not None and self._launcher.groups is not None:
+            self._launcher.groups.remove()
+        os._exit(0)
+
+
+def _remove(sandbox: Sandbox) -> bool:
+    if sandbox.group is not None:
+        sandbox.group.remove()
+    return False
+
+
+def fail(channel: Channel, error: LayerError) -> None:
+    body = {"layer": error.layer, "message": error.message}
+    channel.send(frames.FAILED, 0, json.dumps(body).encode())
+
+
+def main(options: Dict[str, Any]) -> None:
+    """`options`: folder, sandbox, cgroup, preload, packages. Prints one line of JSON when it listens, or why not."""
+    answer = os.fdopen(os.dup(1), "w")
+    life = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in (0, 1):
+        os.dup2(nothing, fd)
+    os.set_inheritable(life, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        failed = _preload(options["preload"])
+        launcher = None
+        if options["sandbox"] == "on":
+            stage = os.path.join(options["folder"], "stage")
+            os.mkdir(stage)
+            launcher = Launcher(stage, options["packages"], options["cgroup"] == "required")
+        else:
+            linux.adopt_orphans()
+        template = Template(options["folder"], launcher)
+    except LayerError as error:
+        answer.write(json.dumps({"ready": False, "layer": error.layer, "message": error.message}) + "\n")
+        answer.close()
+        os._exit(1)
+    gc.collect()
+    gc.freeze()
+    python = "%d.%d.%d" % sys.version_info[:3]
+    cgroup = bool(launcher and launcher.groups)
+    answer.write(json.dumps({"ready": True, "python": python, "cgroup": cgroup, "notPreloaded": failed}) + "\n")
+    answer.close()
+    template.serve(life)
+
+
+def _preload(names: List[str]) -> List[Dict[str, str]]:
+    failed = []
+    for name in names:
+        try:
+            __import__(name)
+        except Exception as error:  # any module may fail in any way; the host is told which did
+            failed.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
+    return failed

@@ -1,0 +1,71 @@
+/** From the words of a command line to the options of a session. */
+
+import { resolve } from 'node:path';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { OpenOptions } from './context.ts';
+import { UsageError } from './exit.ts';
+
+export interface SessionFlags {
+  readonly agent?: string;
+  readonly data?: string;
+  readonly cwd?: string;
+  readonly python?: string;
+  readonly sandbox?: 'on' | 'off';
+  readonly network?: 'none' | 'host';
+  readonly memory?: number;
+}
+
+/** What stands in for a flag that is not given. */
+export interface Defaults {
+  readonly agentKey: string | undefined;
+  readonly dataDir: string;
+  readonly python: string | undefined;
+}
+
+export function addSessionFlags(command: Command): Command {
+  return command
+    .option('--agent <key>', 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")')
+    .option('--data <dir>', 'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)')
+    .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)")
+    .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)')
+    .addOption(new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']))
+    .addOption(new Option('--network <none|host>', "none is no network, host is this machine's").choices(['none', 'host']))
+    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
+}
+
+export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
+  const agentKey = flags.agent ?? defaults.agentKey;
+  const python = flags.python ?? defaults.python;
+  return {
+    ...(agentKey === undefined ? {} : { agentKey }),
+    ...(python === undefined ? {} : { python }),
+    ...(flags.cwd === undefined ? {} : { cwd: resolve(flags.cwd) }),
+    ...(flags.memory === undefined ? {} : { limits: { memoryMb: flags.memory } }),
+    dataDir: flags.data === undefined ? defaults.dataDir : resolve(flags.data),
+    sandbox: sandboxOption(flags),
+  };
+}
+
+function sandboxOption({ sandbox = 'on', network }: SessionFlags): OpenOptions['sandbox'] {
+  if (sandbox === 'on') return network === undefined ? 'on' : { network };
+  if (network === 'none') {
+    throw new UsageError(
+      'Without the sandbox, nothing keeps the code from the network.',
+      'Leave out --network none, or leave out --sandbox off.',
+    );
+  }
+  return 'off';
+}
+
+/** Seconds as people write them, to whole milliseconds. */
+export function parseSeconds(text: string): number {
+  const milliseconds = /^\d*\.?\d+$|^\d+\.$/.test(text) ? Math.ceil(Number(text) * 1000) : 0;
+  if (milliseconds > 0 && milliseconds <= 2_147_483_647) return milliseconds;
+  throw new InvalidArgumentError('It must be a number of seconds above 0, such as 30 or 0.5.');
+}
+
+export function parseMegabytes(text: string): number {
+  const megabytes = /^\d+$/.test(text) ? Number(text) : 0;
+  if (megabytes >= 32 && megabytes <= 1_048_576) return megabytes;
+  throw new InvalidArgumentError('It must be a whole number of megabytes, 32 at least, such as 512.');
+}

@@ -1,0 +1,35 @@
+/** What commands work with. `main.ts` gives the real ones, tests give their own. */
+
+import type { SessionApi } from '../session/api.ts';
+import type { DoctorReport } from './doctor.ts';
+import type { SignalSource } from './signals.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What a command line can say of a session. */
+export interface OpenOptions {
+  readonly agentKey?: string;
+  readonly dataDir: string;
+  readonly cwd?: string;
+  readonly python?: string;
+  readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
+  readonly limits?: { readonly memoryMb: number };
+}
+
+export interface CommandContext {
+  readonly terminal: Terminal;
+  readonly signals: SignalSource;
+  openSession(options: OpenOptions): Promise<SessionApi>;
+}
+
+export interface BenchFlags {
+  readonly json: boolean;
+  readonly markdown: boolean;
+  readonly quick: boolean;
+}
+
+/** The commands that are about this machine and not about a session. */
+export interface Tools {
+  detect(options: { readonly python: string | undefined }): Promise<DoctorReport>;
+  /** Gives the exit code. */
+  bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
+}

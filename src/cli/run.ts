@@ -1,0 +1,79 @@
+/** `cella run`: one program, its output as it comes, its last value, and an exit code that tells how it went. */
+
+import { eventToJson } from '../protocol/events.ts';
+import type { SessionApi } from '../session/api.ts';
+import type { CommandContext, OpenOptions } from './context.ts';
+import { exitCodeOf } from './exit.ts';
+import { LineEditor } from './line-editor.ts';
+import { type LineSource, noLines } from './lines.ts';
+import { PipedLines } from './piped-lines.ts';
+import { Questions } from './questions.ts';
+import { showEvent, showRestart } from './show.ts';
+import { Signals } from './signals.ts';
+import { readSource, type Source } from './source.ts';
+import type { Terminal } from './terminal.ts';
+
+export interface RunRequest {
+  readonly source: Source;
+  readonly session: OpenOptions;
+  readonly timeoutMs: number;
+  readonly json: boolean;
+}
+
+export async function run(request: RunRequest, context: CommandContext): Promise<number> {
+  const { terminal } = context;
+  const code = await readSource(request.source, terminal.stdin);
+  let interruptCode = (): boolean => false;
+  using signals = new Signals(context.signals, () => interruptCode());
+  await using session = await context.openSession(request.session);
+  if (signals.exitCode !== undefined) return signals.exitCode;
+  interruptCode = () => {
+    // Only the first one is for the code.
+    interruptCode = () => false;
+    session.interrupt().catch(() => {});
+    return true;
+  };
+  const lines = openLines(request, terminal);
+  try {
+    return await Promise.race([execute(code, { request, session, lines, terminal, signals }), signals.ended]);
+  } finally {
+    lines.close();
+  }
+}
+
+interface Execution {
+  readonly request: RunRequest;
+  readonly session: SessionApi;
+  readonly lines: LineSource;
+  readonly terminal: Terminal;
+  readonly signals: Signals;
+}
+
+async function execute(code: string, { request, session, lines, terminal, signals }: Execution): Promise<number> {
+  using questions = new Questions({ session, lines, onInterrupt: signals.interrupt });
+  const failed = Promise.withResolvers<never>();
+  // A person may take any time to answer; --timeout bounds the code as a whole.
+  const events = session.stream(code, { timeoutMs: request.timeoutMs, inputTimeoutMs: 0 });
+  const shown = (async () => {
+    for await (const event of events) {
+      if (request.json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
+      else {
+        if (event.type === 'result' && event.restarted) await showRestart(terminal, event.restarted.cause);
+        await showEvent(terminal, event);
+      }
+      if (event.type === 'input_request') questions.ask(event).catch(failed.reject);
+      if (event.type === 'result') return exitCodeOf(event);
+    }
+    throw new Error('the execution ended without a result');
+  })();
+  return await Promise.race([shown, failed.promise]);
+}
+
+function openLines(request: RunRequest, terminal: Terminal): LineSource {
+  if (request.source.kind === 'stdin') return noLines;
+  if (terminal.interactive) return new LineEditor(terminal);
+  return new PipedLines(terminal.stdin, async (prompt) => {
+    // With --json the event has told the prompt.
+    if (!request.json) await terminal.err(prompt);
+  });
+}

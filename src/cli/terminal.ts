@@ -1,0 +1,109 @@
+/** The three streams of a command: writing waits for the reader, and knows what stands on the unfinished line. */
+
+import type { Readable, Writable } from 'node:stream';
+import { styleText } from 'node:util';
+
+export type Input = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
+export type Output = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+
+export interface TerminalStreams {
+  readonly stdin: Input;
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly noColor?: boolean;
+}
+
+type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
+
+/** Longer lines are not kept: whoever needs them starts a line of their own. */
+const LONGEST_LINE = 4096;
+
+class Sink {
+  readonly stream: Output;
+  readonly #line: { text: string };
+
+  constructor(stream: Output, line: { text: string }) {
+    this.stream = stream;
+    this.#line = line;
+    // A reader that goes away is told by the write that fails; without a listener it would end this process.
+    stream.on('error', () => {});
+  }
+
+  get line(): string {
+    return this.#line.text;
+  }
+
+  note(text: string): void {
+    const start = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1;
+    this.#line.text = (start > 0 ? '' : this.#line.text) + text.slice(Math.max(start, text.length - LONGEST_LINE));
+  }
+
+  write(text: string): Promise<void> {
+    this.note(text);
+    return new Promise((resolve, reject) => this.stream.write(text, (error) => (error ? reject(error) : resolve())));
+  }
+}
+
+export class Terminal {
+  readonly stdin: Input;
+  readonly #out: Sink;
+  readonly #err: Sink;
+  readonly #noColor: boolean;
+
+  constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
+    const screen = { text: '' };
+    this.stdin = stdin;
+    this.#out = new Sink(stdout, stdout.isTTY ? screen : { text: '' });
+    this.#err = new Sink(stderr, stderr.isTTY ? screen : { text: '' });
+    this.#noColor = noColor;
+  }
+
+  /** True where a person can answer. */
+  get interactive(): boolean {
+    return this.stdin.isTTY === true;
+  }
+
+  /** Where a question is shown, so that redirected output stays free of it. */
+  get screen(): Output {
+    return this.#err.stream.isTTY || !this.#out.stream.isTTY ? this.#err.stream : this.#out.stream;
+  }
+
+  /** What stands on the screen's last line, when it has no end yet. */
+  get unfinishedLine(): string {
+    return (this.screen === this.#err.stream ? this.#err : this.#out).line;
+  }
+
+  /** The next output begins a line, whatever was there: for who writes to the screen by other ways. */
+  lineEnded(): void {
+    (this.screen === this.#err.stream ? this.#err : this.#out).note('\n');
+  }
+
+  out(text: string, style?: Style): Promise<void> {
+    return this.#out.write(this.#styled(this.#out, text, style));
+  }
+
+  err(text: string, style?: Style): Promise<void> {
+    return this.#err.write(this.#styled(this.#err, text, style));
+  }
+
+  /** Text that begins and ends its own lines. */
+  async outLines(text: string, style?: Style): Promise<void> {
+    await this.out(`${this.#out.line === '' ? '' : '\n'}`);
+    await this.out(text.endsWith('\n') ? text : `${text}\n`, style);
+  }
+
+  async errLines(text: string, style?: Style): Promise<void> {
+    await this.err(`${this.#err.line === '' ? '' : '\n'}`);
+    await this.err(text.endsWith('\n') ? text : `${text}\n`, style);
+  }
+
+  /** Resolves when everything written has left this process. */
+  async flush(): Promise<void> {
+    await Promise.all([this.#out.write(''), this.#err.write('')]);
+  }
+
+  #styled(sink: Sink, text: string, style: Style | undefined): string {
+    if (style === undefined || this.#noColor || !sink.stream.isTTY) return text;
+    return styleText(style, text, { validateStream: false });
+  }
+}

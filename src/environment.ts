@@ -1,0 +1,32 @@
+/** The one file that reads the environment of this process. */
+
+import { homedir } from 'node:os';
+import { isAbsolute, join, resolve } from 'node:path';
+
+export interface Environment {
+  /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
+  readonly agentKey: string | undefined;
+  /** CELLA_DATA_DIR, else `cella` in XDG_DATA_HOME, else `~/.local/share/cella`. Always absolute. */
+  readonly dataDir: string;
+  /** CELLA_PYTHON: a path, or a name on PATH. */
+  readonly python: string | undefined;
+  /** NO_COLOR: any text in it turns colours off. */
+  readonly noColor: boolean;
+}
+
+/** A variable that is set to nothing counts as not set. */
+export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
+  return {
+    agentKey: env['CELLA_AGENT_KEY'] || undefined,
+    dataDir: env['CELLA_DATA_DIR'] ? resolve(env['CELLA_DATA_DIR']) : join(dataHome(env), 'cella'),
+    python: env['CELLA_PYTHON'] || undefined,
+    noColor: Boolean(env['NO_COLOR']),
+  };
+}
+
+/** The XDG standard has relative paths ignored. */
+function dataHome(env: NodeJS.ProcessEnv): string {
+  const named = env['XDG_DATA_HOME'];
+  if (named && isAbsolute(named)) return named;
+  return join(env['HOME'] || homedir(), '.local', 'share');
+}

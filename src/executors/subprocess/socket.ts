@@ -1,0 +1,119 @@
+/** Frames and output bytes over the sockets and pipes that lead to a template and its kernels. */
+
+import { constants, openSync } from 'node:fs';
+import { connect, Socket } from 'node:net';
+import type { ByteSource, FrameLink } from '../../kernel/link.ts';
+import { encodeFrame, type Frame, FrameDecoder } from '../../protocol/frames.ts';
+
+/** A frame connection to the template's socket. Frames that come before `read` wait. */
+export class FrameSocket implements FrameLink {
+  readonly #socket: Socket;
+  readonly #decoder: FrameDecoder;
+  #onFrame: ((frame: Frame) => void) | undefined;
+  #onEnd: ((problem?: Error) => void) | undefined;
+  #early: Frame[] = [];
+  #ended: { problem?: Error } | undefined;
+
+  constructor(path: string, largest: ReadonlyMap<number, number>) {
+    this.#decoder = new FrameDecoder(largest);
+    this.#socket = connect(path);
+    this.#socket.on('data', (chunk) => this.#data(chunk));
+    this.#socket.on('error', (problem) => this.#end(problem));
+    this.#socket.on('close', () => this.#end());
+  }
+
+  send(type: number, id: number, payload: Uint8Array | string = ''): void {
+    if (!this.#ended) this.#socket.write(encodeFrame(type, id, payload));
+  }
+
+  read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
+    this.#onFrame = onFrame;
+    this.#onEnd = onEnd;
+    const early = this.#early;
+    this.#early = [];
+    for (const frame of early) onFrame(frame);
+    if (this.#ended) onEnd(this.#ended.problem);
+  }
+
+  /** Takes the reader away again; a frame that it was given too early is kept for the next. */
+  unread(): void {
+    this.#onFrame = undefined;
+    this.#onEnd = undefined;
+  }
+
+  hold(frame: Frame): void {
+    this.#early.push(frame);
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #data(chunk: Buffer): void {
+    let frames: Frame[];
+    try {
+      frames = this.#decoder.push(chunk);
+    } catch (problem) {
+      this.#end(problem instanceof Error ? problem : new Error(String(problem)));
+      this.#socket.destroy();
+      return;
+    }
+    for (const frame of frames) {
+      if (this.#onFrame) this.#onFrame(frame);
+      else this.#early.push(frame);
+    }
+  }
+
+  #end(problem?: Error): void {
+    if (this.#ended) return;
+    this.#ended = problem ? { problem } : {};
+    this.#onEnd?.(problem);
+  }
+}
+
+/** Reads of every pipe go through one buffer: a chunk is used up before the next read. */
+const shared = Buffer.allocUnsafe(256 * 1024);
+
+/** The reading end of a pipe. Nothing is read before `read`. */
+export class PipeSource implements ByteSource {
+  readonly #socket: Socket;
+  #onChunk: ((chunk: Buffer) => boolean) | undefined;
+  #reading = false;
+
+  constructor(path: string) {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const callback = (count: number, buffer: Uint8Array): boolean => {
+      this.#reading = this.#onChunk?.(Buffer.from(buffer.buffer, buffer.byteOffset, count)) ?? false;
+      return this.#reading;
+    };
+    // `manualStart` is what keeps Node from reading at once; its type does not know it.
+    const options = { fd, readable: true, writable: false, manualStart: true, onread: { buffer: shared, callback } };
+    this.#socket = new Socket(options);
+    this.#socket.on('error', () => this.#socket.destroy());
+  }
+
+  read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void {
+    this.#onChunk = onChunk;
+    this.#socket.once('close', onEnd);
+    this.#reading = true;
+    this.#socket.resume();
+  }
+
+  resume(): void {
+    if (this.#reading || this.#socket.destroyed) return;
+    this.#reading = true;
+    this.#socket.resume();
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}

@@ -1,0 +1,138 @@
+/** The template from the host's side: one warm interpreter that every kernel of its kind is forked from. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import { interpreterFacts, kernelPackage } from '../../sandbox/python.ts';
+
+export interface TemplateConfig {
+  readonly python: string;
+  readonly sandbox: 'on' | 'off';
+  readonly cgroup: 'required' | 'if-available';
+  readonly preload: readonly string[];
+}
+
+const Answer = z.union([
+  z.object({ ready: z.literal(true), python: z.string(), cgroup: z.boolean(), notPreloaded: z.array(z.object({ name: z.string(), reason: z.string() })) }),
+  z.object({ ready: z.literal(false), layer: z.string(), message: z.string() }),
+]);
+
+export class Template {
+  readonly #process: ChildProcess;
+  readonly #folder: string;
+  readonly #exited: Promise<void>;
+  #alive = true;
+
+  private constructor(process: ChildProcess, folder: string) {
+    this.#process = process;
+    this.#folder = folder;
+    this.#exited = new Promise((resolve) => process.once('exit', () => resolve()));
+    void this.#exited.then(async () => {
+      this.#alive = false;
+      await rm(folder, { recursive: true, force: true });
+    });
+  }
+
+  static async start(config: TemplateConfig): Promise<Template> {
+    const facts = await interpreterFacts(config.python);
+    // Only this user may enter the folder, and so connect.
+    const folder = await mkdtemp(join(tmpdir(), 'cella-'));
+    await chmod(folder, 0o700);
+    const options = {
+      folder,
+      sandbox: config.sandbox,
+      cgroup: config.cgroup,
+      preload: config.preload,
+      packages: [...facts.packageFolders, kernelPackage()],
+    };
+    const argv = ['-I', '-X', 'utf8', kernelPackage(), 'template', JSON.stringify(options)];
+    // A session of its own keeps a terminal's Ctrl-C away from it; nothing of the host's environment goes along.
+    const process = spawn(facts.executable, argv, {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8', OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1' },
+    });
+    const template = new Template(process, folder);
+    try {
+      await template.#ready();
+      return template;
+    } catch (error) {
+      await template.close();
+      throw error;
+    }
+  }
+
+  /** Where to connect. */
+  get path(): string {
+    return join(this.#folder, 'template');
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  get pid(): number {
+    return this.#process.pid ?? 0;
+  }
+
+  /** Tells the template that the host has opened the pipes of this connection. */
+  opened(connection: string): void {
+    this.#process.stdin?.write(`${connection}\n`);
+  }
+
+  /** Ends the template and everything forked from it. */
+  async close(): Promise<void> {
+    this.#process.ref();
+    this.#process.stdin?.end();
+    const timer = setTimeout(() => this.#process.kill('SIGKILL'), 3000);
+    await this.#exited;
+    clearTimeout(timer);
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #ready(): Promise<void> {
+    const { stdout, stderr, stdin } = this.#process;
+    if (!stdout || !stderr || !stdin) throw new Error('the template has no pipes');
+    stdin.on('error', () => {}); // it ended before us: `exit` tells
+    let words = '';
+    stderr.setEncoding('utf8').on('data', (text: string) => {
+      words = (words + text).slice(-4000);
+    });
+    const line = await firstLine(this.#process, createInterface({ input: stdout }));
+    if (line === undefined) {
+      throw new CellaError('TEMPLATE_FAILED', `Python ended before it was ready: ${words.trim() || 'it said nothing'}.`);
+    }
+    const answer = Answer.parse(JSON.parse(line));
+    if (!answer.ready) throw refusal(answer.layer, answer.message);
+    const [missing] = answer.notPreloaded;
+    if (missing) {
+      throw new CellaError('INVALID_OPTIONS', `preload: ${missing.name} could not be imported: ${missing.reason}.`);
+    }
+    // The host may end while the template waits for work: nothing of it keeps the event loop alive.
+    this.#process.unref();
+    for (const stream of [stdin, stdout, stderr]) if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
+  }
+}
+
+/** A layer that could not be put in place, as an error with the way out. */
+export function refusal(layer: string, message: string): CellaError {
+  if (layer === 'workspace') {
+    return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
+  }
+  if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);
+  return new CellaError('SANDBOX_UNAVAILABLE', `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`, {
+    details: { layer },
+  });
+}
+
+function firstLine(process: ChildProcess, lines: ReturnType<typeof createInterface>): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    lines.once('line', resolve);
+    process.once('exit', () => resolve(undefined));
+    process.once('error', () => resolve(undefined));
+  });
+}

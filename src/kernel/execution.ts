@@ -1,0 +1,153 @@
+/** One execution on its way: its events, what its result keeps, and its clock. */
+
+import type {
+  Death,
+  DisplayEvent,
+  ExecutionError,
+  ExecutionEvent,
+  InputRequestEvent,
+  ResultEvent,
+  Status,
+  Truncated,
+} from '../protocol/events.ts';
+import type { ResultPayload } from '../protocol/kernel.ts';
+import { Capture } from './capture.ts';
+import { EventQueue } from './events.ts';
+
+const MOST_DISPLAY_BYTES = 32 * 1024 * 1024;
+
+export interface ExecutionSettings {
+  readonly timeoutMs: number;
+  readonly graceMs: number;
+  readonly inputTimeoutMs: number;
+  readonly outputLimitBytes: number;
+}
+
+export type StopReason = 'timeout' | 'interrupt';
+
+export class Execution {
+  readonly number: number;
+  readonly code: string;
+  readonly settings: ExecutionSettings;
+  readonly events: EventQueue<ExecutionEvent>;
+  /** Told when a slow reader has made room again; set by the kernel that runs this. */
+  onRoom: () => void = () => {};
+  /** Why the code was asked to stop, once it was. */
+  stopped: StopReason | undefined;
+  readonly #stdout: Capture;
+  readonly #stderr: Capture;
+  readonly #displays: DisplayEvent[] = [];
+  #displayBytes = 0;
+  #displaysCut = 0;
+  #startedAt = 0;
+  readonly #settled = Promise.withResolvers<ResultEvent>();
+
+  constructor(number: number, code: string, settings: ExecutionSettings) {
+    this.number = number;
+    this.code = code;
+    this.settings = settings;
+    this.events = new EventQueue<ExecutionEvent>(() => this.onRoom());
+    this.#stdout = new Capture(settings.outputLimitBytes);
+    this.#stderr = new Capture(settings.outputLimitBytes);
+    // A reader of the events learns of a failure there; nobody may be waiting for the result.
+    this.#settled.promise.catch(() => {});
+  }
+
+  start(): void {
+    this.#startedAt = performance.now();
+  }
+
+  output(type: 'stdout' | 'stderr', text: string): boolean {
+    (type === 'stdout' ? this.#stdout : this.#stderr).push(text);
+    return this.events.push({ type, text }, text.length);
+  }
+
+  display(event: DisplayEvent, size: number): boolean {
+    if (this.#displayBytes + size <= MOST_DISPLAY_BYTES) {
+      this.#displays.push(event);
+      this.#displayBytes += size;
+    } else {
+      this.#displaysCut++;
+    }
+    return this.events.push(event, size);
+  }
+
+  ask(event: InputRequestEvent): void {
+    this.events.push(event, event.prompt.length);
+  }
+
+  get result(): Promise<ResultEvent> {
+    return this.#settled.promise;
+  }
+
+  /** It never began: no kernel could be had for it, or nobody wants it any more. */
+  abandon(error: Error): void {
+    this.events.fail(error);
+    this.#settled.reject(error);
+  }
+
+  get lastStderr(): string {
+    return this.#stderr.end(2000);
+  }
+
+  /** The kernel's own word. */
+  finish(payload: ResultPayload, restartedAfter: Death | undefined): ResultEvent {
+    const interrupted = payload.error?.name === 'KeyboardInterrupt' && this.stopped === 'interrupt';
+    const status: Status = this.stopped === 'timeout' ? 'timeout' : interrupted ? 'interrupted' : payload.status;
+    return this.#end(status, {
+      ...(payload.repr === undefined ? {} : { value: payload.value ?? null, repr: payload.repr }),
+      ...(payload.data === undefined ? {} : { data: payload.data }),
+      ...errorPart(status, payload.error, this.settings.timeoutMs),
+      ...(restartedAfter ? { restarted: { cause: restartedAfter } } : {}),
+      reprCut: payload.reprCut ?? 0,
+    });
+  }
+
+  /** The kernel is gone. */
+  fail(death: Death, restartedAfter: Death | undefined): ResultEvent {
+    const status: Status =
+      this.stopped === 'timeout' ? 'timeout' : this.stopped === 'interrupt' ? 'interrupted' : 'died';
+    const error: ExecutionError = { name: death.code, message: death.message, traceback: '' };
+    return this.#end(status, {
+      ...errorPart(status, error, this.settings.timeoutMs),
+      ...(restartedAfter ? { restarted: { cause: restartedAfter } } : {}),
+      death,
+      reprCut: 0,
+    });
+  }
+
+  #end(
+    status: Status,
+    { reprCut, ...rest }: { reprCut: number } & Partial<Omit<ResultEvent, 'type' | 'status'>>,
+  ): ResultEvent {
+    const truncated: Truncated = {
+      ...(this.#stdout.cutBytes > 0 ? { stdoutBytes: this.#stdout.cutBytes } : {}),
+      ...(this.#stderr.cutBytes > 0 ? { stderrBytes: this.#stderr.cutBytes } : {}),
+      ...(reprCut > 0 ? { reprCharacters: reprCut } : {}),
+      ...(this.#displaysCut > 0 ? { displays: this.#displaysCut } : {}),
+      ...(this.events.lost > 0 ? { streamedBytes: this.events.lost } : {}),
+    };
+    const result: ResultEvent = {
+      type: 'result',
+      status,
+      execution: this.number,
+      ...rest,
+      stdout: this.#stdout.text,
+      stderr: this.#stderr.text,
+      displays: this.#displays,
+      ...(Object.keys(truncated).length > 0 ? { truncated } : {}),
+      durationMs: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
+    };
+    this.events.end(result);
+    this.#settled.resolve(result);
+    return result;
+  }
+}
+
+function errorPart(status: Status, error: ExecutionError | undefined, timeoutMs: number): { error?: ExecutionError } {
+  if (status === 'timeout') {
+    const message = `the code ran longer than ${timeoutMs / 1000} s and was stopped`;
+    return { error: { name: 'TimeoutError', message, traceback: error?.traceback ?? '' } };
+  }
+  return error ? { error } : {};
+}

@@ -1,0 +1,401 @@
+/** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
+
+import { randomFillSync } from 'node:crypto';
+import { CellaError } from '../protocol/errors.ts';
+import type { Death, DisplayEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
+import {
+  type HelloPayload,
+  type InputCall,
+  parseAnswer,
+  parseCall,
+  parseDisplay,
+  parseHello,
+  parseResult,
+} from '../protocol/kernel.ts';
+import { encodeText, type PyValue } from '../protocol/values.ts';
+import { describeDeath } from './death.ts';
+import type { Execution, StopReason } from './execution.ts';
+import type { KernelLink } from './link.ts';
+import { MARK_BYTES, OutputStream } from './output.ts';
+import { StopClock } from './stop-clock.ts';
+
+/** How long a frame waits for output that was marked before it, while that output is being read. */
+const MARK_WAIT_MS = 1000;
+/** How long a dead kernel's output may take to end. */
+const LAST_OUTPUT_MS = 300;
+const MOST_CALLS = 64;
+const QUESTION_TIMEOUT_MS = 10_000;
+const QUESTION_GRACE_MS = 2000;
+/** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
+const QUESTION_BIT = 0x80000000;
+
+type Background = (event: OutputEvent | DisplayEvent) => void;
+
+interface Question {
+  readonly id: number;
+  readonly resolve: (value: PyValue) => void;
+  readonly reject: (error: Error) => void;
+  timer: NodeJS.Timeout;
+}
+
+type State =
+  | { readonly kind: 'starting' }
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'running'; readonly execution: Execution }
+  | { readonly kind: 'answering'; readonly question: Question }
+  | { readonly kind: 'dead'; readonly death: Death };
+
+export class Kernel {
+  readonly #link: KernelLink;
+  readonly #stdout: OutputStream;
+  readonly #stderr: OutputStream;
+  readonly #background: Background;
+  readonly #restartedAfter: Death | undefined;
+  readonly #ready = Promise.withResolvers<HelloPayload>();
+  readonly #died = Promise.withResolvers<Death>();
+  #state: State = { kind: 'starting' };
+  #frames: Frame[] = [];
+  #pumping = false;
+  #markTimer: NodeJS.Timeout | undefined;
+  #clock: StopClock | undefined;
+  #calls = new Map<number, { timer: NodeJS.Timeout | undefined }>();
+  #questions = 0;
+  #finished = 0;
+  #violation: string | undefined;
+  #closing = false;
+
+  /** `restartedAfter` is the death that made this kernel necessary; the first result tells of it. */
+  constructor(link: KernelLink, background: Background, restartedAfter?: Death) {
+    this.#link = link;
+    this.#background = background;
+    this.#restartedAfter = restartedAfter;
+    // A kernel that nobody asks about must not end the host with an unhandled rejection.
+    this.#ready.promise.catch(() => {});
+    this.#stdout = this.#open('stdout');
+    this.#stderr = this.#open('stderr');
+    link.control.read(
+      (frame) => this.#receive(frame),
+      (problem) => this.#disconnected(problem),
+    );
+    void link.exited.then((exit) => this.#bury(exit));
+  }
+
+  /** Resolves when the interpreter says hello; rejects where it dies before. */
+  get ready(): Promise<HelloPayload> {
+    return this.#ready.promise;
+  }
+
+  get died(): Promise<Death> {
+    return this.#died.promise;
+  }
+
+  get dead(): Death | undefined {
+    return this.#state.kind === 'dead' ? this.#state.death : undefined;
+  }
+
+  get running(): Execution | undefined {
+    return this.#state.kind === 'running' ? this.#state.execution : undefined;
+  }
+
+  /** The caller keeps to one execution at a time. */
+  execute(execution: Execution): Promise<ResultEvent> {
+    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is not idle.');
+    const payload = encodeText(execution.code);
+    const mark = Buffer.allocUnsafe(MARK_BYTES);
+    randomFillSync(mark, 1);
+    // No byte of UTF-8 text is 0xff, so a search for the mark rarely has to look twice.
+    mark[0] = 0xff;
+    this.#stdout.begin(mark);
+    this.#stderr.begin(mark);
+    this.#state = { kind: 'running', execution };
+    execution.onRoom = () => this.#resumeOutput();
+    execution.start();
+    this.#clock = new StopClock(execution.settings, {
+      timeout: () => this.#stop(execution, 'timeout'),
+      kill: () => this.#link.kill(),
+    });
+    this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
+    return execution.result;
+  }
+
+  /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
+  ask(method: string, params: Record<string, unknown>): Promise<PyValue> {
+    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
+    this.#questions = (this.#questions + 1) % 0x7fffffff;
+    const id = (QUESTION_BIT | this.#questions) >>> 0;
+    const { promise, resolve, reject } = Promise.withResolvers<PyValue>();
+    const timer = setTimeout(() => this.#giveUp(question), QUESTION_TIMEOUT_MS);
+    const question: Question = { id, resolve, reject, timer };
+    this.#state = { kind: 'answering', question };
+    this.#link.control.send(FrameType.request, id, JSON.stringify({ method, params }));
+    return promise;
+  }
+
+  interrupt(): boolean {
+    if (this.#state.kind !== 'running') return false;
+    this.#stop(this.#state.execution, 'interrupt');
+    return true;
+  }
+
+  answerInput(id: number, text: string): void {
+    this.#reply(id, { value: text });
+  }
+
+  cancelInput(id: number, reason: string): void {
+    this.#reply(id, { error: reason });
+  }
+
+  /** Ends the kernel; what ran gets a result that says so. */
+  async kill(): Promise<void> {
+    this.#link.kill();
+    await this.#died.promise;
+  }
+
+  /** Ends the kernel for good, and waits until it is gone. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.kill();
+  }
+
+  #open(type: 'stdout' | 'stderr'): OutputStream {
+    return new OutputStream(
+      this.#link[type],
+      (text) => this.#output(type, text),
+      () => this.#pump(),
+    );
+  }
+
+  #output(type: 'stdout' | 'stderr', text: string): boolean {
+    if (this.#state.kind === 'running') return this.#state.execution.output(type, text);
+    this.#background({ type, text });
+    return true;
+  }
+
+  #resumeOutput(): void {
+    this.#stdout.resume();
+    this.#stderr.resume();
+    this.#link.control.resume();
+    this.#pump();
+  }
+
+  #stop(execution: Execution, reason: StopReason): void {
+    if (this.running !== execution) return;
+    execution.stopped ??= reason;
+    this.#link.interrupt(execution.number);
+    this.#clock?.grace();
+    // A reader that has stopped reading must not keep the code from stopping.
+    execution.events.drain();
+  }
+
+  #giveUp(question: Question): void {
+    this.#link.interrupt(question.id);
+    question.timer = setTimeout(() => this.#link.kill(), QUESTION_GRACE_MS);
+  }
+
+  #receive(frame: Frame): void {
+    this.#frames.push(frame);
+    this.#pump();
+  }
+
+  /** Handles frames in order, each when the output before it has been delivered. */
+  #pump(): void {
+    // Handling a frame lets output go on, which may come back here for the next frame.
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      for (let frame = this.#frames[0]; frame && this.#state.kind !== 'dead'; frame = this.#frames[0]) {
+        if (!this.#handle(frame)) break;
+        this.#frames.shift();
+      }
+    } catch (error) {
+      this.#cutOff(error instanceof FrameError ? error.message : String(error));
+    } finally {
+      this.#pumping = false;
+    }
+  }
+
+  /** Returns false where the frame must wait. */
+  #handle(frame: Frame): boolean {
+    switch (frame.type) {
+      case FrameType.hello:
+        return this.#hello(parseHello(frame.payload));
+      case FrameType.result:
+        return this.#result(frame);
+      case FrameType.display:
+        return this.#display(frame);
+      case FrameType.call:
+        return this.#call(frame);
+      case FrameType.answer:
+        return this.#answer(frame);
+      default:
+        throw new FrameError(`a frame of type ${frame.type} out of place`);
+    }
+  }
+
+  #hello(hello: HelloPayload): boolean {
+    if (this.#state.kind !== 'starting') throw new FrameError('a second hello');
+    this.#state = { kind: 'idle' };
+    this.#ready.resolve(hello);
+    return true;
+  }
+
+  #result(frame: Frame): boolean {
+    if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
+      throw new FrameError(`a result for execution ${frame.id}, which does not run`);
+    }
+    const { execution } = this.#state;
+    const payload = parseResult(frame.payload);
+    if (!this.#reached(payload.marks)) return false;
+    this.#stdout.finish();
+    this.#stderr.finish();
+    this.#leave();
+    this.#state = { kind: 'idle' };
+    const notice = this.#finished++ === 0 ? this.#restartedAfter : undefined;
+    execution.finish(payload, notice);
+    return true;
+  }
+
+  #display(frame: Frame): boolean {
+    const payload = parseDisplay(frame.payload);
+    const event: DisplayEvent = { type: 'display', data: payload.data };
+    if (this.#state.kind !== 'running') {
+      if (frame.id !== 0) throw new FrameError(`a display for execution ${frame.id}, which does not run`);
+      this.#background(event);
+      return true;
+    }
+    if (frame.id !== this.#state.execution.number) throw new FrameError('a display for another execution');
+    if (!this.#reached(payload.marks)) return false;
+    if (!this.#state.execution.display(event, frame.payload.length)) this.#link.control.pause();
+    this.#release(payload.marks);
+    return true;
+  }
+
+  #call(frame: Frame): boolean {
+    const [, call] = parseCall(frame.payload);
+    if (this.#calls.has(frame.id)) throw new FrameError(`a second call with the number ${frame.id}`);
+    if (this.#calls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
+    if (this.#state.kind !== 'running') {
+      this.#calls.set(frame.id, { timer: undefined });
+      this.#reply(frame.id, { error: 'input() was called while no cell was running' });
+      return true;
+    }
+    if (!this.#reached(call.marks)) return false;
+    this.#release(call.marks);
+    this.#askForInput(this.#state.execution, frame.id, call);
+    return true;
+  }
+
+  #askForInput(execution: Execution, id: number, call: InputCall): void {
+    const { inputTimeoutMs } = execution.settings;
+    const giveUp = () => this.cancelInput(id, `nobody answered within ${inputTimeoutMs / 1000} s`);
+    const timer = inputTimeoutMs > 0 ? setTimeout(giveUp, inputTimeoutMs) : undefined;
+    this.#calls.set(id, { timer });
+    this.#clock?.pause();
+    execution.ask({ type: 'input_request', id, prompt: call.prompt, password: call.password });
+  }
+
+  #reply(id: number, body: { value: string } | { error: string }): void {
+    const call = this.#calls.get(id);
+    if (!call || this.#state.kind === 'dead') {
+      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+    }
+    clearTimeout(call.timer);
+    this.#calls.delete(id);
+    if (this.#calls.size === 0) this.#clock?.resume();
+    this.#link.control.send(FrameType.reply, id, JSON.stringify(body));
+  }
+
+  #answer(frame: Frame): boolean {
+    if (this.#state.kind !== 'answering' || this.#state.question.id !== frame.id) {
+      throw new FrameError('an answer to no question');
+    }
+    const { question } = this.#state;
+    const payload = parseAnswer(frame.payload);
+    clearTimeout(question.timer);
+    this.#state = { kind: 'idle' };
+    if ('error' in payload) {
+      const { name, message, traceback } = payload.error;
+      question.reject(new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } }));
+    } else {
+      question.resolve(payload.value);
+    }
+    return true;
+  }
+
+  #reached([out, err]: readonly [number, number]): boolean {
+    if (this.#stdout.reached(out) && this.#stderr.reached(err)) {
+      clearTimeout(this.#markTimer);
+      this.#markTimer = undefined;
+      return true;
+    }
+    this.#markTimer ??= setTimeout(() => {
+      this.#markTimer = undefined;
+      // A reader that is slow is waited for; a mark that the code has swallowed is not.
+      if (!this.#stdout.paused && !this.#stderr.paused) this.#release([out, err]);
+      this.#pump();
+    }, MARK_WAIT_MS);
+    return false;
+  }
+
+  #release([out, err]: readonly [number, number]): void {
+    this.#stdout.release(out);
+    this.#stderr.release(err);
+  }
+
+  /** The connection ended. Where the process lives on, it has closed it, and is no kernel any more. */
+  #disconnected(problem?: Error): void {
+    if (this.#state.kind === 'dead') return;
+    if (problem instanceof FrameError) this.#violation ??= problem.message;
+    this.#link.kill();
+  }
+
+  #cutOff(reason: string): void {
+    this.#violation ??= reason;
+    this.#frames = [];
+    this.#link.kill();
+  }
+
+  async #bury(exit: Awaited<KernelLink['exited']>): Promise<void> {
+    await this.#lastOutput();
+    const before = this.#state;
+    this.#frames = [];
+    this.#stdout.finish();
+    this.#stderr.finish();
+    this.#leave();
+    const lastStderr = before.kind === 'running' ? before.execution.lastStderr : '';
+    const death = describeDeath(exit, this.#violation, this.#closing, lastStderr);
+    this.#state = { kind: 'dead', death };
+    this.#stdout.close();
+    this.#stderr.close();
+    this.#link.control.close();
+    const error = new CellaError(death.code, death.message, { details: { ...death } });
+    this.#ready.reject(error);
+    if (before.kind === 'running') {
+      before.execution.fail(death, this.#finished === 0 ? this.#restartedAfter : undefined);
+    } else if (before.kind === 'answering') {
+      clearTimeout(before.question.timer);
+      before.question.reject(error);
+    }
+    this.#died.resolve(death);
+  }
+
+  /** What the kernel wrote before it died is still in its pipes. */
+  async #lastOutput(): Promise<void> {
+    if (this.#state.kind === 'running') this.#state.execution.events.drain();
+    const deadline = performance.now() + LAST_OUTPUT_MS;
+    while (!(this.#stdout.ended && this.#stderr.ended) && performance.now() < deadline) {
+      this.#release([Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+  }
+
+  #leave(): void {
+    clearTimeout(this.#markTimer);
+    this.#markTimer = undefined;
+    this.#clock?.stop();
+    this.#clock = undefined;
+    for (const call of this.#calls.values()) clearTimeout(call.timer);
+    this.#calls.clear();
+  }
+}

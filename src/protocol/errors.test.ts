@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { CellaError, type ErrorCode, errorCodes } from './errors.ts';
+
+const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
+const rows = page
+  .slice(page.indexOf('## Codes'))
+  .split('\n')
+  .filter((line) => line.startsWith('| `'))
+  .map((line) => line.split('|').map((cell) => cell.trim()))
+  .map(([, code = '', meaning = '', http, rpc, retry, advice]) => ({
+    code: code.replaceAll('`', ''),
+    meaning,
+    facts: { http: Number(http), rpc: Number(rpc), retry: retry === 'yes', advice },
+  }));
+
+describe('docs/errors.md', () => {
+  test('has one row for every code, in the order of the table in the source', () => {
+    expect(rows.map((row) => row.code)).toEqual(Object.keys(errorCodes));
+  });
+
+  test.each(rows)('tells $code as the source does, and what it means', ({ code, meaning, facts }) => {
+    expect(facts).toEqual(errorCodes[code as ErrorCode]);
+    expect(meaning).not.toBe('');
+  });
+});
+
+describe('error codes', () => {
+  test('have RPC codes of their own', () => {
+    const codes = Object.values(errorCodes).map((facts) => facts.rpc);
+    expect(new Set(codes).size).toBe(codes.length);
+  });
+});
+
+describe('CellaError', () => {
+  test('carries code, advice, retry, details and cause', () => {
+    const cause = new Error('socket closed');
+    const error = new CellaError('KERNEL_DIED', 'kernel default was killed by SIGKILL', {
+      cause,
+      details: { signal: 'SIGKILL' },
+    });
+    expect(error).toMatchObject({ name: 'CellaError', code: 'KERNEL_DIED', retryable: true, cause });
+    expect(error.advice).toBe(errorCodes.KERNEL_DIED.advice);
+    expect(error.details).toEqual({ signal: 'SIGKILL' });
+  });
+
+  test('crosses a wire without its stack or its cause', () => {
+    const error = new CellaError('KERNEL_BUSY', 'busy', { cause: new Error('inner') });
+    expect(JSON.parse(JSON.stringify(error))).toEqual({
+      code: 'KERNEL_BUSY',
+      message: 'busy',
+      advice: errorCodes.KERNEL_BUSY.advice,
+      details: {},
+    });
+  });
+});

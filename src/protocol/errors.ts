@@ -1,0 +1,128 @@
+/** One error class and one table of codes: what each means to HTTP, to RPC, to a retry, and to the reader. */
+
+interface CodeFacts {
+  readonly http: number;
+  readonly rpc: number;
+  readonly retry: boolean;
+  readonly advice: string;
+}
+
+export const errorCodes = {
+  INVALID_OPTIONS: {
+    http: 400,
+    rpc: -32602,
+    retry: false,
+    advice: 'Correct the named option; see docs/library.md for all of them.',
+  },
+  PYTHON_NOT_FOUND: {
+    http: 500,
+    rpc: -32001,
+    retry: false,
+    advice: 'Install Python 3.9 or later, or name one with the `python` option, --python or CELLA_PYTHON.',
+  },
+  SANDBOX_UNAVAILABLE: {
+    http: 500,
+    rpc: -32002,
+    retry: false,
+    advice: 'Run `cella doctor` to see what is missing and how to get it. `sandbox: "off"` runs trusted code without isolation.',
+  },
+  WORKSPACE_NOT_WRITABLE: {
+    http: 400,
+    rpc: -32003,
+    retry: false,
+    advice: 'Choose a folder that this user can write to, or leave `cwd` out to use the agent’s own workspace.',
+  },
+  TEMPLATE_FAILED: {
+    http: 500,
+    rpc: -32004,
+    retry: true,
+    advice: 'The process that kernels are forked from did not start. Its own words are in the message.',
+  },
+  KERNEL_BUSY: {
+    http: 429,
+    rpc: -32010,
+    retry: true,
+    advice: 'Wait for the running cell, interrupt it, or raise `queueLimit`.',
+  },
+  KERNEL_DIED: {
+    http: 500,
+    rpc: -32011,
+    retry: true,
+    advice: 'The next execution runs in a fresh kernel.',
+  },
+  KERNEL_OUT_OF_MEMORY: {
+    http: 500,
+    rpc: -32012,
+    retry: false,
+    advice: 'Use less memory in the cell, or raise `limits.memoryMb`.',
+  },
+  KERNEL_CPU_LIMIT: {
+    http: 500,
+    rpc: -32013,
+    retry: false,
+    advice: 'Raise `limits.cpuSeconds`, or split the work.',
+  },
+  KERNEL_PROTOCOL: {
+    http: 500,
+    rpc: -32014,
+    retry: true,
+    advice: 'The code wrote to the kernel’s own connection. The next execution runs in a fresh kernel.',
+  },
+  INTROSPECTION_FAILED: {
+    http: 422,
+    rpc: -32015,
+    retry: false,
+    advice: 'The code’s own objects raised an exception while they were looked at.',
+  },
+  INPUT_NOT_PENDING: {
+    http: 409,
+    rpc: -32016,
+    retry: false,
+    advice: 'The request was answered, cancelled or timed out before.',
+  },
+  SESSION_CLOSED: {
+    http: 410,
+    rpc: -32017,
+    retry: false,
+    advice: 'Open a new session.',
+  },
+  ABORTED: {
+    http: 499,
+    rpc: -32018,
+    retry: false,
+    advice: 'The caller’s signal was aborted before the work began.',
+  },
+  PEER_MISSING: {
+    http: 500,
+    rpc: -32019,
+    retry: false,
+    advice: 'Install the program that the benchmark compares with; the message names it.',
+  },
+} as const satisfies Record<string, CodeFacts>;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+/** Match on `code`, never on the text. `details` holds what a program may want to know. */
+export class CellaError extends Error {
+  override readonly name = 'CellaError';
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: Record<string, unknown> } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.details = options.details ?? {};
+  }
+
+  get advice(): string {
+    return errorCodes[this.code].advice;
+  }
+
+  get retryable(): boolean {
+    return errorCodes[this.code].retry;
+  }
+
+  toJSON(): { code: ErrorCode; message: string; advice: string; details: Readonly<Record<string, unknown>> } {
+    return { code: this.code, message: this.message, advice: this.advice, details: this.details };
+  }
+}

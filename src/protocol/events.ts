@@ -1,0 +1,92 @@
+/** What an execution tells its reader: events while it runs, and one result at the end. */
+
+import type { ErrorCode } from './errors.ts';
+import { type PyValue, valueToJson } from './values.ts';
+
+/** By MIME type: text as it is, binary data as base64, `application/json` as a value. */
+export type MimeBundle = Readonly<Record<string, PyValue>>;
+
+export interface OutputEvent {
+  readonly type: 'stdout' | 'stderr';
+  readonly text: string;
+}
+
+export interface DisplayEvent {
+  readonly type: 'display';
+  readonly data: MimeBundle;
+}
+
+/** The code waits in input() or getpass(). Answer with `answerInput(id, text)` or refuse with `cancelInput(id)`. */
+export interface InputRequestEvent {
+  readonly type: 'input_request';
+  readonly id: number;
+  readonly prompt: string;
+  readonly password: boolean;
+}
+
+export type Status = 'ok' | 'error' | 'timeout' | 'interrupted' | 'died';
+
+export interface ExecutionError {
+  /** The exception's class, or a Cella error code where no Python exception was raised. */
+  readonly name: string;
+  readonly message: string;
+  readonly traceback: string;
+  /** Set where the code called sys.exit. */
+  readonly exitCode?: number | undefined;
+}
+
+/** How a kernel came to its end. */
+export interface Death {
+  readonly code: Extract<ErrorCode, 'KERNEL_DIED' | 'KERNEL_OUT_OF_MEMORY' | 'KERNEL_CPU_LIMIT' | 'KERNEL_PROTOCOL'>;
+  readonly message: string;
+  readonly signal?: string;
+  readonly exitCode?: number;
+  /** The last lines that the kernel wrote to stderr. */
+  readonly lastStderr?: string;
+}
+
+/** What was left out of a result because it was too large. All but `streamedBytes` was streamed all the same. */
+export interface Truncated {
+  readonly stdoutBytes?: number;
+  readonly stderrBytes?: number;
+  readonly reprCharacters?: number;
+  readonly displays?: number;
+  /** Bytes of events that a reader has missed, who did not read while the code had to be stopped. */
+  readonly streamedBytes?: number;
+}
+
+export interface ResultEvent {
+  readonly type: 'result';
+  readonly status: Status;
+  /** The number of this execution in its session: cells are named `<cell N>` after it. */
+  readonly execution: number;
+  /** The last expression's value; absent where there was none, or it was None. */
+  readonly value?: PyValue;
+  readonly repr?: string;
+  /** Rich forms of the value, where it has any. */
+  readonly data?: MimeBundle;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly displays: readonly DisplayEvent[];
+  readonly error?: ExecutionError;
+  readonly truncated?: Truncated;
+  /** Set where the kernel did not outlive this execution. */
+  readonly death?: Death;
+  /** Set where the kernel before this one had died: its names are gone. */
+  readonly restarted?: { readonly cause: Death };
+  readonly durationMs: number;
+}
+
+export type ExecutionEvent = OutputEvent | DisplayEvent | InputRequestEvent | ResultEvent;
+
+/** An event as one line of JSON can hold it. */
+export function eventToJson(event: ExecutionEvent): unknown {
+  if (event.type === 'display') return { ...event, data: valueToJson(event.data) };
+  if (event.type !== 'result') return event;
+  return {
+    ...event,
+    ...(event.value === undefined ? {} : { value: valueToJson(event.value) }),
+    ...(event.data === undefined ? {} : { data: valueToJson(event.data) }),
+    displays: event.displays.map(eventToJson),
+  };
+}

@@ -1,0 +1,105 @@
+/** Frames between host and Python: `length u32, type u8, id u32, payload`, little endian. See docs/protocol.md. */
+
+export const HEADER_BYTES = 9;
+
+const letter = (text: string): number => text.charCodeAt(0);
+
+/** Host to template, template and pid 1 to host, host to kernel, kernel to host. */
+export const FrameType = {
+  open: letter('O'),
+  attach: letter('A'),
+  start: letter('S'),
+  interrupt: letter('I'),
+  kill: letter('K'),
+  opened: letter('o'),
+  attached: letter('a'),
+  failed: letter('f'),
+  started: letter('s'),
+  died: letter('d'),
+  execute: letter('X'),
+  request: letter('Q'),
+  reply: letter('Y'),
+  hello: letter('h'),
+  result: letter('r'),
+  display: letter('p'),
+  answer: letter('q'),
+  call: letter('c'),
+} as const;
+
+export interface Frame {
+  readonly type: number;
+  readonly id: number;
+  readonly payload: Buffer;
+}
+
+/** A peer that does not keep to the protocol. Whoever reads from it must let go of it. */
+export class FrameError extends Error {
+  override readonly name = 'FrameError';
+}
+
+export function encodeFrame(type: number, id: number, payload: Uint8Array | string = ''): Buffer {
+  const body = typeof payload === 'string' ? Buffer.from(payload) : payload;
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + body.length);
+  frame.writeUInt32LE(body.length, 0);
+  frame.writeUInt8(type, 4);
+  frame.writeUInt32LE(id, 5);
+  frame.set(body, HEADER_BYTES);
+  return frame;
+}
+
+/**
+ * Cuts a stream of chunks into frames, wherever the chunks are cut. A type that is not in `largest`, or a length over
+ * its value, throws at once, before anything is kept.
+ */
+export class FrameDecoder {
+  readonly #largest: ReadonlyMap<number, number>;
+  #parts: Buffer[] = [];
+  #have = 0;
+  #need = HEADER_BYTES;
+  #header: { type: number; id: number } | undefined;
+
+  constructor(largest: ReadonlyMap<number, number>) {
+    this.#largest = largest;
+  }
+
+  push(chunk: Buffer): Frame[] {
+    const frames: Frame[] = [];
+    let rest = chunk;
+    while (rest.length > 0 || (this.#header && this.#need === 0)) {
+      const piece = rest.subarray(0, this.#need - this.#have);
+      rest = rest.subarray(piece.length);
+      if (piece.length > 0) {
+        this.#parts.push(piece);
+        this.#have += piece.length;
+      }
+      if (this.#have < this.#need) break;
+      const whole = this.#take();
+      if (this.#header) {
+        frames.push({ ...this.#header, payload: whole });
+        this.#header = undefined;
+        this.#need = HEADER_BYTES;
+      } else {
+        this.#begin(whole);
+      }
+    }
+    return frames;
+  }
+
+  #begin(header: Buffer): void {
+    const length = header.readUInt32LE(0);
+    const type = header.readUInt8(4);
+    const largest = this.#largest.get(type);
+    if (largest === undefined) throw new FrameError(`a frame of the unknown type ${type}`);
+    if (length > largest) throw new FrameError(`a frame of ${length} bytes where ${largest} are allowed`);
+    this.#header = { type, id: header.readUInt32LE(5) };
+    this.#need = length;
+  }
+
+  #take(): Buffer {
+    const [first] = this.#parts;
+    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#have);
+    this.#parts = [];
+    this.#have = 0;
+    return whole;
+  }
+}

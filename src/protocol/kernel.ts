@@ -1,0 +1,98 @@
+/** What kernels, pid 1 of a sandbox and the template say to the host: every payload, checked. */
+
+import { z } from 'zod';
+import { FrameError, FrameType } from './frames.ts';
+import { decodeValue, PyObject, type PyValue } from './values.ts';
+
+const MB = 1024 * 1024;
+
+/** The largest payload of each frame that a kernel may send. */
+export const fromKernel: ReadonlyMap<number, number> = new Map([
+  [FrameType.attached, 4096],
+  [FrameType.failed, 64 * 1024],
+  [FrameType.hello, 4096],
+  [FrameType.result, 64 * MB],
+  [FrameType.display, 64 * MB],
+  [FrameType.answer, 64 * MB],
+  [FrameType.call, MB],
+]);
+
+/** The same for the connection that belongs to pid 1 of a sandbox. */
+export const fromSupervisor: ReadonlyMap<number, number> = new Map([
+  [FrameType.opened, 4096],
+  [FrameType.failed, 64 * 1024],
+  [FrameType.started, 0],
+  [FrameType.died, 4096],
+]);
+
+const marks = z.tuple([z.int().min(0), z.int().min(0)]);
+const value = z.custom<PyValue>((item) => item !== undefined);
+const bundle = z.custom<Record<string, PyValue>>(
+  (item) => typeof item === 'object' && item !== null && !Array.isArray(item) && !(item instanceof PyObject),
+);
+
+const ErrorPayload = z.strictObject({
+  name: z.string(),
+  message: z.string(),
+  traceback: z.string(),
+  exitCode: z.int().optional(),
+});
+
+const HelloPayload = z.strictObject({ python: z.string(), implementation: z.string() });
+const ResultPayload = z.strictObject({
+  status: z.enum(['ok', 'error']),
+  value: value.optional(),
+  repr: z.string().optional(),
+  reprCut: z.int().optional(),
+  data: bundle.optional(),
+  error: ErrorPayload.optional(),
+  marks,
+});
+const DisplayPayload = z.strictObject({ data: bundle, marks });
+const InputCall = z.strictObject({ execution: z.int(), prompt: z.string(), password: z.boolean(), marks });
+const CallPayload = z.tuple([z.literal('input'), InputCall]);
+const AnswerPayload = z.union([z.strictObject({ value }), z.strictObject({ error: ErrorPayload })]);
+const DiedPayload = z.strictObject({
+  signal: z.int().optional(),
+  exitCode: z.int().optional(),
+  outOfMemory: z.boolean(),
+  cpuSeconds: z.number(),
+});
+const FailedPayload = z.strictObject({ layer: z.string(), message: z.string() });
+const OpenedPayload = z.strictObject({ pid: z.int() });
+const AttachedPayload = z.strictObject({ out: z.string(), err: z.string() });
+
+export type HelloPayload = z.infer<typeof HelloPayload>;
+export type ResultPayload = z.infer<typeof ResultPayload>;
+export type DisplayPayload = z.infer<typeof DisplayPayload>;
+export type InputCall = z.infer<typeof InputCall>;
+export type AnswerPayload = z.infer<typeof AnswerPayload>;
+export type DiedPayload = z.infer<typeof DiedPayload>;
+export type FailedPayload = z.infer<typeof FailedPayload>;
+
+/** Kernels answer with values, the trusted processes with JSON. Both throw a FrameError for anything else. */
+const asValue =
+  <T>(schema: z.ZodType<T>) =>
+  (payload: Buffer): T =>
+    check(schema, decodeValue(payload));
+const asJson =
+  <T>(schema: z.ZodType<T>) =>
+  (payload: Buffer): T =>
+    check(schema, JSON.parse(payload.toString()));
+
+function check<T>(schema: z.ZodType<T>, data: unknown): T {
+  const parsed = schema.safeParse(data);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new FrameError(`a frame of the wrong shape: ${issue?.path.join('.')} ${issue?.message}`);
+}
+
+export const parseHello = asValue(HelloPayload);
+export const parseResult = asValue(ResultPayload);
+export const parseDisplay = asValue(DisplayPayload);
+export const parseCall = asValue(CallPayload);
+export const parseAnswer = asValue(AnswerPayload);
+export const parseDied = asJson(DiedPayload);
+export const parseFailed = asJson(FailedPayload);
+export const parseOpened = asJson(OpenedPayload);
+export const parseAttached = asJson(AttachedPayload);

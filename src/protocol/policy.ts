@@ -1,0 +1,38 @@
+/** What a sandbox allows, as a caller may ask for it. Everything has a default; nothing is looser than asked. */
+
+import { z } from 'zod';
+
+const absolutePath = z
+  .string()
+  .startsWith('/', 'must be an absolute path')
+  .refine((path) => !path.includes('\0'), 'must not contain a null byte');
+
+export const Limits = z.strictObject({
+  /** Of all processes of a sandbox together where there are control groups, else of each. */
+  memoryMb: z.int().min(32).max(1_048_576).default(2048),
+  /** Processes and threads. */
+  processes: z.int().min(4).max(32_768).default(256),
+  /** CPU time of one process over its whole life. */
+  cpuSeconds: z.int().min(1).max(31_536_000).default(86_400),
+  /** The largest file that code may write. */
+  fileSizeMb: z.int().min(1).max(1_048_576).default(1024),
+  openFiles: z.int().min(64).max(1_048_576).default(1024),
+  /** /tmp and /dev/shm together, in memory. */
+  scratchMb: z.int().min(1).max(1_048_576).default(512),
+});
+export type Limits = z.infer<typeof Limits>;
+
+export const SandboxPolicy = z.strictObject({
+  /** Folders the code may read, at the same path, beside the system, the packages and its workspace. */
+  readable: z.array(absolutePath).default([]),
+  /** Folders the code may change, at the same path, beside its workspace. */
+  writable: z.array(absolutePath).default([]),
+  /** `none` is a network of its own with nothing but loopback; `host` is the machine's. */
+  network: z.enum(['none', 'host']).default('none'),
+  /** Control groups bound a sandbox as a whole. By default a root host requires them, any other uses them if it may. */
+  cgroup: z.enum(['required', 'if-available']).optional(),
+});
+export type SandboxPolicy = z.infer<typeof SandboxPolicy>;
+
+/** `off` runs the code as this user, with no isolation at all: for code you would run yourself. */
+export const SandboxOption = z.union([z.literal('off'), z.literal('on'), SandboxPolicy]).default('on');

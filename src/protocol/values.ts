@@ -1,0 +1,212 @@
+/** Python values on the wire: the part of marshal version 2 that kernels send, read with every length checked. */
+
+import { FrameError } from './frames.ts';
+
+/** A Python object that has no native form here: its type's name and its repr. */
+export class PyObject {
+  readonly type: string;
+  readonly repr: string;
+
+  constructor(type: string, repr: string) {
+    this.type = type;
+    this.repr = repr;
+  }
+
+  toJSON(): { type: string; repr: string } {
+    return { type: this.type, repr: this.repr };
+  }
+}
+
+export type PyValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | PyObject
+  | PyValue[]
+  | { [name: string]: PyValue };
+
+const DEEPEST = 400;
+const SHIFT = 15n;
+
+/** Reads one value that fills `bytes` exactly; anything else throws a FrameError. */
+export function decodeValue(bytes: Buffer): PyValue {
+  const reader = new Reader(bytes);
+  const value = reader.value(0);
+  if (reader.offset !== bytes.length) throw new FrameError('bytes are left after a value');
+  return value;
+}
+
+class Reader {
+  offset = 0;
+  readonly #bytes: Buffer;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  value(depth: number): PyValue {
+    if (depth > DEEPEST) throw new FrameError('a value is nested too deeply');
+    const type = this.#byte();
+    switch (type) {
+      case 0x4e: // N
+        return null;
+      case 0x54: // T
+        return true;
+      case 0x46: // F
+        return false;
+      case 0x69: // i
+        return this.#int32();
+      case 0x6c: // l
+        return this.#long();
+      case 0x67: // g
+        return this.#take(8).readDoubleLE(0);
+      case 0x73: // s
+        return new Uint8Array(this.#take(this.#size()));
+      case 0x75: // u
+        return decodeText(this.#take(this.#size()));
+      case 0x5b: // [
+      case 0x28: // (
+        return this.#list(depth);
+      case 0x7b: // {
+        return this.#dict(depth);
+      case 0x3c: // <
+        return this.#opaque(depth);
+      default:
+        throw new FrameError(`a value of the unknown type ${type}`);
+    }
+  }
+
+  #byte(): number {
+    return this.#take(1)[0] as number;
+  }
+
+  #int32(): number {
+    return this.#take(4).readInt32LE(0);
+  }
+
+  #size(): number {
+    const size = this.#int32();
+    if (size < 0) throw new FrameError('a negative length');
+    return size;
+  }
+
+  #take(count: number): Buffer {
+    const end = this.offset + count;
+    if (end > this.#bytes.length) throw new FrameError('a value ends too early');
+    const part = this.#bytes.subarray(this.offset, end);
+    this.offset = end;
+    return part;
+  }
+
+  /** Digits of 15 bits, lowest first; a negative count is a negative number. */
+  #long(): number | bigint {
+    const count = this.#int32();
+    const digits = this.#take(Math.abs(count) * 2);
+    if (Math.abs(count) > 4) {
+      const value = bigFromDigits(digits);
+      return count < 0 ? -value : value;
+    }
+    let value = 0n;
+    for (let at = digits.length - 2; at >= 0; at -= 2) value = (value << SHIFT) | BigInt(digits.readUInt16LE(at));
+    if (count < 0) value = -value;
+    return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+  }
+
+  #list(depth: number): PyValue[] {
+    const count = this.#size();
+    // Every item takes a byte at least, so a false count cannot make a large array.
+    if (count > this.#bytes.length - this.offset) throw new FrameError('a list ends too early');
+    const items: PyValue[] = new Array(count);
+    for (let index = 0; index < count; index++) items[index] = this.value(depth + 1);
+    return items;
+  }
+
+  #dict(depth: number): { [name: string]: PyValue } {
+    const record: { [name: string]: PyValue } = {};
+    while (this.#bytes[this.offset] !== 0x30) {
+      const name = this.value(depth + 1);
+      if (typeof name !== 'string') throw new FrameError('a dict with a key that is not text');
+      const value = this.value(depth + 1);
+      // `__proto__` must become a key like any other.
+      if (name === '__proto__') Object.defineProperty(record, name, { value, enumerable: true, configurable: true, writable: true });
+      else record[name] = value;
+    }
+    this.offset++;
+    return record;
+  }
+
+  #opaque(depth: number): PyObject {
+    const [pair] = this.#list(depth);
+    if (!Array.isArray(pair) || typeof pair[0] !== 'string' || typeof pair[1] !== 'string') {
+      throw new FrameError('an opaque value without type and repr');
+    }
+    return new PyObject(pair[0], pair[1]);
+  }
+}
+
+/** Joins digits in halves through hexadecimal text: linear where shifting digit by digit would be quadratic. */
+function bigFromDigits(digits: Buffer): bigint {
+  const bits: string[] = [];
+  for (let at = digits.length - 2; at >= 0; at -= 2) bits.push(digits.readUInt16LE(at).toString(2).padStart(15, '0'));
+  return BigInt(`0b${bits.join('') || '0'}`);
+}
+
+/** UTF-8 as Python writes it with `surrogatepass`: a lone surrogate is three bytes, and stays what it was. */
+function decodeText(bytes: Buffer): string {
+  const text = bytes.toString('utf8');
+  return text.includes('\ufffd') ? decodeWithSurrogates(bytes) : text;
+}
+
+function decodeWithSurrogates(bytes: Buffer): string {
+  let text = '';
+  let from = 0;
+  for (let at = 0; at + 2 < bytes.length; at++) {
+    if (bytes[at] !== 0xed || (bytes[at + 1] as number) < 0xa0) continue;
+    text += bytes.toString('utf8', from, at);
+    text += String.fromCharCode(0xd000 | (((bytes[at + 1] as number) & 0x3f) << 6) | ((bytes[at + 2] as number) & 0x3f));
+    at += 2;
+    from = at + 1;
+  }
+  return text + bytes.toString('utf8', from);
+}
+
+/** UTF-8 that keeps lone surrogates, for `surrogatepass` on the other side. */
+export function encodeText(text: string): Buffer {
+  if (text.isWellFormed()) return Buffer.from(text);
+  const parts: Buffer[] = [];
+  let from = 0;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit < 0xd800 || unit > 0xdfff) continue;
+    if (unit < 0xdc00 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) {
+      at++;
+      continue;
+    }
+    parts.push(Buffer.from(text.slice(from, at)));
+    parts.push(Buffer.from([0xe0 | (unit >> 12), 0x80 | ((unit >> 6) & 0x3f), 0x80 | (unit & 0x3f)]));
+    from = at + 1;
+  }
+  parts.push(Buffer.from(text.slice(from)));
+  return Buffer.concat(parts);
+}
+
+/** A number of any length, written to JSON digit by digit; the language has it, its type library does not yet. */
+const { rawJSON: rawJson } = JSON as typeof JSON & { rawJSON(text: string): unknown };
+
+/** JSON for people and programs: big integers as exact numbers; bytes, NaN and infinities as small objects. */
+export function valueToJson(value: PyValue): unknown {
+  if (typeof value === 'bigint') return rawJson(value.toString());
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    return { type: 'float', repr: Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf' };
+  }
+  if (value instanceof Uint8Array) return { type: 'bytes', base64: Buffer.from(value).toString('base64') };
+  if (value instanceof PyObject) return value.toJSON();
+  if (Array.isArray(value)) return value.map(valueToJson);
+  if (value !== null && typeof value === 'object') {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, valueToJson(item)]));
+  }
+  return value;
+}

@@ -1,0 +1,98 @@
+/** The policy of one sandbox, resolved: what pid 1 is told before it closes itself in. */
+
+import { access, chown, constants, mkdir, realpath, stat } from 'node:fs/promises';
+import { CellaError } from '../protocol/errors.ts';
+import type { Limits, SandboxPolicy } from '../protocol/policy.ts';
+
+export interface Folder {
+  readonly path: string;
+  /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
+  readonly owner?: readonly [uid: number, gid: number];
+}
+
+export interface LaunchSpec {
+  readonly uid: number;
+  readonly gid: number;
+  readonly network: 'none' | 'host';
+  readonly readable: readonly Folder[];
+  readonly writable: readonly Folder[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly limits: {
+    readonly memoryBytes: number;
+    readonly processes: number;
+    readonly cpuSeconds: number;
+    readonly fileBytes: number;
+    readonly openFiles: number;
+    readonly scratchBytes: number;
+  };
+}
+
+const MB = 1024 * 1024;
+/** Places that a sandbox fills itself, or that would open the host to it. */
+const SYSTEM = ['/', '/bin', '/boot', '/dev', '/etc', '/lib', '/lib64', '/proc', '/root', '/run', '/sbin', '/sys', '/usr', '/var'];
+
+export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
+  return {
+    memoryBytes: limits.memoryMb * MB,
+    processes: limits.processes,
+    cpuSeconds: limits.cpuSeconds,
+    fileBytes: limits.fileSizeMb * MB,
+    openFiles: limits.openFiles,
+    scratchBytes: limits.scratchMb * MB,
+  };
+}
+
+/** A folder that is named by a caller: it must exist, be a folder, and show nothing that it must not. */
+export async function resolveFolder(path: string, option: string, dataDir: string): Promise<string> {
+  let real: string;
+  try {
+    real = await realpath(path);
+    if (!(await stat(real)).isDirectory()) throw new Error('it is not a folder');
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('INVALID_OPTIONS', `${option}: ${path} cannot be used: ${reason}.`, { cause });
+  }
+  if (SYSTEM.includes(real)) {
+    throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name a folder inside it.`);
+  }
+  if (`${dataDir}/`.startsWith(`${real}/`)) {
+    const why = 'it holds Cella’s data folder, and with it the workspaces of other agents';
+    throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be shown to a sandbox: ${why}.`);
+  }
+  return real;
+}
+
+/** A folder the code may change. A root host brings it in under its owner; any other must be able to write to it. */
+export async function writableFolder(path: string, root: boolean): Promise<Folder> {
+  if (root) {
+    const { uid, gid } = await stat(path);
+    return { path, owner: [uid, gid] };
+  }
+  try {
+    await access(path, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw new CellaError('WORKSPACE_NOT_WRITABLE', `This user cannot write to ${path}.`, { cause });
+  }
+  return { path };
+}
+
+/** A folder the code may read. Where its owner keeps it from others, a root host brings it in under that owner. */
+export async function readableFolder(path: string, root: boolean): Promise<Folder> {
+  const { uid, gid, mode } = await stat(path);
+  return root && (mode & 0o005) !== 0o005 ? { path, owner: [uid, gid] } : { path };
+}
+
+/** A folder of the data folder, made where it is missing, owned by the sandbox's user. */
+export async function ownFolder(path: string, uid: number, gid: number, root: boolean): Promise<Folder> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  const real = await realpath(path);
+  const facts = await stat(real);
+  if (!root || (facts.uid === uid && facts.gid === gid)) return { path: real };
+  await chown(real, uid, gid);
+  return { path: real };
+}
+
+export function policyOf(sandbox: 'on' | 'off' | SandboxPolicy): SandboxPolicy {
+  return typeof sandbox === 'string' ? { readable: [], writable: [], network: 'none' } : sandbox;
+}

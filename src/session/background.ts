@@ -1,0 +1,43 @@
+/** Output that belongs to no running cell: the newest is kept for whoever reads, the oldest goes when there is too much. */
+
+import type { DisplayEvent, OutputEvent } from '../protocol/events.ts';
+
+type BackgroundEvent = OutputEvent | DisplayEvent;
+
+const MOST_BYTES = 1024 * 1024;
+
+export class BackgroundLog {
+  #events: { event: BackgroundEvent; size: number }[] = [];
+  #size = 0;
+  #wake: (() => void) | undefined;
+  #closed = false;
+
+  push(event: BackgroundEvent): void {
+    const size = event.type === 'display' ? JSON.stringify(Object.values(event.data)).length : event.text.length;
+    this.#events.push({ event, size });
+    this.#size += size;
+    while (this.#size > MOST_BYTES && this.#events.length > 1) this.#size -= this.#events.shift()?.size ?? 0;
+    this.#wake?.();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wake?.();
+  }
+
+  async *read(): AsyncGenerator<BackgroundEvent, void, undefined> {
+    while (true) {
+      const next = this.#events.shift();
+      if (next) {
+        this.#size -= next.size;
+        yield next.event;
+      } else if (this.#closed) {
+        return;
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,43 @@
+/** The executors of this process: sessions of one kind share a template, which ends some time after the last of them. */
+
+import type { Executor } from '../executors/contract.ts';
+import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
+import type { TemplateConfig } from '../executors/subprocess/template.ts';
+
+const IDLE_MS = 30_000;
+
+interface Entry {
+  readonly executor: Executor;
+  users: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+const entries = new Map<string, Entry>();
+
+export function borrowExecutor(config: TemplateConfig): { executor: Executor; giveBack: () => void } {
+  const key = JSON.stringify(config);
+  const entry = entries.get(key) ?? { executor: new SubprocessExecutor(config), users: 0, timer: undefined };
+  entries.set(key, entry);
+  clearTimeout(entry.timer);
+  entry.users++;
+  let borrowed = true;
+  const giveBack = () => {
+    if (!borrowed) return;
+    borrowed = false;
+    entry.users--;
+    if (entry.users > 0 || entries.get(key) !== entry) return;
+    entry.timer = setTimeout(() => {
+      entries.delete(key);
+      void entry.executor.close();
+    }, IDLE_MS).unref();
+  };
+  return { executor: entry.executor, giveBack };
+}
+
+/** Ends every template and spare of this process at once. Sessions that are still open lose their kernels. */
+export async function shutdown(): Promise<void> {
+  const all = [...entries.values()];
+  entries.clear();
+  for (const entry of all) clearTimeout(entry.timer);
+  await Promise.all(all.map((entry) => entry.executor.close()));
+}

@@ -1,0 +1,88 @@
+/** From checked options to what an executor needs: folders, identity, environment, limits. */
+
+import { mkdir, realpath } from 'node:fs/promises';
+import { delimiter, dirname, resolve } from 'node:path';
+import { readEnvironment } from '../environment.ts';
+import type { TemplateConfig } from '../executors/subprocess/template.ts';
+import { findPython } from '../sandbox/python.ts';
+import {
+  type Folder,
+  type LaunchSpec,
+  limitsToSpec,
+  ownFolder,
+  policyOf,
+  readableFolder,
+  resolveFolder,
+  writableFolder,
+} from '../sandbox/spec.ts';
+import { type Identity, identityFor } from '../sandbox/uid.ts';
+import { agentFolders } from './folders.ts';
+import type { CheckedOptions } from './options.ts';
+
+export interface Launch {
+  readonly template: TemplateConfig;
+  readonly spec: LaunchSpec;
+}
+
+export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
+  const environment = readEnvironment();
+  const python = await findPython(options.python ?? environment.python);
+  const wanted = resolve(options.dataDir ?? environment.dataDir);
+  await mkdir(wanted, { recursive: true, mode: 0o700 });
+  const dataDir = await realpath(wanted);
+  const identity = identityFor(dataDir, options.agentKey);
+  const policy = policyOf(options.sandbox);
+  const sandbox = options.sandbox === 'off' ? 'off' : 'on';
+  const template: TemplateConfig = {
+    python,
+    sandbox,
+    cgroup: policy.cgroup ?? (identity.root ? 'required' : 'if-available'),
+    preload: options.preload,
+  };
+  const root = identity.root && sandbox === 'on';
+  const own = agentFolders(dataDir, options.agentKey);
+  const home = await ownFolder(own.home, identity.uid, identity.gid, root);
+  const workspace = await workspaceFolder(options, own.workspace, dataDir, identity, root);
+  const readable = await Promise.all(
+    policy.readable.map(async (path) => readableFolder(await resolveFolder(path, 'sandbox.readable', dataDir), root)),
+  );
+  const writable = await Promise.all(
+    policy.writable.map(async (path) => writableFolder(await resolveFolder(path, 'sandbox.writable', dataDir), root)),
+  );
+  const spec: LaunchSpec = {
+    uid: identity.uid,
+    gid: identity.gid,
+    network: policy.network,
+    readable,
+    writable: [workspace, home, ...writable],
+    env: environmentFor(python, home.path, options.env),
+    cwd: workspace.path,
+    limits: limitsToSpec(options.limits),
+  };
+  return { template, spec };
+}
+
+async function workspaceFolder(
+  options: CheckedOptions,
+  own: string,
+  dataDir: string,
+  identity: Identity,
+  root: boolean,
+): Promise<Folder> {
+  if (options.cwd === undefined) return ownFolder(own, identity.uid, identity.gid, root);
+  return writableFolder(await resolveFolder(resolve(options.cwd), 'cwd', dataDir), root);
+}
+
+/** Nothing of the host's own environment: no key, token or path of it reaches the code. */
+function environmentFor(python: string, home: string, extra: Readonly<Record<string, string>>): Record<string, string> {
+  return {
+    PATH: [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
+    HOME: home,
+    USER: 'cella',
+    LOGNAME: 'cella',
+    LANG: 'C.UTF-8',
+    TMPDIR: '/tmp',
+    MPLBACKEND: 'agg',
+    ...extra,
+  };
+}

@@ -1,0 +1,70 @@
+/** The options of `Session.open`, checked before anything starts. */
+
+import { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
+import { Limits, SandboxOption } from '../protocol/policy.ts';
+
+const milliseconds = z.int().min(0).max(2_147_483_647);
+const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
+const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
+
+export const SessionOptions = z.strictObject({
+  /** Who owns the kernel: any text. Blank means `default`. */
+  agentKey: text
+    .max(1024)
+    .default('')
+    .transform((key) => (key.trim() === '' ? 'default' : key)),
+  /** The folder the code works in. By default the agent's own workspace in the data folder. */
+  cwd: text.min(1).optional(),
+  /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
+  env: z
+    .record(z.string().regex(/^[^=\0]+$/, 'must be a variable name'), text)
+    .default({}),
+  /** A Python 3.9 or later: a path, or a name on PATH. */
+  python: text.min(1).optional(),
+  sandbox: SandboxOption,
+  limits: Limits.prefault({}),
+  dataDir: text.min(1).optional(),
+  /** For every execution that does not say otherwise; 0 means no limit. */
+  timeoutMs: milliseconds.default(0),
+  /** How long interrupted code has to stop before it is killed. */
+  graceMs: milliseconds.default(2000),
+  /** How long one input() may wait for its answer; 0 means no limit. */
+  inputTimeoutMs: milliseconds.default(300_000),
+  /** How many executions may wait behind the one that runs. */
+  queueLimit: z.int().min(0).max(100_000).default(64),
+  /** How much of stdout and stderr, each, a result keeps. Streaming is not cut. */
+  outputLimitBytes: z.int().min(0).max(1_073_741_824).default(1_048_576),
+  /** Modules that the template imports once, so that every kernel has them at once. */
+  preload: z.array(moduleName).default([]),
+  /** Sandboxes kept ready for the next session. */
+  spares: z.int().min(0).max(64).default(0),
+});
+
+/** What a caller writes. */
+export type SessionOptions = z.input<typeof SessionOptions>;
+/** What is left after the check, with every default filled in. */
+export type CheckedOptions = z.output<typeof SessionOptions>;
+
+const ExecuteOptions = z.object({
+  timeoutMs: milliseconds.optional(),
+  inputTimeoutMs: milliseconds.optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+});
+
+export function checkOptions(options: unknown): CheckedOptions {
+  return check(SessionOptions, options);
+}
+
+export function checkExecuteOptions(options: unknown): z.output<typeof ExecuteOptions> {
+  return check(ExecuteOptions, options);
+}
+
+function check<T>(schema: z.ZodType<T>, options: unknown): T {
+  const parsed = schema.safeParse(options);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'options'}: ${issue.message}`);
+  throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
+    details: { problems },
+  });
+}

@@ -1,0 +1,272 @@
+/** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
+
+import type { Enclosure, Executor } from '../executors/contract.ts';
+import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
+import { Kernel } from '../kernel/kernel.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Death, DisplayEvent, ExecutionEvent, InputRequestEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { LaunchSpec } from '../sandbox/spec.ts';
+import type {
+  Completeness,
+  Completion,
+  ExecuteOptions,
+  HistoryEntry,
+  Inspection,
+  RunOptions,
+  SessionApi,
+  Variable,
+} from './api.ts';
+import { BackgroundLog } from './background.ts';
+import { borrowExecutor } from './executors.ts';
+import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './introspection.ts';
+import { prepareLaunch } from './launch.ts';
+import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
+
+const MOST_HISTORY = 1000;
+const NOBODY = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+
+export class Session implements SessionApi {
+  readonly #options: CheckedOptions;
+  readonly #executor: Executor;
+  readonly #giveBack: () => void;
+  readonly #spec: LaunchSpec;
+  readonly #background = new BackgroundLog();
+  readonly #history: HistoryEntry[] = [];
+  #enclosure: Enclosure | undefined;
+  #kernel: Kernel | undefined;
+  #starting: Promise<Kernel> | undefined;
+  /** The death that the next result must tell of. */
+  #notice: Death | undefined;
+  /** A death that was asked for, by reset, restart or close, is no news. */
+  #expectedEnd = false;
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  #count = 0;
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: CheckedOptions, spec: LaunchSpec, executor: Executor, giveBack: () => void) {
+    this.#options = options;
+    this.#spec = spec;
+    this.#executor = executor;
+    this.#giveBack = giveBack;
+  }
+
+  /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
+  static async open(options: SessionOptions = {}): Promise<Session> {
+    const checked = checkOptions(options);
+    const { template, spec } = await prepareLaunch(checked);
+    const { executor, giveBack } = borrowExecutor(template);
+    const session = new Session(checked, spec, executor, giveBack);
+    try {
+      await session.#live();
+      if (checked.spares > 0) await executor.keepSpares(checked.spares);
+      return session;
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  }
+
+  get agentKey(): string {
+    return this.#options.agentKey;
+  }
+
+  /** The folder that the code works in. */
+  get cwd(): string {
+    return this.#spec.cwd;
+  }
+
+  /** The process, on the host, that everything in this session descends from; 0 where none lives. */
+  get pid(): number {
+    return this.#enclosure?.alive ? this.#enclosure.pid : 0;
+  }
+
+  async run(code: string, options: RunOptions = {}): Promise<ResultEvent> {
+    const execution = this.#enqueue(code, options);
+    for await (const event of execution.events) {
+      options.onEvent?.(event);
+      if (event.type === 'input_request') void this.#answer(event, options.onInput);
+    }
+    return execution.result;
+  }
+
+  stream(code: string, options: ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
+    return this.#enqueue(code, options).events;
+  }
+
+  async answerInput(id: number, text: string): Promise<void> {
+    this.#asked(id).answerInput(id, text);
+  }
+
+  async cancelInput(id: number, reason = 'the request was cancelled'): Promise<void> {
+    this.#asked(id).cancelInput(id, reason);
+  }
+
+  async interrupt(): Promise<boolean> {
+    return this.#kernel?.interrupt() ?? false;
+  }
+
+  async reset(): Promise<void> {
+    this.#checkOpen();
+    this.#expectedEnd = true;
+    await this.#kernel?.kill();
+    await this.#live();
+  }
+
+  async restart(): Promise<void> {
+    this.#checkOpen();
+    this.#expectedEnd = true;
+    await this.#enclosure?.close();
+    await this.#kernel?.died;
+    this.#enclosure = undefined;
+    await this.#live();
+  }
+
+  async complete(code: string, cursor = code.length): Promise<Completion> {
+    const before = code.slice(0, cursor);
+    const answer = await this.#ask('complete', { code, cursor: [...before].length });
+    return parseCompletion(answer, cursor);
+  }
+
+  async inspect(code: string, cursor = code.length): Promise<Inspection> {
+    return parseInspection(await this.#ask('inspect', { code, cursor: [...code.slice(0, cursor)].length }));
+  }
+
+  async isComplete(code: string): Promise<Completeness> {
+    return parseCompleteness(await this.#ask('isComplete', { code }));
+  }
+
+  async history(): Promise<readonly HistoryEntry[]> {
+    return [...this.#history];
+  }
+
+  async variables(): Promise<readonly Variable[]> {
+    return parseVariables(await this.#ask('variables', {}));
+  }
+
+  background(): AsyncIterable<OutputEvent | DisplayEvent> {
+    return this.#background.read();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #end(): Promise<void> {
+    this.#expectedEnd = true;
+    await this.#starting?.catch(() => {}); // `open` or an execution tells of it
+    await this.#kernel?.close();
+    await this.#enclosure?.close();
+    await this.#last;
+    this.#background.close();
+    this.#giveBack();
+  }
+
+  #enqueue(code: string, options: ExecuteOptions): Execution {
+    this.#checkOpen();
+    if (this.#waiting > this.#options.queueLimit) {
+      const queued = this.#waiting - 1;
+      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions wait for it already.`, {
+        details: { queued },
+      });
+    }
+    const execution = new Execution(++this.#count, code, this.#settings(options));
+    this.#waiting++;
+    this.#last = this.#last.then(() => this.#perform(execution, options.signal)).finally(() => this.#waiting--);
+    return execution;
+  }
+
+  #settings(options: ExecuteOptions): ExecutionSettings {
+    const { timeoutMs, inputTimeoutMs } = checkExecuteOptions(options);
+    return {
+      timeoutMs: timeoutMs ?? this.#options.timeoutMs,
+      inputTimeoutMs: inputTimeoutMs ?? this.#options.inputTimeoutMs,
+      graceMs: this.#options.graceMs,
+      outputLimitBytes: this.#options.outputLimitBytes,
+    };
+  }
+
+  async #perform(execution: Execution, signal: AbortSignal | undefined): Promise<void> {
+    const stop = () => this.#kernel?.running === execution && this.#kernel.interrupt();
+    try {
+      if (signal?.aborted) throw new CellaError('ABORTED', 'The execution was taken back before it began.');
+      const kernel = this.#kernel && !this.#kernel.dead ? this.#kernel : await this.#live();
+      signal?.addEventListener('abort', stop, { once: true });
+      const { status } = await kernel.execute(execution);
+      this.#remember({ execution: execution.number, code: execution.code, status });
+    } catch (error) {
+      execution.abandon(error instanceof Error ? error : new Error(String(error)));
+    } finally {
+      signal?.removeEventListener('abort', stop);
+    }
+  }
+
+  #remember(entry: HistoryEntry): void {
+    this.#history.push(entry);
+    if (this.#history.length > MOST_HISTORY) this.#history.shift();
+  }
+
+  async #answer(request: InputRequestEvent, onInput: RunOptions['onInput']): Promise<void> {
+    try {
+      if (!onInput) await this.cancelInput(request.id, NOBODY);
+      else await this.answerInput(request.id, await onInput(request));
+    } catch (error) {
+      const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
+      if (!gone) await this.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
+    }
+  }
+
+  #asked(id: number): Kernel {
+    if (!this.#kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+    return this.#kernel;
+  }
+
+  #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
+    this.#checkOpen();
+    if (this.#kernel?.running || this.#waiting > 0) {
+      throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
+    }
+    const answer = this.#last.then(async () => (await this.#live()).ask(method, params));
+    this.#last = answer.catch(() => {}); // told to whoever asked
+    return answer;
+  }
+
+  /** The kernel that lives, started anew where the last one died. */
+  #live(): Promise<Kernel> {
+    if (this.#closing) return Promise.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
+    if (this.#kernel && !this.#kernel.dead) return Promise.resolve(this.#kernel);
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #start(): Promise<Kernel> {
+    if (!this.#enclosure?.alive) this.#enclosure = await this.#executor.open(this.#spec);
+    const enclosure = this.#enclosure;
+    const link = await enclosure.launch();
+    const notice = this.#notice;
+    this.#notice = undefined;
+    this.#expectedEnd = false;
+    const kernel = new Kernel(link, (event) => this.#background.push(event), notice);
+    this.#kernel = kernel;
+    void kernel.died.then((death) => {
+      if (!this.#expectedEnd) this.#notice = death;
+    });
+    try {
+      await kernel.ready;
+      return kernel;
+    } catch (error) {
+      throw enclosure.failure ?? error;
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#closing) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
+  }
+}
