@@ -91,8 +91,9 @@ def _attribute_kind(value: Any, name: str) -> str:
 def _dir(value: Any) -> List[str]:
     try:
         names: Iterable[Any] = dir(value)
-    except Exception:  # a `__dir__` of the code's own
-        names = object.__dir__(value) if not issubclass(type(value), type) else type.__dir__(value)
+    except Exception:  # a `__dir__` or `__getattribute__` of the code's own
+        kind = type(value)
+        names = type.__dir__(value if issubclass(kind, type) else kind)
     return [name for name in names if type(name) is str]
 
 

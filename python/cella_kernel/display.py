@@ -7,6 +7,9 @@ import sys
 import traceback
 from typing import Any, Dict, Optional
 
+from . import figures
+from .values import portable
+
 _METHODS = (
     ("_repr_html_", "text/html"),
     ("_repr_markdown_", "text/markdown"),
@@ -25,11 +28,8 @@ def bundle(value: Any) -> Optional[Dict[str, Any]]:
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return None
-    if "matplotlib.figure" in sys.modules:
-        from . import figures
-
-        if figures.is_figure(value):
-            return {"image/png": figures.take(value)}
+    if "matplotlib.figure" in sys.modules and figures.is_figure(value):
+        return {"image/png": figures.take(value)}
     forms: Dict[str, Any] = {}
     whole = _ask(value, "_repr_mimebundle_", include=None, exclude=None)
     if isinstance(whole, tuple):
@@ -52,8 +52,6 @@ def portable_form(data: Any) -> Any:
         return base64.b64encode(data).decode("ascii")
     if isinstance(data, str):
         return str(data)
-    from .values import portable
-
     return portable(data)
 
 

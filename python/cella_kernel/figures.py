@@ -1,8 +1,9 @@
-"""matplotlib figures as PNG. Imported only after the code itself has imported matplotlib."""
+"""matplotlib figures as PNG. matplotlib itself is imported only by the code."""
 
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import sys
 from typing import Any
@@ -39,3 +40,22 @@ def show_all() -> None:
         if figure.get_axes() or figure.texts:
             publish({"image/png": png(figure), "text/plain": repr(figure)})
     pyplot.close("all")
+
+
+class PyplotFinder:
+    """On sys.meta_path: makes `plt.show()` show figures here, whenever the code comes to import pyplot."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "matplotlib.pyplot":
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                module.show = lambda *_args, **_kwargs: show_all()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

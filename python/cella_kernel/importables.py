@@ -70,7 +70,7 @@ def _collect(body: List[Any], package: str, depth: int, found: Dict[str, str]) -
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for part in ast.walk(target):
-                    if isinstance(part, ast.Name):
+                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                         found[part.id] = "attribute"
         else:
             for field in ("body", "orelse", "finalbody"):

@@ -6,13 +6,12 @@ import builtins
 import fcntl
 import json
 import os
-import resource
 import signal
 import sys
 from types import ModuleType
 from typing import Any, Dict, List, Optional
 
-from . import asking, cells, display, frames, introspection, sources
+from . import asking, cells, display, figures, frames, introspection, sources
 from .doorbell import Doorbell
 from .interrupts import Interrupts
 from .streams import Output
@@ -20,6 +19,9 @@ from .switchboard import CallError, Switchboard
 from .values import pack, portable, short_repr
 
 _MARK_BYTES = 16
+# The lowest number of the kernel's own descriptors; the limit on open files is never lower than this and a few.
+_HIGH = 256
+_SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 # The payload of a result may not be larger than what the host takes in one frame.
 _LARGEST_VALUE = 60 << 20
 
@@ -38,6 +40,8 @@ class Kernel:
         self._executing = 0
         asking.install(self._ask)
         sources.install()
+        sys.meta_path.insert(0, figures.PyplotFinder())  # type: ignore[arg-type]
+        sys.addaudithook(self._before_children)
         builtins.display = self._display  # type: ignore[attr-defined]
         self._builtins = dict(vars(builtins))
         os.register_at_fork(after_in_child=self._in_child)
@@ -60,7 +64,10 @@ class Kernel:
         source = payload[_MARK_BYTES:].decode("utf-8", "surrogatepass")
         result: Dict[str, Any] = {"status": "ok"}
         try:
-            value = self._runner.run(number, source)
+            try:
+                value = self._runner.run(number, source)
+            finally:
+                self._repair()
             if value is not None:
                 self._interrupts.begin(number)
                 self._add_value(result, value)
@@ -71,7 +78,6 @@ class Kernel:
             if result["error"].get("exitCode") == 0:
                 result = {"status": "ok"}
         self._interrupts.end()
-        self._repair()
         if os.getpid() != self._pid:
             # A child that the cell forked, and that came to the cell's end: this kernel is not its own.
             self._output.flush()
@@ -97,8 +103,6 @@ class Kernel:
 
     def _show_figures(self, number: int) -> None:
         if "matplotlib.pyplot" in sys.modules:
-            from . import figures
-
             self._interrupts.begin(number)
             figures.show_all()
 
@@ -142,6 +146,11 @@ class Kernel:
             for name, value in self._builtins.items():
                 present.setdefault(name, value)
 
+    def _before_children(self, event: str, _arguments: Any) -> None:
+        """Text that was printed before a child starts comes out before what the child writes."""
+        if event in _SPAWNS:
+            self._output.flush()
+
     def _in_child(self) -> None:
         """A fork by the code: the child keeps the output, and loses the host."""
         self._output.after_fork()
@@ -156,20 +165,23 @@ def publish(bundle: Dict[str, Any]) -> None:
         _kernel.publish(bundle)
 
 
-def main(descriptors: List[int], doorbell: Doorbell) -> None:
-    """Never returns. `descriptors`: the connection, stdout and stderr."""
+def prepare(descriptors: List[int], doorbell: Doorbell, keep: List[int]) -> Kernel:
+    """A kernel that is ready to `serve`. `descriptors`: the connection, stdout and stderr; `keep`: others still needed."""
     global _kernel
-    top = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096) - 16
     # High numbers, so that code that closes everything it can count to does not hit them.
-    control, out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, top) for fd in descriptors)
+    control, out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in descriptors)
     os.dup2(out, 1)
     os.dup2(err, 2)
-    os.closerange(3, top)
+    first = 3
+    for fd in sorted(keep):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, _HIGH)
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     _reseed()
     _kernel = Kernel(control, doorbell, Output(out, err))
-    _kernel.serve()
+    return _kernel
 
 
 def _reseed() -> None:

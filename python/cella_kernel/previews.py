@@ -53,7 +53,8 @@ def _short(value: Any, room: int, depth: int) -> str:
     if how is dict.__repr__:
         return "{" + _items(dict.items(value), _pair, room, depth) + "}"
     if how in _NAMED:
-        first: Any = dict(islice(dict.items(value), room)) if issubclass(kind, dict) else list(islice(deque.__iter__(value), room))
+        is_dict = issubclass(kind, dict)
+        first: Any = dict(islice(dict.items(value), room)) if is_dict else list(islice(deque.__iter__(value), room))
         return "%s(%s)" % (kind.__name__, _short(first, room, depth))
     text = repr(value)
     return text if type(text) is str else str.__str__(text)

@@ -19,7 +19,7 @@ from .doorbell import Doorbell
 from .frames import Channel
 from .sandbox import linux
 from .sandbox.cgroup import Group
-from .sandbox.launch import Launcher
+from .sandbox.launch import Confinement, Launcher
 from .sandbox.linux import LayerError
 
 _RESEND_S = 0.01
@@ -31,7 +31,9 @@ class Supervisor:
         self._handoff = handoff
         self._launcher = launcher
         self._group = group
-        self._started = False
+        self._confined = False
+        self._gate: Optional[socket.socket] = None
+        self._poll = select.poll()
         self._pending: List[List[int]] = []
         self._spec: Optional[Dict[str, Any]] = None
         self._kernel = 0
@@ -45,19 +47,20 @@ class Supervisor:
         os.set_blocking(writer, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        poll = select.poll()
         for fd in (self._channel.fd, self._handoff.fileno(), reader):
-            poll.register(fd, select.POLLIN)
+            self._poll.register(fd, select.POLLIN)
         # START may have come in one piece with OPEN.
         self._heed()
         while True:
-            for fd, _ in poll.poll(_RESEND_S * 1000 if self._ringing else None):
+            for fd, _ in self._poll.poll(_RESEND_S * 1000 if self._ringing else None):
                 if fd == reader:
                     os.read(reader, 4096)
                 elif fd == self._channel.fd:
                     self._from_host()
-                else:
+                elif fd == self._handoff.fileno():
                     self._from_template()
+                else:
+                    self._from_kernel()
             self._reap()
             self._ring_again()
 
@@ -89,51 +92,89 @@ class Supervisor:
         self._advance()
 
     def _advance(self) -> None:
-        """Closes the sandbox once its policy is known, then forks a kernel for each connection that waits."""
-        if self._spec is None:
-            return
-        if not self._started:
-            try:
-                self._start(self._spec)
-            except (LayerError, OSError) as error:
-                layer = error if isinstance(error, LayerError) else LayerError("workspace", str(error))
-                body = {"layer": layer.layer, "message": layer.message}
-                self._channel.send(frames.FAILED, 0, json.dumps(body).encode())
-                self._end()
-            self._started = True
-        while self._pending and not self._kernel:
+        """Forks a kernel for a connection that waits, and closes the sandbox once its policy is known."""
+        if self._pending and not self._kernel:
             self._fork(self._pending.pop(0))
+        if self._spec is not None and not self._confined:
+            try:
+                self._close_in(self._spec)
+            except (LayerError, OSError) as error:
+                self._fail(error)
 
-    def _start(self, spec: Dict[str, Any]) -> None:
+    def _close_in(self, spec: Dict[str, Any]) -> None:
         if self._launcher is not None:
-            self._launcher.finish(spec, self._group)
-        os.environ.clear()
-        os.environ.update(spec["env"])
-        time.tzset()
-        os.chdir(spec["cwd"])
-        os.umask(0o022)
+            self._launcher.bring_in(spec, self._group)
+        self._let_go()
+        if self._launcher is not None:
+            Confinement(self._launcher, user_code=False).close(spec)
+        self._confined = True
+
+    def _let_go(self) -> None:
+        """Tells the kernel that waits to close itself in and begin."""
+        if self._gate is not None and self._spec is not None:
+            self._gate.sendall(json.dumps(self._spec).encode() + b"\n")
+            self._poll.register(self._gate.fileno(), select.POLLIN)
+
+    def _from_kernel(self) -> None:
+        """The kernel's side of the gate closes when it is confined; before that it says why it could not be."""
+        assert self._gate is not None
+        message = self._gate.recv(65536)
+        self._poll.unregister(self._gate.fileno())
+        self._gate.close()
+        self._gate = None
+        if message:
+            body = json.loads(message)
+            self._fail(LayerError(body["layer"], body["message"]))
+
+    def _fail(self, error: Exception) -> None:
+        fail(self._channel, error)
+        self._end()
 
     def _fork(self, descriptors: List[int]) -> None:
         self._ringing = False
         self._doorbell = Doorbell()
+        ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            self._become_kernel(descriptors)
+            ours.close()
+            self._become_kernel(descriptors, theirs)
+        theirs.close()
+        self._gate = ours
         self._kernel = pid
         for fd in descriptors:
             os.close(fd)
         self._channel.send(frames.STARTED, pid)
+        if self._confined:
+            self._let_go()
 
-    def _become_kernel(self, descriptors: List[int]) -> None:
+    def _become_kernel(self, descriptors: List[int], gate: socket.socket) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            if self._launcher is not None:
-                linux.set_dumpable(True)
-            elif linux.supported():
-                linux.die_with_parent()
+            confinement = None if self._launcher is None else Confinement(self._launcher, user_code=True)
             os.setsid()
-            kernel.main(descriptors, self._doorbell)
+            gate_fd = gate.fileno()
+            ready = kernel.prepare(descriptors, self._doorbell, keep=[gate_fd, *(confinement.descriptors() if confinement else ())])
+            spec = json.loads(_line(gate))
+            if confinement is None:
+                if linux.supported():
+                    linux.die_with_parent()
+            elif self._confined:
+                confinement.narrow(spec)
+            else:
+                confinement.close(spec)
+            if confinement is not None:
+                linux.set_dumpable(True)
+            _settle(spec)
+            gate.close()
+        except (LayerError, OSError) as error:
+            gate.sendall(json.dumps(_reason(error)).encode())
+            os._exit(72)
+        except BaseException as error:
+            gate.sendall(json.dumps({"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}).encode())
+            os._exit(73)
+        try:
+            ready.serve()
         finally:
             os._exit(70)
 
@@ -174,6 +215,8 @@ class Supervisor:
     def _died(self, status: int, cpu_seconds: float) -> None:
         self._kernel = 0
         self._ringing = False
+        if self._gate is not None:
+            self._from_kernel()
         self._kill_all()
         body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory(), "cpuSeconds": cpu_seconds}
         if os.WIFSIGNALED(status):
@@ -227,6 +270,38 @@ def _descendants(root: int) -> List[int]:
     return sorted(found - {root})
 
 
+def _line(gate: socket.socket) -> bytes:
+    """The policy; the end of the stream means that pid 1 is gone, and so is everything else."""
+    data = b""
+    while not data.endswith(b"\n"):
+        part = gate.recv(65536)
+        if not part:
+            os._exit(0)
+        data += part
+    return data
+
+
+def _settle(spec: Dict[str, Any]) -> None:
+    os.environ.clear()
+    os.environ.update(spec["env"])
+    time.tzset()
+    os.umask(0o022)
+    try:
+        os.chdir(spec["cwd"])
+    except OSError as error:
+        raise LayerError("workspace", str(error)) from error
+
+
+def _reason(error: Exception) -> Dict[str, str]:
+    if isinstance(error, LayerError):
+        return {"layer": error.layer, "message": error.message}
+    return {"layer": "workspace" if isinstance(error, OSError) else "template", "message": "%s: %s" % (type(error).__name__, error)}
+
+
+def fail(channel: Channel, error: Exception) -> None:
+    channel.send(frames.FAILED, 0, json.dumps(_reason(error)).encode())
+
+
 def main(channel: Channel, handoff: socket.socket, launcher: Optional[Launcher], group: Optional[Group], request: Dict[str, Any]) -> None:
     """Never returns. Runs in the process that the template has just made."""
     try:
@@ -241,12 +316,8 @@ def main(channel: Channel, handoff: socket.socket, launcher: Optional[Launcher],
         else:
             launcher.begin(request["network"], group)
         Supervisor(channel, handoff, launcher, group).serve()
-    except LayerError as error:
-        body = {"layer": error.layer, "message": error.message}
-        channel.send(frames.FAILED, 0, json.dumps(body).encode())
     except BaseException as error:
-        body = {"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}
-        channel.send(frames.FAILED, 0, json.dumps(body).encode())
+        fail(channel, error)  # type: ignore[arg-type]
     finally:
         os._exit(71)
 

@@ -93,7 +93,7 @@ class Template:
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
         except LayerError as error:
-            fail(channel, error)
+            supervisor.fail(channel, error)
         os.close(channel.fd)
 
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
@@ -181,11 +181,6 @@ def _remove(sandbox: Sandbox) -> bool:
     if sandbox.group is not None:
         sandbox.group.remove()
     return False
-
-
-def fail(channel: Channel, error: LayerError) -> None:
-    body = {"layer": error.layer, "message": error.message}
-    channel.send(frames.FAILED, 0, json.dumps(body).encode())
 
 
 def main(options: Dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 /** The policy of one sandbox, resolved: what pid 1 is told before it closes itself in. */
 
-import { access, chown, constants, mkdir, realpath, stat } from 'node:fs/promises';
+import { accessSync, chownSync, constants, mkdirSync, realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
 import type { Limits, SandboxPolicy } from '../protocol/policy.ts';
 
@@ -43,12 +43,14 @@ export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
   };
 }
 
+// Calls of a few microseconds each on local files: going through the thread pool would cost more than they do.
+
 /** A folder that is named by a caller: it must exist, be a folder, and show nothing that it must not. */
-export async function resolveFolder(path: string, option: string, dataDir: string): Promise<string> {
+export function resolveFolder(path: string, option: string, dataDir: string): string {
   let real: string;
   try {
-    real = await realpath(path);
-    if (!(await stat(real)).isDirectory()) throw new Error('it is not a folder');
+    real = realpathSync(path);
+    if (!statSync(real).isDirectory()) throw new Error('it is not a folder');
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new CellaError('INVALID_OPTIONS', `${option}: ${path} cannot be used: ${reason}.`, { cause });
@@ -64,13 +66,13 @@ export async function resolveFolder(path: string, option: string, dataDir: strin
 }
 
 /** A folder the code may change. A root host brings it in under its owner; any other must be able to write to it. */
-export async function writableFolder(path: string, root: boolean): Promise<Folder> {
+export function writableFolder(path: string, root: boolean): Folder {
   if (root) {
-    const { uid, gid } = await stat(path);
+    const { uid, gid } = statSync(path);
     return { path, owner: [uid, gid] };
   }
   try {
-    await access(path, constants.W_OK | constants.X_OK);
+    accessSync(path, constants.W_OK | constants.X_OK);
   } catch (cause) {
     throw new CellaError('WORKSPACE_NOT_WRITABLE', `This user cannot write to ${path}.`, { cause });
   }
@@ -78,18 +80,18 @@ export async function writableFolder(path: string, root: boolean): Promise<Folde
 }
 
 /** A folder the code may read. Where its owner keeps it from others, a root host brings it in under that owner. */
-export async function readableFolder(path: string, root: boolean): Promise<Folder> {
-  const { uid, gid, mode } = await stat(path);
+export function readableFolder(path: string, root: boolean): Folder {
+  const { uid, gid, mode } = statSync(path);
   return root && (mode & 0o005) !== 0o005 ? { path, owner: [uid, gid] } : { path };
 }
 
 /** A folder of the data folder, made where it is missing, owned by the sandbox's user. */
-export async function ownFolder(path: string, uid: number, gid: number, root: boolean): Promise<Folder> {
-  await mkdir(path, { recursive: true, mode: 0o700 });
-  const real = await realpath(path);
-  const facts = await stat(real);
+export function ownFolder(path: string, uid: number, gid: number, root: boolean): Folder {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const real = realpathSync(path);
+  const facts = statSync(real);
   if (!root || (facts.uid === uid && facts.gid === gid)) return { path: real };
-  await chown(real, uid, gid);
+  chownSync(real, uid, gid);
   return { path: real };
 }
 

@@ -1,6 +1,6 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
-import { mkdir, realpath } from 'node:fs/promises';
+import { mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
@@ -28,8 +28,8 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   const environment = readEnvironment();
   const python = await findPython(options.python ?? environment.python);
   const wanted = resolve(options.dataDir ?? environment.dataDir);
-  await mkdir(wanted, { recursive: true, mode: 0o700 });
-  const dataDir = await realpath(wanted);
+  mkdirSync(wanted, { recursive: true, mode: 0o700 });
+  const dataDir = realpathSync(wanted);
   const identity = identityFor(dataDir, options.agentKey);
   const policy = policyOf(options.sandbox);
   const sandbox = options.sandbox === 'off' ? 'off' : 'on';
@@ -41,14 +41,10 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   };
   const root = identity.root && sandbox === 'on';
   const own = agentFolders(dataDir, options.agentKey);
-  const home = await ownFolder(own.home, identity.uid, identity.gid, root);
-  const workspace = await workspaceFolder(options, own.workspace, dataDir, identity, root);
-  const readable = await Promise.all(
-    policy.readable.map(async (path) => readableFolder(await resolveFolder(path, 'sandbox.readable', dataDir), root)),
-  );
-  const writable = await Promise.all(
-    policy.writable.map(async (path) => writableFolder(await resolveFolder(path, 'sandbox.writable', dataDir), root)),
-  );
+  const home = ownFolder(own.home, identity.uid, identity.gid, root);
+  const workspace = workspaceFolder(options, own.workspace, dataDir, identity, root);
+  const readable = policy.readable.map((path) => readableFolder(resolveFolder(path, 'sandbox.readable', dataDir), root));
+  const writable = policy.writable.map((path) => writableFolder(resolveFolder(path, 'sandbox.writable', dataDir), root));
   const spec: LaunchSpec = {
     uid: identity.uid,
     gid: identity.gid,
@@ -62,15 +58,15 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   return { template, spec };
 }
 
-async function workspaceFolder(
+function workspaceFolder(
   options: CheckedOptions,
   own: string,
   dataDir: string,
   identity: Identity,
   root: boolean,
-): Promise<Folder> {
+): Folder {
   if (options.cwd === undefined) return ownFolder(own, identity.uid, identity.gid, root);
-  return writableFolder(await resolveFolder(resolve(options.cwd), 'cwd', dataDir), root);
+  return writableFolder(resolveFolder(resolve(options.cwd), 'cwd', dataDir), root);
 }
 
 /** Nothing of the host's own environment: no key, token or path of it reaches the code. */

@@ -130,6 +130,11 @@ def find() -> Groups:
     raise LayerError("cgroup", problems[0] if problems else "no control group with memory and pids is mounted")
 
 
+def versions() -> List[int]:
+    """Which versions are mounted, whether or not this process may use them."""
+    return sorted({2 if kind == "cgroup2" else 1 for kind, _, _ in _mounts()})
+
+
 def sweep() -> None:
     """Removes what processes that are gone have left behind, in every place where `find` looks."""
     mounts = _mounts()

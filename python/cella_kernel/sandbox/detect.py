@@ -28,15 +28,17 @@ _LIMITS = {
     "scratchBytes": 4 << 20,
 }  # fmt: skip
 _FIXES = {
-    "namespaces": "Inside a container, allow the system calls mount, pivot_root and unshare (for Docker: --privileged, or "
-    "--cap-add SYS_ADMIN with --security-opt seccomp=unconfined --security-opt apparmor=unconfined). "
+    "namespaces": "Inside a container, allow the system calls mount, pivot_root and unshare (for Docker: --privileged, "
+    "or --cap-add SYS_ADMIN with --security-opt seccomp=unconfined --security-opt apparmor=unconfined). "
     "As an ordinary user, see userns. Linux 5.12 or later is needed.",
     "userns": "Allow user namespaces to ordinary users: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
-    "sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), sysctl user.max_user_namespaces=15000; or run as root.",
+    "sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), sysctl user.max_user_namespaces=15000; "
+    "or run as root.",
     "landlock": "Use Linux 5.13 or later with Landlock, and turn it on at boot: lsm=landlock,... with the modules that "
     "/sys/kernel/security/lsm lists.",
     "seccomp": "Use a kernel with CONFIG_SECCOMP_FILTER; inside a container, allow the system calls prctl and seccomp.",
-    "uid": "Give this process CAP_SETUID and CAP_SETGID, and in a container uids from 20000 to 60000; or run as an ordinary user.",
+    "uid": "Give this process CAP_SETUID and CAP_SETGID, and in a container uids from 20000 to 60000; "
+    "or run as an ordinary user.",
     "cgroup": "Run as root with /sys/fs/cgroup writable, or delegate a control group to this user: systemd-run --user "
     "--scope -p Delegate=yes, or Delegate=yes in the service.",
     "rlimits": "Raise the hard limits of this process (ulimit -H), and allow the system call prlimit64.",
@@ -72,11 +74,11 @@ def _layers() -> List[Dict[str, Any]]:
             available, detail = attempt(lambda: trial(folder))
             if name == "userns" and os.geteuid() == 0:
                 detail = "kernels of a root host start without it; " + detail
-            layers.append({"name": name, "available": available, "detail": detail, "fix": "" if available else _FIXES[name]})
-        cgroup_trial = layers[5]
-        if not cgroup_trial["available"] and linux.supported():
-            cgroup.sweep()
+            fix = "" if available else _FIXES[name]
+            layers.append({"name": name, "available": available, "detail": detail, "fix": fix})
     finally:
+        if linux.supported():
+            cgroup.sweep()  # a trial that had to be killed left its control group
         # Whatever a trial mounted on it was in a mount namespace that is gone with the trial.
         os.rmdir(folder)
     return layers
@@ -221,7 +223,12 @@ def _uid(_: str) -> str:
 
 
 def _cgroup(_: str) -> str:
-    groups = cgroup.find()
+    try:
+        groups = cgroup.find()
+    except LayerError as error:
+        mounted = " and ".join("version %d" % version for version in cgroup.versions())
+        problem = "%s mounted, not usable: %s" % (mounted, error.message) if mounted else "none is mounted"
+        raise LayerError("cgroup", problem) from error
     groups.remove()
     return "version %d, memory and pids" % groups.version
 

@@ -1,4 +1,8 @@
-"""Puts a process under the policy, in two steps: `begin` is the same for every session, `finish` makes it one's own."""
+"""Puts processes under the policy.
+
+A sandbox is made in steps, so that a spare can have most of them behind it: `start` and `begin` are the same for
+every session, `bring_in` opens what one session may see, and each process closes itself in with a Confinement.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,8 @@ from . import cgroup, landlock, limits, linux, seccomp
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
 from .mounts import Stage
 
-_SCRATCH_WRITABLE = ("/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx")
-_SCRATCH_READABLE = ("/etc", "/proc", "/.own", "/dev")
-# What every sandbox has of its own; the network is the policy's choice.
-NAMESPACES = NEWNS | NEWPID | NEWIPC | NEWUTS
+_WRITABLE = ("/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx")
+_READABLE = ("/etc", "/proc", "/.own", "/dev")
 
 
 class Launcher:
@@ -25,25 +27,25 @@ class Launcher:
         if not linux.supported():
             raise LayerError("namespaces", "Linux on x86_64 or aarch64 is needed; this is %s" % linux.MACHINE)
         self.root = os.geteuid() == 0
-        if landlock.abi() < 1:
-            raise LayerError("landlock", "this kernel has no Landlock, or it is turned off")
         self.filter = seccomp.program()
         self.groups: Optional[cgroup.Groups] = None
-        self.cgroup_problem = ""
         try:
             self.groups = cgroup.find()
-        except LayerError as error:
+        except LayerError:
+            # Without control groups the limits hold for each process, not for all of them together.
             if need_cgroup:
                 raise
-            self.cgroup_problem = error.message
-        own_mounts()
+        if self.root:
+            linux.unshare(NEWNS)
+        else:
+            enter_user_namespace(NEWUSER | NEWNS)
         self.stage = Stage(folder)
         self.stage.build(packages)
 
     def start(self, network: str) -> "tuple[int, Optional[cgroup.Group]]":
         """fork() into new namespaces. Returns (0, group) in the child, which must call `begin`, and (pid, group) here."""
         group = self.groups.make() if self.groups else None
-        flags = NAMESPACES | (0 if network == "host" else NEWNET)
+        flags = NEWNS | NEWPID | NEWIPC | NEWUTS | (0 if network == "host" else NEWNET)
         handle = group.handle() if group else None
         try:
             pid = linux.clone(flags, handle)
@@ -58,55 +60,87 @@ class Launcher:
         if group:
             group.enter()
         if network != "host":
-            loopback_up()
-        name_host()
+            _loopback_up()
+        try:
+            socket.sethostname("cella")
+        except OSError as error:
+            raise LayerError("namespaces", "sethostname: %s" % error) from error
         self.stage.begin()
 
-    def finish(self, spec: Dict[str, Any], group: Optional[cgroup.Group]) -> None:
-        """Closes the sandbox around this process, for good. No user code has run before it."""
+    def bring_in(self, spec: Dict[str, Any], group: Optional[cgroup.Group]) -> None:
+        """What is this session's own: limits of the whole sandbox, its folders. The host's tree is gone afterwards."""
         if group:
             group.limit(spec["limits"]["memoryBytes"], spec["limits"]["processes"])
         self.stage.finish(spec)
-        if self.root:
-            become(spec["uid"], spec["gid"])
+
+
+class Confinement:
+    """One process closing itself in, for good. What does not depend on the session is done when it is made."""
+
+    def __init__(self, launcher: Launcher, user_code: bool) -> None:
+        self._launcher = launcher
+        # Pid 1 must be able to signal kernels, which have a domain of their own; nothing else may reach outside.
+        self._rules = landlock.Ruleset(scoped=user_code)
+        self._rules.allow_listing("/")
+        for path in (*launcher.stage.paths, *_READABLE):
+            self._rules.allow_reading(path)
+        for path in _WRITABLE:
+            self._rules.allow_writing(path)
+        self._filtered = False
+        if launcher.root:
+            linux.drop_bounding_set()
+            if user_code:
+                self._filter()
+
+    def close(self, spec: Dict[str, Any]) -> None:
+        """No user code has run before this returns."""
+        if self._launcher.root:
+            _become(spec["uid"], spec["gid"])
         else:
             # A namespace of its own makes the process limit count this sandbox alone.
             enter_user_namespace(NEWUSER)
             linux.drop_bounding_set()
             linux.drop_capabilities()
-        limits.apply(spec["limits"])
+        limits.apply(spec["limits"], alone=self._launcher.groups is None)
         linux.die_with_parent()
         linux.set_dumpable(False)
+        self.narrow(spec)
+        self._filter()
+
+    def descriptors(self) -> "list[int]":
+        return [self._rules.fd]
+
+    def narrow(self, spec: Dict[str, Any]) -> None:
+        """Landlock alone: for a kernel that comes from a pid 1 which is confined already."""
+        for folder in spec["readable"]:
+            self._rules.allow_reading(folder["path"])
+        for folder in spec["writable"]:
+            self._rules.allow_writing(folder["path"])
         linux.no_new_privileges()
-        writable = [folder["path"] for folder in spec["writable"]]
-        readable = [*self.stage.paths, *(folder["path"] for folder in spec["readable"]), *_SCRATCH_READABLE]
-        landlock.restrict(readable, [*writable, *_SCRATCH_WRITABLE])
-        linux.install_filter(self.filter)
+        self._rules.restrict()
 
-
-def own_mounts() -> None:
-    """Mounts that this process makes from here on are seen by no other."""
-    if os.geteuid() == 0:
-        linux.unshare(NEWNS)
-    else:
-        enter_user_namespace(NEWUSER | NEWNS)
+    def _filter(self) -> None:
+        if not self._filtered:
+            linux.no_new_privileges()
+            linux.install_filter(self._launcher.filter)
+            self._filtered = True
 
 
 def enter_user_namespace(flags: int) -> None:
     """A namespace in which this process keeps its own uid and gid, and every other id is nobody."""
     uid, gid = os.geteuid(), os.getegid()
     linux.unshare(flags, "userns")
+    lines = (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid)))
     try:
-        for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid))):
+        for name, text in lines:
             with open("/proc/self/" + name, "w", encoding="ascii") as file:
                 file.write(text)
     except OSError as error:
         raise LayerError("userns", "cannot map the user into its namespace: %s" % error) from error
 
 
-def become(uid: int, gid: int) -> None:
+def _become(uid: int, gid: int) -> None:
     try:
-        linux.drop_bounding_set()
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
@@ -117,14 +151,7 @@ def become(uid: int, gid: int) -> None:
     linux.drop_capabilities()
 
 
-def name_host() -> None:
-    try:
-        socket.sethostname("cella")
-    except OSError as error:
-        raise LayerError("namespaces", "sethostname: %s" % error) from error
-
-
-def loopback_up() -> None:
+def _loopback_up() -> None:
     request = struct.pack("16sh14x", b"lo", 0x1 | 0x40)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         try:

@@ -8,8 +8,15 @@ from typing import Dict
 from .linux import LayerError
 
 
-def apply(limits: Dict[str, int]) -> None:
-    """`limits` are memoryBytes, processes, cpuSeconds, fileBytes and openFiles."""
+# Libraries and shared memory that a process maps beside its own data.
+_MAPPED_BYTES = 1 << 30
+
+
+def apply(limits: Dict[str, int], alone: bool) -> None:
+    """`limits` are memoryBytes, processes, cpuSeconds, fileBytes and openFiles; `alone` where no control group helps."""
+    if alone:
+        # Shared memory is not data: only the whole address space bounds it.
+        _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
     # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
     _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
     _lower(resource.RLIMIT_NPROC, limits["processes"])

@@ -27,6 +27,8 @@ _ETC = (
     "matplotlibrc", "python3", "python3.11", "ssl", "ca-certificates", "pki", "services", "protocols", "magic", "xdg",
     "host.conf", "gai.conf", "os-release", "debian_version",
 )  # fmt: skip
+# Where the host's tree stays until a session's own folders are taken from it.
+_HOST = "/.host"
 # Files of /etc that differ from sandbox to sandbox: links into its own root.
 _OWN = ("passwd", "group", "resolv.conf")
 
@@ -128,7 +130,7 @@ class Stage:
         restrict(dev, _ATTR_RDONLY, recursive=False)
 
     def begin(self) -> None:
-        """Mounts one sandbox's own root, as far as it is the same for every session."""
+        """Enters one sandbox's own root, as far as it is the same for every session. The host's tree is at _HOST."""
         mount("tmpfs", self._scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,nr_inodes=100k")
         for name, mode in (("root", 0o755), ("tmp", 0o1777), ("shm", 0o1777)):
             folder = os.path.join(self._scratch, name)
@@ -143,26 +145,30 @@ class Stage:
         mount("devpts", self._root + "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
         bind(os.path.join(self._scratch, "tmp"), self._folder("/tmp"))
         bind(os.path.join(self._scratch, "shm"), self._root + "/dev/shm")
+        os.mkdir(self._root + "/.own")
+        os.mkdir(self._root + _HOST)
+        pivoted = syscall("pivot_root", os.fsencode(self._root), os.fsencode(self._root + _HOST))
+        check(pivoted, "namespaces", "pivot_root")
+        os.chdir("/")
+        self._root = ""
 
     def finish(self, spec: Dict[str, Any]) -> None:
         """Brings in the session's own folders, and lets go of the host's tree."""
         # Read-only folders first: a workspace may lie inside one, and stays writable.
         for kind, flags in (("readable", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV), ("writable", _ATTR_NOSUID | _ATTR_NODEV)):
             for folder in spec[kind]:
-                target = self._folder(folder["path"])
+                source, target = _HOST + folder["path"], self._folder(folder["path"])
                 if folder.get("owner"):
-                    idmapped.bring(folder["path"], target, folder["owner"], spec["uid"], spec["gid"])
+                    idmapped.bring(source, target, folder["owner"], spec["uid"], spec["gid"])
                 else:
-                    bind(folder["path"], target)
+                    bind(source, target)
                 restrict(target, flags)
         self._write_own(spec)
         size = "size=%d" % spec["limits"]["scratchBytes"]
-        mount("tmpfs", self._scratch, "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
-        os.chdir(self._root)
-        check(syscall("pivot_root", b".", b"."), "namespaces", "pivot_root")
-        check(libc.umount2(b".", _DETACH), "namespaces", "umount of the host's tree")
+        mount("tmpfs", "/tmp", "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
+        check(libc.umount2(_HOST.encode(), _DETACH), "namespaces", "umount of the host's tree")
+        os.rmdir(_HOST)
         restrict("/", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, recursive=False)
-        os.chdir("/")
 
     def _folder(self, path: str) -> str:
         target = self._root + path
@@ -170,12 +176,11 @@ class Stage:
         return target
 
     def _write_own(self, spec: Dict[str, Any]) -> None:
-        own = self._root + "/.own"
-        os.mkdir(own)
+        own = "/.own"
         uid, gid = spec["uid"], spec["gid"]
         _write(own + "/passwd", "cella:x:%d:%d:cella:%s:/bin/sh\n" % (uid, gid, spec["env"].get("HOME", "/")))
         _write(own + "/group", "cella:x:%d:\n" % gid)
-        resolver = "/etc/resolv.conf"
+        resolver = _HOST + "/etc/resolv.conf"
         if spec["network"] == "host" and os.path.isfile(resolver):
             with open(resolver, encoding="utf-8", errors="replace") as file:
                 _write(own + "/resolv.conf", file.read())

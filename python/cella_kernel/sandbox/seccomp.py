@@ -80,10 +80,31 @@ _X32 = 0x40000000
 _FAMILIES = (1, 2, 10, 16)
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW* flag, time namespaces included
 
+# Calls that set a file's mode, (x86_64, aarch64), and which argument holds it: no set-uid or set-gid file may be made,
+# for on the host's side of the workspace it would work.
+_MODE_SETTERS = (
+    ((90, None), 1),  # chmod
+    ((91, 52), 1),  # fchmod
+    ((268, 53), 2),  # fchmodat
+    ((452, 452), 2),  # fchmodat2
+    ((133, None), 1),  # mknod
+    ((259, 33), 2),  # mknodat
+    ((85, None), 1),  # creat
+)
+# open and openat look at the mode only where they may create: (numbers, flags argument, mode argument).
+_OPENERS = (((2, None), 1, 2), ((257, 56), 2, 3))
+_OPENAT2 = 437
+_SET_ID_BITS = 0o6000
+_CREATES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
+
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 0x00050001, 0x00050026, 0x00050061
 _NR, _ARCH, _ARG0 = 0, 4, 16
+
+
+def _argument(index: int) -> int:
+    return _ARG0 + 8 * index
 
 
 def program() -> bytes:
@@ -100,12 +121,33 @@ def program() -> bytes:
     ]
     if machine == "x86_64":
         lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _EPERM)]
-    # clone3 hides its flags behind a pointer, so callers are sent back to clone, which is looked at.
-    lines += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ENOSYS)]
+    # clone3 and openat2 hide their flags behind a pointer: callers are sent back to the calls that are looked at.
+    for number in (_CLONE3, _OPENAT2):
+        lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ENOSYS)]
     for numbers in _DENIED.values():
         number = numbers[column]
         if number is not None:
             lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
+    for numbers, mode in _MODE_SETTERS:
+        if numbers[column] is not None:
+            lines += [
+                (_EQUAL, 0, 4, numbers[column]),
+                (_LOAD, 0, 0, _argument(mode)),
+                (_ANY_BIT, 0, 1, _SET_ID_BITS),
+                (_RETURN, 0, 0, _EPERM),
+                (_RETURN, 0, 0, _ALLOW),
+            ]
+    for numbers, flags, mode in _OPENERS:
+        if numbers[column] is not None:
+            lines += [
+                (_EQUAL, 0, 6, numbers[column]),
+                (_LOAD, 0, 0, _argument(flags)),
+                (_ANY_BIT, 0, 3, _CREATES),
+                (_LOAD, 0, 0, _argument(mode)),
+                (_ANY_BIT, 0, 1, _SET_ID_BITS),
+                (_RETURN, 0, 0, _EPERM),
+                (_RETURN, 0, 0, _ALLOW),
+            ]
     lines += [
         (_EQUAL, 0, 4, _CLONE[machine]),
         (_LOAD, 0, 0, _ARG0),

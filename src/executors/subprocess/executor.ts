@@ -5,12 +5,15 @@ import type { Enclosure, Executor } from '../contract.ts';
 import { SubprocessEnclosure } from './enclosure.ts';
 import { Template, type TemplateConfig } from './template.ts';
 
+const REFILL_AFTER_MS = 25;
+
 export class SubprocessExecutor implements Executor {
   readonly #config: TemplateConfig;
   #template: Promise<Template> | undefined;
   #spares: SubprocessEnclosure[] = [];
   #wanted = 0;
   #filling: Promise<void> | undefined;
+  #refill: NodeJS.Timeout | undefined;
 
   constructor(config: TemplateConfig) {
     this.#config = config;
@@ -21,8 +24,7 @@ export class SubprocessExecutor implements Executor {
     const spare = spec.network === 'none' ? this.#takeSpare() : undefined;
     const enclosure = spare ?? new SubprocessEnclosure(template, spec.network);
     enclosure.start(spec);
-    // A spare that cannot be made is no loss to this session; the next `open` meets the reason itself.
-    if (spare) this.#fill().catch(() => {});
+    if (spare) this.#fillSoon();
     return enclosure;
   }
 
@@ -33,6 +35,7 @@ export class SubprocessExecutor implements Executor {
 
   async close(): Promise<void> {
     this.#wanted = 0;
+    clearTimeout(this.#refill);
     await this.#filling;
     const spares = this.#spares.splice(0);
     await Promise.all(spares.map((spare) => spare.close()));
@@ -60,6 +63,13 @@ export class SubprocessExecutor implements Executor {
       });
     }
     return (await this.#template) as Template;
+  }
+
+  /** A little later, so that making the next spare does not slow down whoever took this one. */
+  #fillSoon(): void {
+    clearTimeout(this.#refill);
+    // A spare that cannot be made is no loss to this session; the next `open` meets the reason itself.
+    this.#refill = setTimeout(() => this.#fill().catch(() => {}), REFILL_AFTER_MS).unref();
   }
 
   #fill(): Promise<void> {
