@@ -17,16 +17,16 @@ export interface Environment {
 /** A variable that is set to nothing counts as not set. */
 export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
   return {
-    agentKey: env['CELLA_AGENT_KEY'] || undefined,
-    dataDir: env['CELLA_DATA_DIR'] ? resolve(env['CELLA_DATA_DIR']) : join(dataHome(env), 'cella'),
-    python: env['CELLA_PYTHON'] || undefined,
-    noColor: Boolean(env['NO_COLOR']),
+    agentKey: env.CELLA_AGENT_KEY || undefined,
+    dataDir: env.CELLA_DATA_DIR ? resolve(env.CELLA_DATA_DIR) : join(dataHome(env), 'cella'),
+    python: env.CELLA_PYTHON || undefined,
+    noColor: Boolean(env.NO_COLOR),
   };
 }
 
 /** The XDG standard has relative paths ignored. */
 function dataHome(env: NodeJS.ProcessEnv): string {
-  const named = env['XDG_DATA_HOME'];
+  const named = env.XDG_DATA_HOME;
   if (named && isAbsolute(named)) return named;
-  return join(env['HOME'] || homedir(), '.local', 'share');
+  return join(env.HOME || homedir(), '.local', 'share');
 }

@@ -11,6 +11,8 @@ from .resolving import module_of
 from .values import type_name
 
 _PREVIEW_CHARACTERS = 80
+# An array that repeats one item may claim more; every reader takes this as a plain number.
+_LARGEST_SIZE = (1 << 53) - 1
 # The kernel's own: the last three values.
 _LAST_VALUES = ("_", "__", "___")
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range, deque)
@@ -27,7 +29,7 @@ def _is_users(name: Any) -> bool:
 
 
 def _describe(name: str, value: Any) -> Dict[str, Any]:
-    described: Dict[str, Any] = {"name": name, "type": type_name(value), "size": _size(value)}
+    described: Dict[str, Any] = {"name": name, "type": type_name(value), "size": min(_size(value), _LARGEST_SIZE)}
     length = _length(value)
     if length is not None:
         described["length"] = length

@@ -28,8 +28,12 @@ export function addSessionFlags(command: Command): Command {
     .option('--data <dir>', 'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)')
     .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)")
     .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)')
-    .addOption(new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']))
-    .addOption(new Option('--network <none|host>', "none is no network, host is this machine's").choices(['none', 'host']))
+    .addOption(
+      new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']),
+    )
+    .addOption(
+      new Option('--network <none|host>', "none is no network, host is this machine's").choices(['none', 'host']),
+    )
     .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
 }
 

@@ -6,7 +6,11 @@ import type { LineSource } from './lines.ts';
 type Asked = Pick<SessionApi, 'isComplete' | 'complete'>;
 
 /** Undefined where there are no more lines. */
-export async function readCell(session: Asked, lines: LineSource, { prompts }: { prompts: boolean }): Promise<string | undefined> {
+export async function readCell(
+  session: Asked,
+  lines: LineSource,
+  { prompts }: { prompts: boolean },
+): Promise<string | undefined> {
   let code = '';
   let begin = '';
   for (;;) {
@@ -41,7 +45,11 @@ async function indentOfNext(session: Asked, code: string): Promise<string | unde
 }
 
 /** What may take the place of the line's end. Nothing but spaces is indented by four more. */
-export async function completeLine(session: Asked, before: string, line: string): Promise<readonly [readonly string[], string]> {
+export async function completeLine(
+  session: Asked,
+  before: string,
+  line: string,
+): Promise<readonly [readonly string[], string]> {
   if (line.trim() === '') return [[`${line}    `], line];
   const code = before === '' ? line : `${before}\n${line}`;
   const { matches, start } = await session.complete(code, code.length);

@@ -1,7 +1,7 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { SessionApi } from '../session/api.ts';
-import type { DoctorReport } from './doctor.ts';
+import type { doctor } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -29,7 +29,7 @@ export interface BenchFlags {
 
 /** The commands that are about this machine and not about a session. */
 export interface Tools {
-  detect(options: { readonly python: string | undefined }): Promise<DoctorReport>;
+  detect(options: { readonly python: string | undefined }): Promise<Parameters<typeof doctor>[0]>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }

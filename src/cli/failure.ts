@@ -18,7 +18,12 @@ function failureToJson(error: unknown): unknown {
     return { type: 'error', code: error.code, message: error.message, advice: error.advice };
   }
   const advice = error instanceof UsageError ? error.advice : '';
-  return { type: 'error', code: error instanceof UsageError ? 'INVALID_OPTIONS' : 'UNEXPECTED', message: messageOf(error), advice };
+  return {
+    type: 'error',
+    code: error instanceof UsageError ? 'INVALID_OPTIONS' : 'UNEXPECTED',
+    message: messageOf(error),
+    advice,
+  };
 }
 
 function failureToText(error: unknown): string {

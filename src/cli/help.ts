@@ -47,7 +47,7 @@ export const doctor = `
 Examples:
   $ cella doctor
   $ cella doctor --python ~/venv/bin/python
-  $ cella doctor --json | jq .ready
+  $ cella doctor --json | jq .ok
 
 The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing.`;
 

@@ -9,6 +9,10 @@ import { Curtain } from './curtain.ts';
 import type { Line, LineRequest, LineSource } from './lines.ts';
 import type { Terminal } from './terminal.ts';
 
+/** The terminal marks where a paste begins and ends, so that indented text is not indented once more. */
+const PASTE_ON = '\x1b[?2004h';
+const PASTE_OFF = '\x1b[?2004l';
+
 interface Reading {
   readonly request: LineRequest;
   finish(line: Line): void;
@@ -22,10 +26,16 @@ export class LineEditor implements LineSource {
   /** Lines that came with one paste, behind the one that was asked for. */
   readonly #ahead: string[] = [];
   #reading: Reading | undefined;
+  #pasting = false;
+  readonly #notePaste = (_text: string | undefined, key: { name?: string }) => {
+    if (key.name === 'paste-start') this.#pasting = true;
+    if (key.name === 'paste-end') this.#pasting = false;
+  };
 
   constructor(terminal: Terminal) {
     this.#terminal = terminal;
     this.#curtain = new Curtain(terminal.screen);
+    terminal.stdin.on('keypress', this.#notePaste);
   }
 
   async read(request: LineRequest): Promise<Line> {
@@ -36,7 +46,8 @@ export class LineEditor implements LineSource {
     editor.setPrompt(this.#placePrompt(request.prompt));
     this.#terminal.stdin.setRawMode?.(true);
     editor.prompt(true);
-    if (request.begin && editor.line === '') editor.write(request.begin);
+    this.#curtain.write(PASTE_ON);
+    if (request.begin && !this.#pasting && editor.line === '') editor.write(request.begin);
     this.#curtain.hidden = request.password === true;
     return await this.#wait(editor, request);
   }
@@ -58,6 +69,7 @@ export class LineEditor implements LineSource {
 
   close(): void {
     this.#interface?.close();
+    this.#terminal.stdin.off('keypress', this.#notePaste);
     this.#curtain.destroy();
   }
 
@@ -70,17 +82,27 @@ export class LineEditor implements LineSource {
       finish: (line) => {
         this.#reading = undefined;
         request.signal?.removeEventListener('abort', abort);
-        if (line.kind === 'interrupt' || line.kind === 'aborted') clearLine(editor);
-        const atLineStart = line.kind === 'line' && !this.#curtain.hidden;
-        this.#curtain.hidden = false;
-        if (!atLineStart) this.#curtain.write(line.kind === 'interrupt' ? '^C\n' : '\n');
-        this.#terminal.lineEnded();
-        editor.pause();
+        this.#leaveLine(editor, line);
+        if (line.kind !== 'end') editor.pause();
         this.#terminal.stdin.setRawMode?.(false);
         resolve(line);
       },
     };
     return promise;
+  }
+
+  /** The cursor goes to a line of its own. What was typed and is not wanted stays to be seen, and is forgotten. */
+  #leaveLine(editor: Interface, { kind }: Line): void {
+    const dropped = kind === 'interrupt' || kind === 'aborted';
+    if (dropped) editor.write(null, { ctrl: true, name: 'e' });
+    const entered = kind === 'line' && !this.#curtain.hidden;
+    this.#curtain.hidden = false;
+    if (!entered) this.#curtain.write(kind === 'interrupt' ? '^C\n' : '\n');
+    this.#curtain.hidden = dropped;
+    if (dropped) editor.write(null, { ctrl: true, name: 'u' });
+    this.#curtain.hidden = false;
+    this.#curtain.write(PASTE_OFF);
+    this.#terminal.lineEnded();
   }
 
   /** A prompt continues the line that output left unfinished; the editor draws both, since it redraws whole lines. */
@@ -111,7 +133,9 @@ export class LineEditor implements LineSource {
         complete(line).then(([matches, replaced]) => done(null, [[...matches], replaced]), nothing);
       },
     });
-    editor.on('line', (text) => (this.#reading ? this.#reading.finish({ kind: 'line', text }) : this.#ahead.push(text)));
+    editor.on('line', (text) =>
+      this.#reading ? this.#reading.finish({ kind: 'line', text }) : this.#ahead.push(text),
+    );
     editor.on('SIGINT', () => this.#reading?.finish({ kind: 'interrupt' }));
     editor.on('close', () => {
       this.#interface = undefined;
@@ -125,9 +149,4 @@ export class LineEditor implements LineSource {
     this.#interface = editor;
     return editor;
   }
-}
-
-function clearLine(editor: Interface): void {
-  editor.write(null, { ctrl: true, name: 'e' });
-  editor.write(null, { ctrl: true, name: 'u' });
 }

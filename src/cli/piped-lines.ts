@@ -29,7 +29,9 @@ export class PipedLines implements LineSource {
       const chunk = await this.#nextChunk(signal);
       if (chunk === 'aborted') return { kind: 'aborted' };
       this.#ended = chunk.done === true;
-      this.#text += chunk.done ? this.#decoder.decode() : this.#decoder.decode(Buffer.from(chunk.value), { stream: true });
+      this.#text += chunk.done
+        ? this.#decoder.decode()
+        : this.#decoder.decode(Buffer.from(chunk.value), { stream: true });
     }
   }
 

@@ -2,7 +2,7 @@
 
 import { Command, CommanderError } from 'commander';
 import { addSessionFlags, type Defaults, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
-import type { CommandContext, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Tools } from './context.ts';
 import { Exit } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
@@ -22,7 +22,7 @@ export async function runProgram(words: readonly string[], context: ProgramConte
   };
   const program = buildProgram(context, done);
   program.hook('preAction', (_program, command) => {
-    json = command.opts()['json'] === true;
+    json = command.opts().json === true;
   });
   try {
     await program.parseAsync(words.length === 0 ? ['--help'] : [...words], { from: 'user' });
@@ -42,11 +42,14 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
     .helpCommand('help [command]', "show a command's help")
     .addHelpText('after', help.program);
   // Commands copy these settings when they are added.
-  program.exitOverride().showHelpAfterError('Run `cella --help` to see all commands.').configureOutput({
-    writeOut: (text) => void context.terminal.out(text).catch(() => {}),
-    writeErr: (text) => void context.terminal.err(text).catch(() => {}),
-    outputError: (text, write) => write(text.replace(/^error: /, 'cella: ')),
-  });
+  program
+    .exitOverride()
+    .showHelpAfterError('Run `cella --help` to see all commands.')
+    .configureOutput({
+      writeOut: (text) => void context.terminal.out(text).catch(() => {}),
+      writeErr: (text) => void context.terminal.err(text).catch(() => {}),
+      outputError: (text, write) => write(text.replace(/^error: /, 'cella: ')),
+    });
   addRun(program, context, done);
   addRepl(program, context, done);
   addDoctor(program, context, done);
@@ -92,14 +95,17 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
     .action(async (flags: { python?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');
       const python = flags.python ?? context.defaults.python;
-      done(await doctor({ python, json: flags.json === true }, context));
+      const { stdout, noColor } = context.terminal;
+      done(await doctor(await context.detect({ python }), { json: flags.json === true, noColor }, stdout));
     });
 }
 
 function addBench(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   addCommand(program, 'bench', 'measure starts, executions and memory on this machine', help.bench)
     .option('--json', 'print the numbers as JSON')
-    .action(async (flags: { json?: true }) => {
-      done(await context.bench({ json: flags.json === true, terminal: context.terminal }));
+    .option('--markdown', 'print them as a table for a document')
+    .option('--quick', 'only show that everything can be measured')
+    .action(async ({ json = false, markdown = false, quick = false }: Partial<BenchFlags>) => {
+      done(await context.bench({ json, markdown, quick }, context.terminal));
     });
 }

@@ -100,7 +100,11 @@ class Repl {
   }
 
   async #execute(code: string): Promise<ResultEvent> {
-    using questions = new Questions({ session: this.#session, lines: this.#lines, onInterrupt: this.#signals.interrupt });
+    using questions = new Questions({
+      session: this.#session,
+      lines: this.#lines,
+      onInterrupt: this.#signals.interrupt,
+    });
     const failed = Promise.withResolvers<never>();
     return await Promise.race([
       failed.promise,

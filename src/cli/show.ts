@@ -44,7 +44,10 @@ async function showError(terminal: Terminal, error: NonNullable<ResultEvent['err
 }
 
 export async function showRestart(terminal: Terminal, cause: Death): Promise<void> {
-  await terminal.errLines(`cella: the kernel before this one is gone, and its names with it: ${cause.message}`, 'yellow');
+  await terminal.errLines(
+    `cella: the kernel before this one is gone, and its names with it: ${cause.message}`,
+    'yellow',
+  );
 }
 
 function deathToText(death: Death): string {

@@ -13,7 +13,10 @@ const howTo = "Give code with -c, a file's name, or - to read the program from s
 
 export function chooseSource(file: string | undefined, code: string | undefined): Source {
   if (file !== undefined && code !== undefined) {
-    throw new UsageError(`Both -c and the file ${JSON.stringify(file)} are given, and only one program can run.`, howTo);
+    throw new UsageError(
+      `Both -c and the file ${JSON.stringify(file)} are given, and only one program can run.`,
+      howTo,
+    );
   }
   if (code !== undefined) return { kind: 'code', code };
   if (file === undefined) throw new UsageError('There is no program to run.', howTo);
@@ -46,7 +49,10 @@ async function readProgram(path: string): Promise<Buffer> {
     return await readFile(path);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw new UsageError(`${path} ${reasons[code] ?? `cannot be read (${code})`}.`, 'Name a Python file, or give code with -c.');
+    throw new UsageError(
+      `${path} ${reasons[code] ?? `cannot be read (${code})`}.`,
+      'Name a Python file, or give code with -c.',
+    );
   }
 }
 

@@ -46,16 +46,21 @@ class Sink {
 
 export class Terminal {
   readonly stdin: Input;
+  readonly noColor: boolean;
   readonly #out: Sink;
   readonly #err: Sink;
-  readonly #noColor: boolean;
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
     this.stdin = stdin;
     this.#out = new Sink(stdout, stdout.isTTY ? screen : { text: '' });
     this.#err = new Sink(stderr, stderr.isTTY ? screen : { text: '' });
-    this.#noColor = noColor;
+    this.noColor = noColor;
+  }
+
+  /** For who writes a report of its own. */
+  get stdout(): Output {
+    return this.#out.stream;
   }
 
   /** True where a person can answer. */
@@ -103,7 +108,9 @@ export class Terminal {
   }
 
   #styled(sink: Sink, text: string, style: Style | undefined): string {
-    if (style === undefined || this.#noColor || !sink.stream.isTTY) return text;
-    return styleText(style, text, { validateStream: false });
+    if (style === undefined || this.noColor || !sink.stream.isTTY) return text;
+    // The line's end stays outside, so that a styled line is over where it ends.
+    const body = text.endsWith('\n') ? text.slice(0, -1) : text;
+    return styleText(style, body, { validateStream: false }) + text.slice(body.length);
   }
 }

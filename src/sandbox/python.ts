@@ -1,4 +1,148 @@
+/** The Python that kernels run on: finding it, asking it about itself, and where Cella's own Python lies. */
+
+import { execFile } from 'node:child_process';
+import { access, constants, open, stat } from 'node:fs/promises';
+import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-export const kernelPackage = (): string => fileURLToPath(new URL('../../python/cella_kernel', import.meta.url));
-export const findPython = async (wanted?: string): Promise<string> => wanted ?? '/usr/bin/python3';
-export const interpreterFacts = async (path: string): Promise<{ version: [number, number, number]; executable: string; packageFolders: string[] }> => ({ version: [3, 11, 2], executable: path, packageFolders: [] });
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
+
+const run = promisify(execFile);
+
+export interface InterpreterFacts {
+  readonly version: readonly [major: number, minor: number, patch: number];
+  readonly executable: string;
+  /** Folders that the interpreter and its packages are loaded from. */
+  readonly packageFolders: readonly string[];
+}
+
+const OLDEST = [3, 9] as const;
+const ANSWER_MS = 10_000;
+
+/** Runs on any Python 3, so that one that is too old can be told by its version. */
+const FACTS_PROGRAM = `
+import json, os, sys
+places = [sys.prefix, sys.base_prefix, sys.exec_prefix] + sys.path
+folders = []
+for place in places:
+    if place and place != os.sep and os.path.isdir(place) and place not in folders:
+        folders.append(place)
+print(json.dumps({"version": list(sys.version_info[:3]), "executable": sys.executable, "packageFolders": folders}))
+`;
+
+const Facts = z.object({
+  version: z.tuple([z.int(), z.int(), z.int()]),
+  executable: z.string().min(1),
+  packageFolders: z.array(z.string().startsWith('/')),
+});
+
+/** This file lies two folders below the package's root, as source and as built. */
+export function kernelPackage(): string {
+  return fileURLToPath(new URL('../../python/cella_kernel', import.meta.url));
+}
+
+/** The path of `wanted`, a path or a name on PATH; without it, of the machine's `python3`. */
+export async function findPython(wanted?: string, searchPath = ownSearchPath()): Promise<string> {
+  const name = wanted ?? 'python3';
+  if (name.includes('/')) {
+    const path = resolve(name);
+    if (await isProgram(path)) return path;
+    throw new CellaError('PYTHON_NOT_FOUND', `${path} is not a program that this user can run.`, { details: { path } });
+  }
+  // A relative entry of PATH would name a program in whatever folder the code works in.
+  const folders = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
+  let shim: string | undefined;
+  for (const folder of folders) {
+    const path = join(folder, name);
+    if (!(await isProgram(path))) continue;
+    if (!(await isScript(path))) return path;
+    shim ??= path;
+  }
+  if (shim !== undefined) return shim;
+  const details = { name, folders };
+  throw new CellaError('PYTHON_NOT_FOUND', `There is no ${name} on PATH (${folders.join(delimiter)}).`, { details });
+}
+
+function ownSearchPath(): string {
+  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
+  return process.env.PATH ?? '';
+}
+
+async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return (await stat(path)).isFile();
+  } catch {
+    return false; // missing, or not for this user
+  }
+}
+
+/** A version manager's shim finds the interpreter anew at each start, which costs more than the start itself. */
+async function isScript(path: string): Promise<boolean> {
+  try {
+    await using file = await open(path);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    return bytesRead === 2 && buffer.toString('latin1') === '#!';
+  } catch {
+    return false; // it may be run but not read, as programs may and scripts may not
+  }
+}
+
+const known = new Map<string, Promise<InterpreterFacts>>();
+
+/** Asks each interpreter once; a failure is not remembered, since the reader may mend it. */
+export function interpreterFacts(path: string): Promise<InterpreterFacts> {
+  const found = known.get(path);
+  if (found) return found;
+  const asked = askInterpreter(path);
+  known.set(path, asked);
+  asked.catch(() => known.delete(path));
+  return asked;
+}
+
+async function askInterpreter(path: string): Promise<InterpreterFacts> {
+  const output = await answerOf(path);
+  const parsed = Facts.safeParse(parseJson(output));
+  if (!parsed.success) {
+    throw new CellaError(
+      'PYTHON_NOT_FOUND',
+      `${path} did not answer as a Python does: ${JSON.stringify(output.slice(0, 200))}.`,
+    );
+  }
+  const { version } = parsed.data;
+  if (version[0] < OLDEST[0] || (version[0] === OLDEST[0] && version[1] < OLDEST[1])) {
+    const message = `${path} is Python ${version.join('.')}; ${OLDEST.join('.')} or later is needed.`;
+    throw new CellaError('PYTHON_NOT_FOUND', message, { details: { path, version } });
+  }
+  return parsed.data;
+}
+
+async function answerOf(path: string): Promise<string> {
+  try {
+    const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
+    const { stdout } = await run(path, ['-I', '-X', 'utf8', '-c', FACTS_PROGRAM], options);
+    return stdout;
+  } catch (cause) {
+    throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${failureOf(cause)}.`, { cause });
+  }
+}
+
+/** Why a program that was run by `execFile` failed, in one line: its own last words where it has said any. */
+export function failureOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { stderr, killed, signal } = error as { stderr?: unknown; killed?: unknown; signal?: unknown };
+  if (killed) return 'it did not answer in time';
+  const words = typeof stderr === 'string' ? stderr.trim().split('\n').at(-1) : undefined;
+  if (words) return words;
+  return typeof signal === 'string' ? `it was ended by ${signal}` : (error.message.trim().split('\n')[0] ?? error.name);
+}
+
+/** Undefined where the text is no JSON, which no schema takes. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

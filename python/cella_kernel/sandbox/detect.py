@@ -16,8 +16,8 @@ import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import cgroup, landlock, launch, limits, linux, seccomp
-from .linux import NEWNET, NEWNS, NEWUSER, LayerError
-from .mounts import Stage, mount
+from .linux import NEWNS, NEWUSER, LayerError
+from .mounts import mount
 
 # Seven trials, one after the other, stay within the time that the host waits.
 _TRIAL_S = 2.5
@@ -120,6 +120,8 @@ def _be_tried(trial: Callable[[], str], writer: int) -> None:
         said = "+" + trial()
     except LayerError as error:
         said = "-" + error.message
+    except OSError as error:
+        said = "-" + str(error)
     except BaseException as error:
         said = "-%s: %s" % (type(error).__name__, error)
     try:
@@ -143,21 +145,21 @@ def _listen(reader: int, deadline: float) -> Tuple[bytes, bool]:
 
 def _namespaces(folder: str) -> str:
     """The whole way of a sandbox: its own mounts, network, host name and processes, and the host's tree let go."""
-    launch.own_mounts()
-    stage = Stage(folder)
-    stage.build(())
+    launcher = launch.Launcher(folder, (), need_cgroup=False)
+    if launcher.groups is not None:
+        # Control groups have a trial of their own.
+        launcher.groups.remove()
+        launcher.groups = None
     reader, writer = os.pipe()
-    pid = linux.clone(launch.NAMESPACES | NEWNET)
+    pid, _ = launcher.start("none")
     if pid == 0:
         os.close(reader)
         problem = "pid 1 of the new namespaces failed"
         try:
-            linux.die_with_parent()
-            launch.loopback_up()
-            launch.name_host()
-            stage.begin()
+            launcher.begin("none", None)
             ids = {"uid": os.geteuid(), "gid": os.getegid()}
-            stage.finish({"readable": [], "writable": [], "limits": _LIMITS, "env": {}, "network": "none", **ids})
+            spec = {"readable": [], "writable": [], "limits": _LIMITS, "env": {}, "network": "none", **ids}
+            launcher.bring_in(spec, None)
             seen = [name for name in os.listdir("/proc") if name.isdigit()]
             problem = "" if os.getpid() == 1 and seen == ["1"] else "other processes can be seen: %s" % seen
         except LayerError as error:
@@ -185,8 +187,10 @@ def _user_namespace(folder: str) -> str:
 def _landlock(folder: str) -> str:
     with open(__file__, "rb"):
         pass  # it can be read before, so that a refusal comes from Landlock
+    rules = landlock.Ruleset(scoped=True)
+    rules.allow_writing(folder)
     linux.no_new_privileges()
-    landlock.restrict([], [folder])
+    rules.restrict()
     try:
         os.close(os.open(__file__, os.O_RDONLY))
     except PermissionError:
@@ -214,7 +218,13 @@ def _uid(_: str) -> str:
     with open("/proc/self/uid_map", encoding="ascii") as file:
         mapped = max(int(first) + int(count) for first, _, count in (line.split() for line in file))
     uid = _UIDS[0] if _UIDS[0] < mapped else _UIDS[1]
-    launch.become(uid, uid)
+    try:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        raise LayerError("uid", "cannot become uid %d: %s" % (uid, error)) from error
+    linux.drop_capabilities()
     try:
         os.setuid(0)
     except PermissionError:
@@ -234,7 +244,7 @@ def _cgroup(_: str) -> str:
 
 
 def _rlimits(_: str) -> str:
-    limits.apply(_LIMITS)
+    limits.apply(_LIMITS, alone=True)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > _LIMITS["openFiles"]:
         raise LayerError("rlimits", "the limit on open files did not hold")
     try:

@@ -1,0 +1,55 @@
+/** All measurements, in an order in which none gets in another's way. */
+
+import { describeMachine } from './machine.ts';
+import { measureDensity } from './measurements/density.ts';
+import { measureInterrupt } from './measurements/interrupt.ts';
+import { measureMemory } from './measurements/memory.ts';
+import { measureBigPrint, measureSmallPrints } from './measurements/prints.ts';
+import { measureRoundTrip } from './measurements/round-trip.ts';
+import { measureSpare } from './measurements/spare.ts';
+import { measureStart } from './measurements/start.ts';
+import { measureTemplate } from './measurements/template.ts';
+import type { Plan } from './plan.ts';
+import type { Progress } from './progress.ts';
+import type { BenchResult } from './result.ts';
+import { rounded } from './statistics.ts';
+import type { Subjects } from './subjects.ts';
+
+export async function compare(subjects: Subjects, plan: Plan, progress: Progress): Promise<BenchResult> {
+  progress.step('template');
+  const template = await measureTemplate(subjects);
+  progress.step('start');
+  const start = await measureStart(subjects, plan.start, progress);
+  progress.step('round trip');
+  const roundTrip = await measureRoundTrip(subjects, plan.roundTrip, progress);
+  progress.step('memory');
+  const memory = await measureMemory(subjects, plan.memory, progress);
+  progress.step('one big print');
+  const bigPrint = await measureBigPrint(subjects, plan.bigPrint, progress);
+  progress.step('many small prints');
+  const smallPrints = await measureSmallPrints(subjects, plan.smallPrints, progress);
+  progress.step('interrupt');
+  const interrupt = await measureInterrupt(subjects, plan.interrupt, progress);
+  progress.step('density');
+  const density = await measureDensity(subjects, template.pid, plan.density, progress);
+  // Last, because spares stay for a while and would count as kernels.
+  progress.step('first result from a spare');
+  const spare = await measureSpare(subjects, plan.spare, progress);
+  await subjects.end(template.session);
+  const templateMs = rounded(template.firstOpenMs - start.cellaMs);
+  const templateMb = rounded(template.templateMb);
+  const machine = describeMachine(subjects.peer);
+  return {
+    start,
+    spare,
+    roundTrip,
+    memory,
+    bigPrint,
+    smallPrints,
+    interrupt,
+    density,
+    templateMs,
+    templateMb,
+    machine,
+  };
+}

@@ -1,0 +1,50 @@
+/** What the comparison needs on this machine. A part that is missing is an error that names it, never a blank. */
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type * as zeromq from 'zeromq';
+import { CellaError } from '../src/protocol/errors.ts';
+
+export type ZeroMq = typeof zeromq;
+
+export interface Peer {
+  readonly zeromq: ZeroMq;
+  readonly python: string;
+  readonly pythonVersion: string;
+  readonly ipykernelVersion: string;
+}
+
+/** Debian's own: python3-ipykernel and python3-numpy install for this one. Both sides run on it. */
+export const PYTHON = '/usr/bin/python3';
+
+const VERSIONS = 'import platform, ipykernel, numpy; print(platform.python_version(), ipykernel.__version__)';
+
+export async function findPeer(python: string = PYTHON): Promise<Peer> {
+  const loaded = await loadZeroMq();
+  const [pythonVersion = '', ipykernelVersion = ''] = (await versions(python)).trim().split(' ');
+  return { zeromq: loaded, python, pythonVersion, ipykernelVersion };
+}
+
+async function loadZeroMq(): Promise<ZeroMq> {
+  try {
+    return await import('zeromq');
+  } catch (cause) {
+    throw new CellaError(
+      'PEER_MISSING',
+      'The benchmark talks to ipykernel through the npm package zeromq, which does not load. Run `npm ci` in the checkout.',
+      { cause, details: { missing: 'zeromq' } },
+    );
+  }
+}
+
+async function versions(python: string): Promise<string> {
+  try {
+    return (await promisify(execFile)(python, ['-c', VERSIONS])).stdout;
+  } catch (cause) {
+    throw new CellaError(
+      'PEER_MISSING',
+      `The benchmark compares with ipykernel, and ${python} cannot import it and numpy. On Debian: apt-get install python3-ipykernel python3-numpy.`,
+      { cause, details: { missing: 'ipykernel', python } },
+    );
+  }
+}

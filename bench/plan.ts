@@ -1,0 +1,35 @@
+/** How often and how much. `full` gives numbers to quote; `quick` shows in seconds that everything is measured. */
+
+export interface Plan {
+  /** Each round starts one ipykernel and several kernels of Cella, which cost little. */
+  readonly start: { readonly rounds: number; readonly cellaPerRound: number };
+  readonly spare: { readonly rounds: number };
+  readonly roundTrip: { readonly rounds: number; readonly cellsPerRound: number; readonly warmUpCells: number };
+  readonly memory: { readonly kernels: number };
+  readonly bigPrint: { readonly rounds: number; readonly bytes: number };
+  readonly smallPrints: { readonly rounds: number; readonly lines: number; readonly lineBytes: number };
+  readonly interrupt: { readonly rounds: number };
+  readonly density: { readonly kernels: number };
+}
+
+export const full: Plan = {
+  start: { rounds: 20, cellaPerRound: 5 },
+  spare: { rounds: 100 },
+  roundTrip: { rounds: 20, cellsPerRound: 50, warmUpCells: 50 },
+  memory: { kernels: 5 },
+  bigPrint: { rounds: 5, bytes: 50_000_000 },
+  smallPrints: { rounds: 5, lines: 500_000, lineBytes: 100 },
+  interrupt: { rounds: 200 },
+  density: { kernels: 200 },
+};
+
+export const quick: Plan = {
+  start: { rounds: 2, cellaPerRound: 2 },
+  spare: { rounds: 5 },
+  roundTrip: { rounds: 2, cellsPerRound: 20, warmUpCells: 5 },
+  memory: { kernels: 1 },
+  bigPrint: { rounds: 2, bytes: 10_000_000 },
+  smallPrints: { rounds: 1, lines: 100_000, lineBytes: 100 },
+  interrupt: { rounds: 5 },
+  density: { kernels: 20 },
+};

@@ -1,0 +1,104 @@
+/** A result for people: one row a measure, with its target. */
+
+import type { BenchResult, Throughput, Times } from './result.ts';
+
+interface Row {
+  readonly measure: string;
+  readonly cella: string;
+  readonly ipykernel: string;
+  readonly ratio: string;
+  readonly target: string;
+  readonly met: boolean;
+}
+
+const HEADINGS = ['measure', 'cella', 'ipykernel', 'ratio', 'target', 'met'] as const;
+
+export function toTable(result: BenchResult): string {
+  const lines = [[...HEADINGS], ...rows(result).map(cells)];
+  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  const aligned = lines.map((line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${[...aligned, '', describe(result)].join('\n')}\n`;
+}
+
+export function toMarkdown(result: BenchResult): string {
+  const lines = [[...HEADINGS], HEADINGS.map(() => '---'), ...rows(result).map(cells)];
+  return `${[...lines.map((line) => `| ${line.join(' | ')} |`), '', describe(result)].join('\n')}\n`;
+}
+
+function rows(result: BenchResult): Row[] {
+  const { start, spare, roundTrip, memory, bigPrint, smallPrints, interrupt, density } = result;
+  return [
+    timesRow('start of a kernel, no spare (median / p95)', start, 50),
+    {
+      measure: 'first result from a spare (median / p95)',
+      cella: `${spare.firstResultMs} / ${spare.p95Ms} ms`,
+      ipykernel: '',
+      ratio: '',
+      target: '< 1.5 ms',
+      met: spare.firstResultMs < 1.5,
+    },
+    timesRow('round trip of x=1 (median / p95)', roundTrip, 30),
+    {
+      measure: 'private memory of a kernel',
+      cella: `${memory.cellaMb} MB`,
+      ipykernel: `${memory.ipykernelMb} MB`,
+      ...ratioAtLeast(memory.ratio, 15),
+    },
+    throughputRow('one big print', bigPrint, 4),
+    throughputRow('many small prints', smallPrints, 3.5),
+    {
+      measure: 'interrupt (p50 / p99)',
+      cella: `${interrupt.p50Ms} / ${interrupt.p99Ms} ms`,
+      ipykernel: '',
+      ratio: '',
+      target: 'p99 < 50 ms',
+      met: interrupt.p99Ms < 50,
+    },
+    {
+      measure: `${density.kernels} kernels opened at once`,
+      cella: `${density.totalMb} MB in all, ${density.lost} lost`,
+      ipykernel: '',
+      ratio: '',
+      target: '< 1024 MB, none lost',
+      met: density.totalMb < 1024 && density.lost === 0,
+    },
+  ];
+}
+
+function timesRow(measure: string, times: Times, target: number): Row {
+  return {
+    measure,
+    cella: `${times.cellaMs} / ${times.cellaP95Ms} ms`,
+    ipykernel: `${times.ipykernelMs} / ${times.ipykernelP95Ms} ms`,
+    ...ratioAtLeast(times.ratio, target),
+  };
+}
+
+function throughputRow(measure: string, { cellaMbPerS, ipykernelMbPerS, ratio }: Throughput, target: number): Row {
+  return {
+    measure,
+    cella: `${cellaMbPerS} MB/s`,
+    ipykernel: `${ipykernelMbPerS} MB/s`,
+    ...ratioAtLeast(ratio, target),
+  };
+}
+
+function ratioAtLeast(ratio: number, target: number): Pick<Row, 'ratio' | 'target' | 'met'> {
+  return { ratio: `${ratio}x`, target: `>= ${target}x`, met: ratio >= target };
+}
+
+function cells(row: Row): string[] {
+  return HEADINGS.map((heading) => (heading === 'met' ? (row.met ? 'yes' : 'no') : row[heading]));
+}
+
+function describe({ machine, templateMs, templateMb }: BenchResult): string {
+  return [
+    `The template started once in ${templateMs} ms and takes ${templateMb} MB.`,
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB; Linux ${machine.kernel}; Node ${machine.node}; Python ${machine.python}; ipykernel ${machine.ipykernel}.`,
+  ].join('\n');
+}

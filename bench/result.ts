@@ -1,0 +1,44 @@
+/** What a run found, in the shape that `--json` prints. */
+
+export interface Times {
+  readonly cellaMs: number;
+  readonly ipykernelMs: number;
+  readonly ratio: number;
+  readonly cellaP95Ms: number;
+  readonly ipykernelP95Ms: number;
+}
+
+export interface Throughput {
+  readonly cellaMbPerS: number;
+  readonly ipykernelMbPerS: number;
+  readonly ratio: number;
+}
+
+export interface BenchResult {
+  readonly start: Times;
+  readonly spare: { readonly firstResultMs: number; readonly p95Ms: number };
+  readonly roundTrip: Times;
+  readonly memory: { readonly cellaMb: number; readonly ipykernelMb: number; readonly ratio: number };
+  readonly bigPrint: Throughput;
+  readonly smallPrints: Throughput;
+  readonly interrupt: { readonly p50Ms: number; readonly p99Ms: number };
+  readonly density: {
+    readonly kernels: number;
+    readonly totalMb: number;
+    readonly privateMb: number;
+    readonly lost: number;
+  };
+  readonly templateMs: number;
+  readonly templateMb: number;
+  readonly machine: Machine;
+}
+
+export interface Machine {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memoryGb: number;
+  readonly kernel: string;
+  readonly node: string;
+  readonly python: string;
+  readonly ipykernel: string;
+}

@@ -1,0 +1,94 @@
+/** The two sides of the comparison, with the same Python and libraries. Whatever was opened here ends with it. */
+
+import { rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Session, type SessionOptions, shutdown } from '../src/index.ts';
+import { IPykernel } from './ipykernel.ts';
+import { findPeer, type Peer } from './peer.ts';
+
+export type Subject = Session | IPykernel;
+
+export interface Pair extends AsyncDisposable {
+  readonly cella: Session;
+  readonly ipykernel: IPykernel;
+}
+
+export class Subjects implements AsyncDisposable {
+  readonly peer: Peer;
+  readonly #folder: string;
+  readonly #opening = new Set<Promise<Subject>>();
+  readonly #sessions = new Set<Session>();
+  readonly #ipykernels = new Set<IPykernel>();
+  readonly #onExit = () => rmSync(this.#folder, { recursive: true, force: true });
+  #opened = 0;
+  #closed = false;
+
+  private constructor(peer: Peer, folder: string) {
+    this.peer = peer;
+    this.#folder = folder;
+    process.once('exit', this.#onExit);
+  }
+
+  static async prepare(): Promise<Subjects> {
+    return new Subjects(await findPeer(), await mkdtemp(join(tmpdir(), 'cella-bench-')));
+  }
+
+  /** Each session has an agent, and so a workspace, of its own. */
+  cella(options: SessionOptions = {}): Promise<Session> {
+    const agentKey = `bench ${this.#opened++}`;
+    const dataDir = join(this.#folder, 'data');
+    const same = { python: this.peer.python, preload: ['numpy'], dataDir };
+    return this.#keep(this.#sessions, () => Session.open({ agentKey, ...same, ...options }));
+  }
+
+  ipykernel(): Promise<IPykernel> {
+    return this.#keep(this.#ipykernels, () => IPykernel.start(this.peer, this.#folder));
+  }
+
+  async pair(): Promise<Pair> {
+    const [cella, ipykernel] = await Promise.all([this.cella(), this.ipykernel()]);
+    return { cella, ipykernel, [Symbol.asyncDispose]: () => this.end(cella, ipykernel) };
+  }
+
+  async end(...subjects: readonly Subject[]): Promise<void> {
+    await Promise.all(subjects.map((subject) => subject.close()));
+    for (const subject of subjects) {
+      if (subject instanceof Session) this.#sessions.delete(subject);
+      else this.#ipykernels.delete(subject);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled(this.#opening);
+    await this.end(...this.#sessions, ...this.#ipykernels);
+    await shutdown();
+    await rm(this.#folder, { recursive: true, force: true });
+    process.off('exit', this.#onExit);
+  }
+
+  async #keep<T extends Subject>(kept: Set<T>, open: () => Promise<T>): Promise<T> {
+    if (this.#closed) throw new Error('The benchmark was stopped.');
+    const opening = open();
+    this.#opening.add(opening);
+    try {
+      const subject = await opening;
+      kept.add(subject);
+      return subject;
+    } finally {
+      this.#opening.delete(opening);
+    }
+  }
+}
+
+/** Runs code that must succeed. */
+export async function runOk(session: Session, code: string, onText: (text: string) => void = () => {}): Promise<void> {
+  const result = await session.run(code, {
+    onEvent: (event) => {
+      if (event.type === 'stdout') onText(event.text);
+    },
+  });
+  if (result.status !== 'ok') throw new Error(`Cella answered ${result.status} to ${code.slice(0, 80)}`);
+}

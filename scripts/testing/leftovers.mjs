@@ -1,0 +1,58 @@
+/** Finds kernel processes that outlived the tests, by `cella_kernel` in their command line. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** A process by pid and start time, so that a pid used again is another process. */
+function look(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+    return { pid: Number(pid), parent: Number(fields[1]), key: `${pid}:${fields[19]}`, command };
+  } catch {
+    return undefined;
+  }
+}
+
+function processes() {
+  let names = [];
+  try {
+    names = readdirSync('/proc');
+  } catch {
+    // No /proc: kernels that could be left behind need Linux.
+  }
+  const all = names.filter((name) => /^\d+$/.test(name)).map(look);
+  return new Map(all.filter((one) => one !== undefined).map((one) => [one.pid, one]));
+}
+
+const isKernel = ({ command }) => /^\S*(python|cella)\S* .*cella_kernel/.test(command);
+
+export function snapshot() {
+  return new Set([...processes().values()].filter(isKernel).map((one) => one.key));
+}
+
+/**
+ * Kernels that were not in the snapshot and whose host is gone. A kernel of someone else's run has a host that lives;
+ * one that was left behind was adopted by an ancestor of this process.
+ */
+function leftNow(before) {
+  const all = processes();
+  const adopters = new Set([0, 1, process.pid]);
+  for (let one = all.get(process.pid); one; one = all.get(one.parent)) adopters.add(one.parent);
+  return [...all.values()].filter((one) => {
+    if (!isKernel(one) || before.has(one.key)) return false;
+    let top = one;
+    for (let up = all.get(top.parent); up && isKernel(up); up = all.get(up.parent)) top = up;
+    return adopters.has(top.parent) || !all.has(top.parent);
+  });
+}
+
+/** What is still there after `graceMs`. */
+export async function leftovers(before, graceMs = 3000) {
+  const deadline = Date.now() + graceMs;
+  for (;;) {
+    const left = leftNow(before);
+    if (left.length === 0 || Date.now() > deadline) return left;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

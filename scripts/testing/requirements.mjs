@@ -1,0 +1,69 @@
+/** What the tests need beside npm's packages: found, or installed where this is root on Debian, or told. */
+
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { run } from './commands.mjs';
+
+const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel'];
+const programs = { tmux: 'tmux' };
+/** Programs that make and become the ordinary user; only root needs them. */
+const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd' };
+
+const probe = `
+import importlib.util, json, sys
+names = ${JSON.stringify(modules)}
+missing = [name for name in names if importlib.util.find_spec(name) is None]
+print(json.dumps({"recent": sys.version_info >= (3, 9), "version": sys.version.split()[0], "missing": missing}))
+`;
+
+export const isRoot = process.getuid?.() === 0;
+
+export function findProgram(name) {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
+}
+
+/** The Debian packages that are missing, and what no package can mend. */
+function missing(python) {
+  const needed = { ...programs, ...(isRoot ? rootPrograms : {}) };
+  const packages = Object.keys(needed)
+    .filter((name) => !findProgram(name))
+    .map((name) => needed[name]);
+  const check = spawnSync(python, ['-I', '-c', probe], { encoding: 'utf8' });
+  if (check.status !== 0) {
+    return { packages: ['python3', ...modules.map((name) => `python3-${name}`), ...packages], problems: [] };
+  }
+  const found = JSON.parse(check.stdout);
+  const problems = found.recent ? [] : [`${python} is Python ${found.version}; the tests need 3.9 or later`];
+  if (python === '/usr/bin/python3') packages.push(...found.missing.map((name) => `python3-${name}`));
+  else problems.push(...found.missing.map((name) => `${python} has no module ${name}`));
+  return { packages, problems };
+}
+
+async function install(packages) {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const options = ['-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120'];
+  const known = spawnSync('apt-get', ['install', '--simulate', ...options, ...packages], { env }).status === 0;
+  console.error(`Installing with apt-get: ${packages.join(' ')}`);
+  if (known && (await run('apt-get', ['install', ...options, ...packages], { env })) === 0) return;
+  await run('apt-get', ['update'], { env });
+  await run('apt-get', ['install', ...options, ...packages], { env });
+}
+
+/** Returns when everything is there; otherwise says what to install and ends the process with 1. */
+export async function requireAll(python) {
+  let { packages, problems } = missing(python);
+  if (packages.length > 0 && isRoot && findProgram('apt-get')) {
+    await install(packages);
+    ({ packages, problems } = missing(python));
+  }
+  if (packages.length === 0 && problems.length === 0) return;
+  for (const problem of problems) console.error(`${problem}.`);
+  if (packages.length > 0) {
+    console.error(`The tests need packages that are not installed (Debian's names): ${packages.join(' ')}`);
+    console.error(`On Debian and Ubuntu: sudo apt-get install --no-install-recommends ${packages.join(' ')}`);
+  }
+  if (!existsSync(python)) console.error(`There is no ${python}: CELLA_PYTHON can name another Python.`);
+  process.exit(1);
+}

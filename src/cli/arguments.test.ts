@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { parseMegabytes, parseSeconds, sessionOptions } from './arguments.ts';
+
+const defaults = { agentKey: undefined, dataDir: '/data', python: undefined };
+
+describe('parseSeconds', () => {
+  it.each([
+    ['1', 1000],
+    ['0.5', 500],
+    ['.25', 250],
+    ['3.', 3000],
+    ['0.0001', 1],
+  ])('%s is %i ms', (text, milliseconds) => expect(parseSeconds(text)).toBe(milliseconds));
+
+  it.each(['0', '0.0', '-1', '', '.', 'x', '1s', '1e3', 'Infinity', '0x10', '9999999'])('refuses %j', (text) => {
+    expect(() => parseSeconds(text)).toThrow('a number of seconds above 0');
+  });
+});
+
+describe('parseMegabytes', () => {
+  it('takes whole numbers', () => expect(parseMegabytes('512')).toBe(512));
+  it.each(['31', '0', '64.5', '-64', '', 'lots', '9999999'])('refuses %j', (text) => {
+    expect(() => parseMegabytes(text)).toThrow('a whole number of megabytes');
+  });
+});
+
+describe('sessionOptions', () => {
+  it('asks for a sandbox where nothing is said', () => {
+    expect(sessionOptions({}, defaults)).toEqual({ dataDir: '/data', sandbox: 'on' });
+  });
+
+  it('lets a flag win over the environment', () => {
+    const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env' };
+    expect(sessionOptions({}, environment)).toMatchObject({ agentKey: 'env', dataDir: '/env', python: 'python-env' });
+    const flags = { agent: 'flag', data: '/flag', python: 'python-flag' };
+    const won = { agentKey: 'flag', dataDir: '/flag', python: 'python-flag' };
+    expect(sessionOptions(flags, environment)).toMatchObject(won);
+  });
+
+  it('hands limits and folders on', () => {
+    const options = sessionOptions({ memory: 64, cwd: 'here', network: 'host' }, defaults);
+    expect(options).toMatchObject({
+      limits: { memoryMb: 64 },
+      cwd: `${process.cwd()}/here`,
+      sandbox: { network: 'host' },
+    });
+  });
+
+  it('does not promise what it cannot keep: no network without a sandbox', () => {
+    expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
+    expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');
+  });
+});

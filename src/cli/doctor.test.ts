@@ -1,0 +1,71 @@
+import { PassThrough } from 'node:stream';
+import { expect, test } from 'vitest';
+import { doctor, type Machine } from './doctor.ts';
+
+const names = ['namespaces', 'userns', 'landlock', 'seccomp', 'uid', 'cgroup', 'rlimits'];
+
+function machine(root: boolean, ...missing: string[]): Machine {
+  const layers = names.map((name) => {
+    const available = !missing.includes(name);
+    return { name, available, detail: `${name} detail`, fix: available ? '' : `mend ${name}` };
+  });
+  return { python: '3.11.2', executable: '/usr/bin/python3', kernel: '6.1', root, layers };
+}
+
+async function ask(found: Machine, options: { json?: boolean; noColor?: boolean; isTTY?: boolean } = {}) {
+  const out = Object.assign(new PassThrough(), { isTTY: options.isTTY ?? false });
+  const exitCode = await doctor(found, { json: options.json ?? false, noColor: options.noColor ?? false }, out);
+  return { exitCode, text: String(out.read()) };
+}
+
+test('a machine with everything can start kernels', async () => {
+  const { exitCode, text } = await ask(machine(true));
+  expect(exitCode).toBe(0);
+  expect(text).toContain('✓ landlock    landlock detail\n');
+  expect(text.endsWith('\nSandboxed kernels can start here.\n')).toBe(true);
+});
+
+test('what is missing is told with its fix', async () => {
+  const { exitCode, text } = await ask(machine(true, 'cgroup', 'uid'));
+  expect(exitCode).toBe(1);
+  expect(text).toContain('✗ cgroup      cgroup detail\n              mend cgroup\n');
+  expect(text.endsWith('\nSandboxed kernels cannot start here: uid, cgroup are missing.\n')).toBe(true);
+});
+
+test.each([
+  [true, 'userns', 0],
+  [true, 'uid', 1],
+  [false, 'userns', 1],
+  [false, 'uid', 0],
+  [false, 'cgroup', 0],
+  [false, 'rlimits', 1],
+])('root %s without %s ends with %i', async (root, missing, exitCode) => {
+  expect((await ask(machine(root, missing))).exitCode).toBe(exitCode);
+});
+
+test('a layer that is not told of counts as missing', async () => {
+  const found = machine(false);
+  const layers = found.layers.filter(({ name }) => name !== 'landlock');
+  expect((await ask({ ...found, layers })).exitCode).toBe(1);
+});
+
+test('--json is one object on one line', async () => {
+  const { exitCode, text } = await ask(machine(false, 'cgroup'), { json: true, isTTY: true });
+  expect(exitCode).toBe(0);
+  expect(text.trimEnd()).not.toContain('\n');
+  const told = JSON.parse(text);
+  expect(Object.keys(told)).toEqual(['python', 'executable', 'kernel', 'root', 'ok', 'layers']);
+  expect(told.layers[5]).toEqual({
+    name: 'cgroup',
+    available: false,
+    required: false,
+    detail: 'cgroup detail',
+    fix: 'mend cgroup',
+  });
+});
+
+test('colour is for a terminal whose owner has not turned it off', async () => {
+  expect((await ask(machine(true), { isTTY: true })).text).toContain('\x1b[');
+  expect((await ask(machine(true), { isTTY: true, noColor: true })).text).not.toContain('\x1b[');
+  expect((await ask(machine(true))).text).not.toContain('\x1b[');
+});

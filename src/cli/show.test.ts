@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+import { bundleToText, sizeToText } from './show.ts';
+
+describe('bundleToText', () => {
+  it('prefers the text', () => {
+    expect(bundleToText({ 'text/plain': 'a frame', 'text/html': '<table>' })).toBe('a frame');
+  });
+
+  it('tells of a picture what it is and how large', () => {
+    const png = Buffer.alloc(12_000).toString('base64');
+    expect(bundleToText({ 'image/png': png })).toBe('[image/png, 12 kB]');
+    expect(bundleToText({ 'text/plain': '<Figure>', 'image/png': png })).toBe('<Figure>\n[image/png, 12 kB]');
+    expect(bundleToText({ 'image/svg+xml': '<svg/>' })).toBe('[image/svg+xml, 6 bytes]');
+  });
+
+  it('names what has no text', () => {
+    expect(bundleToText({ 'text/html': '<b>x</b>' })).toBe('[text/html, 8 bytes]');
+  });
+});
+
+it('writes sizes for people', () => {
+  expect([999, 1500, 2_300_000].map(sizeToText)).toEqual(['999 bytes', '2 kB', '2.3 MB']);
+});

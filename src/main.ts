@@ -1,0 +1,72 @@
+/** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
+
+import { existsSync, readFileSync } from 'node:fs';
+import type { BenchFlags, OpenOptions } from './cli/context.ts';
+import { Exit, UsageError } from './cli/exit.ts';
+import { runProgram } from './cli/program.ts';
+import { Terminal } from './cli/terminal.ts';
+import { readEnvironment } from './environment.ts';
+
+const environment = readEnvironment();
+const { stdin, stdout, stderr } = process;
+const terminal = new Terminal({ stdin, stdout, stderr, noColor: environment.noColor });
+
+function version(): string {
+  const manifest: { version: string } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  return manifest.version;
+}
+
+async function openSession(options: OpenOptions) {
+  const { Session } = await import('./session/session.ts');
+  return await Session.open(options);
+}
+
+async function detect(options: { python: string | undefined }) {
+  const [{ findPython }, { detectLayers }] = await Promise.all([
+    import('./sandbox/python.ts'),
+    import('./sandbox/detect.ts'),
+  ]);
+  return await detectLayers(await findPython(options.python));
+}
+
+interface Bench {
+  bench(flags: BenchFlags, out: (text: string) => void, progress: (line: string) => void): Promise<number>;
+}
+
+/** The benchmark is no part of the package: Node runs it as it lies in a checkout. */
+async function bench(flags: BenchFlags, shown: Terminal): Promise<number> {
+  const file = new URL('../bench/main.ts', import.meta.url);
+  if (!existsSync(file)) {
+    throw new UsageError('The benchmark is not in this installation.', 'Run it in a checkout of Cella: npm run bench.');
+  }
+  const { bench: measure }: Bench = await import(file.href);
+  const ignore = () => {};
+  return await measure(
+    flags,
+    (text) => void shown.out(text).catch(ignore),
+    (line) => void shown.errLines(line).catch(ignore),
+  );
+}
+
+/** Started by bin/cella.cjs for an older Node: when that process is gone, nobody waits for this one. */
+function endWithLauncher(): void {
+  if (!process.channel) return;
+  process.on('disconnect', () => process.emit('SIGHUP', 'SIGHUP') || process.exit(Exit.hangup));
+  process.channel.unref();
+}
+
+endWithLauncher();
+const exitCode = await runProgram(process.argv.slice(2), {
+  terminal,
+  signals: process,
+  version: version(),
+  defaults: environment,
+  openSession,
+  detect,
+  bench,
+});
+const flushed = await terminal.flush().then(
+  () => true,
+  () => false,
+);
+process.exit(flushed || exitCode !== Exit.ok ? exitCode : Exit.brokenPipe);

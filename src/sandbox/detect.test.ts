@@ -1,0 +1,35 @@
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { detectLayers, layerNames } from './detect.ts';
+
+const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
+
+test('every layer is told of, with a fix exactly where it is missing, and nothing is left behind', async () => {
+  const detection = await detectLayers(python);
+  expect(detection.layers.map(({ name }) => name)).toEqual([...layerNames]);
+  expect(detection.root).toBe(process.getuid?.() === 0);
+  for (const { available, detail, fix } of detection.layers) {
+    expect(detail).not.toBe('');
+    // A refusal by the system is told in its words; the name of another exception is a mistake of the trial's own.
+    expect(detail).not.toMatch(/^\w+Error: /);
+    expect(fix === '').toBe(available);
+  }
+  expect((await readdir(tmpdir())).filter((name) => name.startsWith('cella-detect-'))).toEqual([]);
+}, 30_000);
+
+test('a program that is not there, and one that says something else, are told apart', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'cella-detector-'));
+  try {
+    await expect(detectLayers(join(folder, 'none'))).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
+    const path = join(folder, 'python');
+    await writeFile(path, '#!/bin/sh\necho "{}"\n');
+    await chmod(path, 0o755);
+    await expect(detectLayers(path)).rejects.toMatchObject({ code: 'TEMPLATE_FAILED' });
+    await writeFile(path, '#!/bin/sh\necho gone wrong >&2\nexit 1\n');
+    await expect(detectLayers(path)).rejects.toThrow('gone wrong');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

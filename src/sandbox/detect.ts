@@ -1,0 +1,61 @@
+/** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
+import { failureOf, kernelPackage, parseJson } from './python.ts';
+
+const run = promisify(execFile);
+const DETECTION_MS = 20_000;
+
+export const layerNames = ['namespaces', 'userns', 'landlock', 'seccomp', 'uid', 'cgroup', 'rlimits'] as const;
+export type LayerName = (typeof layerNames)[number];
+
+const Layer = z.object({
+  name: z.enum(layerNames),
+  available: z.boolean(),
+  /** What was found, or why it was refused. */
+  detail: z.string(),
+  /** What a person can do about it; empty where there is nothing to do. */
+  fix: z.string(),
+});
+export type Layer = z.infer<typeof Layer>;
+
+const Detection = z.object({
+  python: z.string(),
+  executable: z.string(),
+  prefix: z.string(),
+  basePrefix: z.string(),
+  machine: z.string(),
+  kernel: z.string(),
+  root: z.boolean(),
+  layers: z
+    .array(Layer)
+    .refine((layers) => layers.map(({ name }) => name).join() === layerNames.join(), 'must tell of every layer once'),
+});
+export type Detection = z.infer<typeof Detection>;
+
+export async function detectLayers(python: string): Promise<Detection> {
+  const output = await reportOf(python);
+  const parsed = Detection.safeParse(parseJson(output));
+  if (parsed.success) return parsed.data;
+  const message = `${python} reported the layers of isolation in a way that cannot be read: ${z.prettifyError(parsed.error)}`;
+  throw new CellaError('TEMPLATE_FAILED', message, { details: { output: output.slice(0, 2000) } });
+}
+
+async function reportOf(python: string): Promise<string> {
+  try {
+    const options = { timeout: DETECTION_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
+    const { stdout } = await run(python, ['-I', '-X', 'utf8', kernelPackage(), 'detect', '{}'], options);
+    return stdout;
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    if (code === 'ENOENT' || code === 'EACCES') {
+      throw new CellaError('PYTHON_NOT_FOUND', `${python} is not a program that this user can run.`, { cause });
+    }
+    throw new CellaError('TEMPLATE_FAILED', `The layers of isolation could not be tried: ${failureOf(cause)}.`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,56 @@
+/** The benchmark measures everything it promises, and leaves nothing behind. Its numbers are not judged here. */
+
+import { readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { expect, it } from 'vitest';
+import { bench } from '../../bench/main.ts';
+import { findPeer } from '../../bench/peer.ts';
+import { descendants } from '../../bench/processes.ts';
+import type { BenchResult } from '../../bench/result.ts';
+
+const BOUND_MS = 120_000;
+
+const number = expect.any(Number);
+const text = expect.any(String);
+const times = { cellaMs: number, ipykernelMs: number, ratio: number, cellaP95Ms: number, ipykernelP95Ms: number };
+const throughput = { cellaMbPerS: number, ipykernelMbPerS: number, ratio: number };
+
+it('measures every promise side by side with ipykernel, as JSON', { timeout: BOUND_MS }, async () => {
+  const printed: string[] = [];
+  const progress: string[] = [];
+
+  const exitCode = await bench(
+    { json: true, quick: true },
+    (chunk) => printed.push(chunk),
+    (line) => progress.push(line),
+  );
+
+  expect(exitCode).toBe(0);
+  const result: BenchResult = JSON.parse(printed.join(''));
+  expect(result).toEqual({
+    start: times,
+    spare: { firstResultMs: number, p95Ms: number },
+    roundTrip: times,
+    memory: { cellaMb: number, ipykernelMb: number, ratio: number },
+    bigPrint: throughput,
+    smallPrints: throughput,
+    interrupt: { p50Ms: number, p99Ms: number },
+    density: { kernels: 20, totalMb: number, privateMb: number, lost: 0 },
+    templateMs: number,
+    templateMb: number,
+    machine: { cpu: text, cores: number, memoryGb: number, kernel: text, node: text, python: text, ipykernel: text },
+  });
+  for (const measure of ['start', 'roundTrip', 'memory', 'bigPrint', 'smallPrints'] as const) {
+    expect(result[measure].ratio, measure).toBeGreaterThan(1);
+  }
+  expect(progress).toContain('round trip');
+  expect(readdirSync(tmpdir()).filter((name) => name.startsWith('cella-bench-'))).toEqual([]);
+  expect(descendants(process.pid)).toEqual([]);
+});
+
+it('takes a Python without ipykernel as an error that names what to install, not as a blank', async () => {
+  await expect(findPeer('/bin/false')).rejects.toMatchObject({
+    code: 'PEER_MISSING',
+    message: expect.stringContaining('python3-ipykernel'),
+  });
+});

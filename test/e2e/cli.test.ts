@@ -1,0 +1,209 @@
+/** `cella run` and `cella repl` as a shell sees them: output, exit codes, signals, stdin. */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { Cella } from './command.ts';
+
+const cella = new Cella();
+afterAll(() => cella[Symbol.dispose]());
+
+const run = (code: string, ...flags: string[]) => cella.run(['run', ...flags, '-c', code]);
+
+describe('exit codes of cella run', () => {
+  it('0 with the output and the last value', async () => {
+    expect(await run('print("hello")\n6 * 7')).toEqual({ code: 0, out: 'hello\n42\n', err: '' });
+  });
+
+  it('0 without a value', async () => expect(await run('x = 1')).toEqual({ code: 0, out: '', err: '' }));
+
+  it('1 for an exception, with its traceback on stderr', async () => {
+    const { code, out, err } = await run('print("before")\n1 / 0');
+    expect([code, out]).toEqual([1, 'before\n']);
+    expect(err).toMatch(/^Traceback[\s\S]*1 \/ 0[\s\S]*ZeroDivisionError: division by zero\n$/);
+  });
+
+  it.each([
+    ['sys.exit()', 0, ''],
+    ['sys.exit(7)', 7, ''],
+    ['sys.exit(-1)', 255, ''],
+    ['sys.exit("no luck")', 1, 'no luck\n'],
+  ])('%s is %i', async (call, exitCode, message) => {
+    expect(await run(`import sys; ${call}`)).toEqual({ code: exitCode, out: '', err: message });
+  });
+
+  it('2 for a file that is not there, or a wrong option', async () => {
+    expect(await cella.run(['run', 'missing.py'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('missing.py'),
+    });
+    expect(await run('1', '--timeout', '0')).toMatchObject({ code: 2, err: expect.stringContaining('above 0') });
+    expect(await run('1', '--cwd', '/nowhere')).toMatchObject({ code: 2, err: expect.stringContaining('/nowhere') });
+  });
+
+  it('124 for a timeout, with what was printed before', async () => {
+    const { code, out, err } = await run('print("on", flush=True)\nwhile True: pass', '--timeout', '0.5');
+    expect([code, out]).toEqual([124, 'on\n']);
+    expect(err).toContain('time limit');
+  });
+
+  it('137 for a kernel that is killed, with what happened', async () => {
+    const { code, err } = await run('import os; os.kill(os.getpid(), 9)');
+    expect(code).toBe(137);
+    expect(err).toContain('SIGKILL');
+  });
+
+  it('1 for a Python that is not there, with advice', async () => {
+    const { code, err } = await run('1', '--python', '/nowhere/python');
+    expect(code).toBe(1);
+    expect(err).toMatch(/\/nowhere\/python[\s\S]*CELLA_PYTHON/);
+  });
+});
+
+describe('signals', () => {
+  const endless = 'print("ready", flush=True)\nwhile True: pass';
+  const stubborn = `
+import time
+print("ready", flush=True)
+while True:
+    try:
+        while True: time.sleep(60)
+    except KeyboardInterrupt:
+        print("again", flush=True)`;
+
+  it('one Ctrl-C interrupts the code: 130 and a traceback', async () => {
+    const started = cella.start(['run', '-c', endless]);
+    await started.says('ready');
+    started.child.kill('SIGINT');
+    expect(await started.ended).toBe(130);
+    expect(started.err).toContain('KeyboardInterrupt');
+  });
+
+  it('a second Ctrl-C ends code that takes no notice of the first', async () => {
+    const started = cella.start(['run', '-c', stubborn]);
+    await started.says('ready');
+    started.child.kill('SIGINT');
+    await started.says('again');
+    started.child.kill('SIGINT');
+    expect(await started.ended).toBe(130);
+  });
+
+  it.each([
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+  ] as const)('%s closes the session and ends with %i', async (signal, exitCode) => {
+    const started = cella.start(['run', '-c', endless]);
+    await started.says('ready');
+    started.child.kill(signal);
+    expect(await started.ended).toBe(exitCode);
+  });
+
+  it('a reader that goes away ends it quietly with 141', async () => {
+    const started = cella.start(['run', '-c', 'while True: print("y")']);
+    await started.says('y');
+    started.child.stdout?.destroy();
+    expect(await started.ended).toBe(141);
+    expect(started.err).toBe('');
+  });
+});
+
+describe('stdin', () => {
+  const ask = 'print([input("a? "), input("b? ")])\ninput()';
+
+  it('answers each input() with a line, and then raises EOFError', async () => {
+    const { code, out, err } = await cella.run(['run', '-c', ask], { input: 'one\ntwo\n' });
+    expect([code, out]).toEqual([1, "['one', 'two']\n"]);
+    expect(err).toMatch(/^a\? b\? [\s\S]*EOFError/);
+  });
+
+  it('is the program with -, and nothing is left of it for input()', async () => {
+    const { code, out, err } = await cella.run(['run', '-'], { input: 'print("é")\ninput()\n' });
+    expect([code, out]).toEqual([1, 'é\n']);
+    expect(err).toContain('EOFError');
+  });
+
+  it('is left alone by code that does not ask', async () => {
+    const started = cella.start(['run', '-c', '1 + 1']);
+    expect(await started.ended).toBe(0);
+    expect(started.out).toBe('2\n');
+  });
+});
+
+describe('cella run', () => {
+  it('runs a file', async () => {
+    const file = join(cella.dataDir, 'program.py');
+    writeFileSync(file, 'def double(n):\n    return 2 * n\n\ndouble(21)\n');
+    expect(await cella.run(['run', file])).toEqual({ code: 0, out: '42\n', err: '' });
+  });
+
+  it('works in the folder it is told', async () => {
+    const folder = join(cella.dataDir, '..', `${cella.dataDir.split('/').pop()}-work`);
+    mkdirSync(folder);
+    try {
+      expect(await run('import os; print(os.getcwd())', '--cwd', folder)).toMatchObject({ code: 0, err: '' });
+    } finally {
+      const { rmSync } = await import('node:fs');
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('prints one event a line with --json, the result last', async () => {
+    const { code, out } = await cella.run(['run', '--json', '-c', 'print(input("n? "))\n2 ** 64'], { input: 'Ada\n' });
+    const events = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(code).toBe(0);
+    expect(events).toEqual([
+      { type: 'input_request', id: expect.any(Number), prompt: 'n? ', password: false },
+      { type: 'stdout', text: 'Ada\n' },
+      expect.objectContaining({ type: 'result', status: 'ok', execution: 1, repr: '18446744073709551616' }),
+    ]);
+  });
+
+  it('tells a failure as JSON with --json', async () => {
+    const { code, out, err } = await run('1', '--json', '--python', '/nowhere/python');
+    expect([code, err]).toEqual([1, '']);
+    const event = { type: 'error', code: 'PYTHON_NOT_FOUND', message: expect.any(String), advice: expect.any(String) };
+    expect(JSON.parse(out)).toEqual(event);
+  });
+
+  it('streams a lot of output whole to a slow reader', async () => {
+    const { code, out } = await run('for i in range(200_000): print(i)');
+    expect(code).toBe(0);
+    expect(out.length).toBe(1_288_890);
+    expect(out.endsWith('199999\n')).toBe(true);
+  });
+});
+
+describe('cella repl from a pipe', () => {
+  const repl = (input: string) => cella.run(['repl'], { input });
+
+  it('keeps what was defined, without prompts', async () => {
+    expect(await repl('x = 41\nx + 1\n')).toEqual({ code: 0, out: '42\n', err: '' });
+  });
+
+  it('puts blocks together', async () => {
+    const { code, out } = await repl('def f():\n    return 3\n\nf()\nfor i in range(2):\n    print(i)\n');
+    expect([code, out]).toEqual([0, '3\n0\n1\n']);
+  });
+
+  it('goes on after an error, and tells by its exit code how the last cell went', async () => {
+    expect(await repl('1 / 0\n2\n')).toMatchObject({
+      code: 0,
+      out: '2\n',
+      err: expect.stringContaining('ZeroDivision'),
+    });
+    expect(await repl('2\n1 / 0\n')).toMatchObject({ code: 1, out: '2\n' });
+  });
+
+  it('goes on in a fresh kernel after a death', async () => {
+    const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n');
+    expect([code, out]).toEqual([0, 'False\n']);
+    expect(err).toContain('exit code 3');
+  });
+
+  it('answers input() with the next line, and leaves with exit()', async () => {
+    expect(await repl('n = input()\nAda\nn\nexit(4)\n')).toEqual({ code: 4, out: "'Ada'\n", err: '' });
+  });
+});

@@ -1,0 +1,87 @@
+/** bin/cella.cjs: finds a Node that is recent enough, and is invisible where it has to start another. */
+
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { descendants } from '../../bench/processes.ts';
+import { Cella, launcher } from './command.ts';
+
+const cella = new Cella();
+const folder = mkdtempSync(join(tmpdir(), 'cella-launcher-'));
+afterAll(() => {
+  cella[Symbol.dispose]();
+  rmSync(folder, { recursive: true });
+});
+
+/** This Node says of itself that it is an old one; the one that it starts does not. */
+const old = join(folder, 'old.cjs');
+writeFileSync(old, "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.0.0' } });\n");
+const nodeFlags = ['--require', old];
+const endless = ['run', '-c', 'print("ready", flush=True)\nwhile True: pass'];
+
+describe('on an older Node', () => {
+  it('hands over arguments, streams and the exit code', async () => {
+    const words = ['run', '-c', 'import sys; print(input()); sys.exit(3)'];
+    expect(await cella.run(words, { nodeFlags, input: 'line\n' })).toEqual({ code: 3, out: 'line\n', err: '' });
+  });
+
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+  ] as const)('passes %s on, and ends after the program', async (signal, exitCode) => {
+    const started = cella.start(endless, { nodeFlags });
+    await started.says('ready');
+    started.child.kill(signal);
+    expect(await started.ended).toBe(exitCode);
+  });
+
+  it('leaves nothing behind when it is killed', async () => {
+    const started = cella.start(endless, { nodeFlags });
+    await started.says('ready');
+    const family = descendants(started.child.pid ?? 0);
+    expect(family.length).toBeGreaterThan(1);
+    started.child.kill('SIGKILL');
+    // The streams close when the program that it started is gone too.
+    expect(await started.ended).toBe('SIGKILL');
+    await vi.waitFor(() => expect(family.filter(isAlive)).toEqual([]), { timeout: 5000 });
+  });
+
+  it('says what it needs where there is no other Node', async () => {
+    cpSync(launcher, join(folder, 'bin', 'cella.cjs'));
+    cpSync(old, join(folder, 'dist', 'main.js'));
+    const { code, err } = await cella.run(['--version'], {
+      nodeFlags: [...nodeFlags, join(folder, 'bin', 'cella.cjs')],
+    });
+    expect(code).toBe(1);
+    expect(err).toContain('Node 24 or later is needed');
+  });
+});
+
+it('says how to build a checkout that is not built', async () => {
+  cpSync(launcher, join(folder, 'unbuilt', 'bin', 'cella.cjs'));
+  const { code, err } = await cella.run(['--version'], { nodeFlags: [join(folder, 'unbuilt', 'bin', 'cella.cjs')] });
+  expect(code).toBe(1);
+  expect(err).toContain('npm run build');
+});
+
+it('answers --help within 150 ms of Node’s own start', async () => {
+  const timesMs: number[] = [];
+  for (let round = 0; round < 5; round++) {
+    const began = performance.now();
+    const { code, out } = await cella.run(['--help']);
+    timesMs.push(performance.now() - began);
+    expect([code, out.includes('Examples:')]).toEqual([0, true]);
+  }
+  expect(Math.min(...timesMs)).toBeLessThan(150);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,51 @@
+/** Every example of the README does what the README says. */
+
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '..', '..');
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+// Inside the package, so that `import … from 'cella'` finds it as a user's program would.
+const folder = mkdtempSync(join(root, 'dist', 'readme-'));
+const dataDir = mkdtempSync(join(tmpdir(), 'cella-readme-'));
+const env = { ...process.env, CELLA_DATA_DIR: dataDir, NO_COLOR: '1' };
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+describe('the README', () => {
+  const programs = [...readme.matchAll(/```ts\n([^]*?)```\s+```text\n([^]*?)```/g)];
+
+  it('has programs with their output', () => expect(programs.length).toBeGreaterThan(2));
+
+  it.each(programs.map(([, code = '', output = ''], index) => ({ index, code, output })))(
+    'program $index prints what is written below it',
+    async ({ index, code, output }) => {
+      const file = join(folder, `example-${index}.ts`);
+      writeFileSync(file, code);
+      const { stdout } = await run(process.execPath, [file], { env, cwd: folder });
+      expect(stdout).toBe(output);
+    },
+  );
+
+  const [, console = ''] = /```console\n([^]*?)```/.exec(readme) ?? [];
+  const commands = console
+    .split(/^\$ /m)
+    .slice(1)
+    .map((part) => ({ command: part.slice(0, part.indexOf('\n')), output: part.slice(part.indexOf('\n') + 1) }));
+
+  it('has commands with their output', () => expect(commands.length).toBeGreaterThan(2));
+
+  it.each(commands)('`$command` prints what is written below it', async ({ command, output }) => {
+    const script = `cella() { "${process.execPath}" "${join(root, 'bin', 'cella.cjs')}" "$@"; }; ${command}`;
+    const { stdout } = await run('sh', ['-c', `(${script}) 2>&1`], { env, cwd: folder });
+    expect(stdout).toBe(output);
+  });
+});

@@ -1,0 +1,96 @@
+/** `cella` at a terminal: prompts, passwords, Ctrl-C and Ctrl-D, as keys and not as signals. */
+
+import { afterAll, describe, expect, it } from 'vitest';
+import { Cella } from './command.ts';
+
+const cella = new Cella();
+afterAll(() => cella[Symbol.dispose]());
+
+const CTRL_C = '\x03';
+const CTRL_D = '\x04';
+const start = (...words: string[]) => cella.start(words, { terminal: true });
+
+describe('cella run at a terminal', () => {
+  it('asks for input() and shows what is typed', async () => {
+    const started = start('run', '-c', 'input("name? ")');
+    await started.says('name? ');
+    started.type('Ada\r');
+    expect(await started.ended).toBe(0);
+    expect(started.out).toContain("'Ada'");
+  });
+
+  it('does not show a password', async () => {
+    const started = start('run', '-c', 'import getpass; print(getpass.getpass("key: ").upper())');
+    await started.says('key: ');
+    started.type('secret\r');
+    expect(await started.ended).toBe(0);
+    expect(started.out).toContain('SECRET');
+    expect(started.out).not.toContain('secret');
+  });
+
+  it('interrupts running code, and a question', async () => {
+    const busy = start('run', '-c', 'print("ready", flush=True)\nwhile True: pass');
+    await busy.says('ready');
+    busy.type(CTRL_C);
+    expect(await busy.ended).toBe(130);
+    const asking = start('run', '-c', 'input("name? ")');
+    await asking.says('name? ');
+    asking.type(CTRL_C);
+    expect(await asking.ended).toBe(130);
+    expect(asking.out).toContain('KeyboardInterrupt');
+  });
+
+  it('takes Ctrl-D as the end of the input', async () => {
+    const started = start('run', '-c', 'input("name? ")');
+    await started.says('name? ');
+    started.type(CTRL_D);
+    expect(await started.ended).toBe(1);
+    expect(started.out).toContain('EOFError');
+  });
+});
+
+describe('cella repl at a terminal', () => {
+  it('greets, prompts, completes, interrupts and leaves', async () => {
+    const started = start('repl');
+    await started.says('>>> ');
+    expect(started.out).toMatch(/^Cella \d+\.\d+\.\d+.*\r\n.*\r\n.*Ctrl-D leaves\.\r\n/);
+    started.type('value = 41\r');
+    await started.says('>>> ', 2);
+    started.type('val\t');
+    await started.says('value', 2);
+    started.type(' + 1\r');
+    await started.says('42\r\n');
+    started.type('while True: print("busy", flush=True)\r\r');
+    await started.says('busy\r\n');
+    started.type(CTRL_C);
+    await started.says('KeyboardInterrupt');
+    started.type('"still " + "here"\r');
+    await started.says("'still here'");
+    started.type(CTRL_D);
+    expect(await started.ended).toBe(0);
+  });
+
+  it('clears the line, and an unfinished block, on Ctrl-C', async () => {
+    const started = start('repl');
+    await started.says('>>> ');
+    started.type('def f():\r');
+    await started.says('... ');
+    started.type(CTRL_C);
+    await started.says('^C');
+    started.type('"fresh".upper()\r');
+    await started.says("'FRESH'");
+    started.type(CTRL_D);
+    expect(await started.ended).toBe(0);
+  });
+
+  it('shows what a thread prints later, above the line that is typed', async () => {
+    const started = start('repl');
+    await started.says('>>> ');
+    started.type('import threading; threading.Timer(0.3, lambda: print("from " + "behind")).start()\r');
+    await started.says('from behind\r\n');
+    started.type('1 + 1\r');
+    await started.says('2\r\n');
+    started.type(CTRL_D);
+    expect(await started.ended).toBe(0);
+  });
+});

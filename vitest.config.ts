@@ -1,0 +1,37 @@
+/** Three projects: `unit` beside the source, `system` across processes, `user` on an ordinary user's host. */
+
+import { defineConfig } from 'vitest/config';
+
+const crossing = { testTimeout: 30_000, hookTimeout: 30_000, maxWorkers: 1, isolate: true };
+/** What only a root host can show lies here; scripts/test.mjs says so where it cannot run. */
+const rootOnly = process.getuid?.() === 0 ? [] : ['test/root/**'];
+
+export default defineConfig({
+  cacheDir: '.cache/vite',
+  test: {
+    cache: false,
+    fsModuleCache: false,
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['src/**/*.test.ts', 'bench/**/*.test.ts'],
+          isolate: false,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          name: 'system',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/user/**', 'test/soak/**', ...rootOnly],
+          sequence: { groupOrder: 1 },
+          ...crossing,
+        },
+      },
+      {
+        test: { name: 'user', include: ['test/user/**/*.test.ts'], sequence: { groupOrder: 2 }, ...crossing },
+      },
+    ],
+  },
+});
