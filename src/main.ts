@@ -16,8 +16,15 @@ function version(): string {
   return manifest.version;
 }
 
+/** Ends what sessions share, where there was one. */
+let shutdown = async (): Promise<void> => {};
+
 async function openSession(options: OpenOptions) {
-  const { Session } = await import('./session/session.ts');
+  const [{ Session }, executors] = await Promise.all([
+    import('./session/session.ts'),
+    import('./session/executors.ts'),
+  ]);
+  shutdown = executors.shutdown;
   return await Session.open(options);
 }
 
@@ -65,6 +72,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   detect,
   bench,
 });
+await shutdown();
 const flushed = await terminal.flush().then(
   () => true,
   () => false,

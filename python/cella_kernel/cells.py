@@ -21,6 +21,8 @@ _FUTURES = 0
 for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
 _SILENT = re.compile(r"[ \t\f]*;")
+# An exception's text is the code's to choose; a result has a largest size.
+_LONGEST_TEXT = 1 << 20
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -107,9 +109,13 @@ class Runner:
             return
         loop.add_reader(fd, loop.stop)
         try:
-            loop.run_forever()
+            while True:
+                try:
+                    return loop.run_forever()
+                except (SystemExit, KeyboardInterrupt):
+                    # These come out of a task: they end that task, not the kernel nor the other tasks.
+                    traceback.print_exc()
         except BaseException:
-            # Only SystemExit and KeyboardInterrupt come out of a task: they end that task, not the kernel.
             traceback.print_exc()
         finally:
             loop.remove_reader(fd)
@@ -127,7 +133,7 @@ def _usable(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _ends_silent(source: str, expression: ast.Expr) -> bool:
-    line = source.splitlines()[expression.end_lineno - 1] if expression.end_lineno else ""
+    line = sources.lines(source)[expression.end_lineno - 1] if expression.end_lineno else ""
     rest = line.encode("utf-8", "surrogatepass")[expression.end_col_offset :].decode("utf-8", "replace")
     return _SILENT.match(rest) is not None
 
@@ -145,11 +151,25 @@ def describe(error: BaseException) -> Dict[str, Any]:
         text = "".join(whole.format())
     except BaseException as problem:
         text = "%s: %s\n(its traceback could not be made: %s)\n" % (name, message, type(problem).__name__)
-    described = {"name": name, "message": message, "traceback": text}
+    described: Dict[str, Any] = {"name": _shortened(name), "message": _shortened(message), "traceback": _shortened(text)}
     if isinstance(error, SystemExit):
-        code = error.code
-        described["exitCode"] = code if type(code) is int else 0 if code is None else 1
+        described["exitCode"] = _exit_code(error.code)
     return described
+
+
+def _exit_code(code: Any) -> int:
+    if code is None:
+        return 0
+    return int(code) if type(code) in (int, bool) and abs(code) < 1 << 31 else 1
+
+
+def _shortened(text: str) -> str:
+    """Plain text, whatever subclass of it the code made, with its beginning and its end where it is too long."""
+    text = str.__str__(text)
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    half = _LONGEST_TEXT // 2
+    return "%s\n… %d characters are left out here …\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 
 def _hide_kernel(whole: traceback.TracebackException) -> None:

@@ -13,19 +13,26 @@ _main = _thread.get_ident
 
 
 class Interrupts:
-    def __init__(self, doorbell: Doorbell) -> None:
-        self._doorbell = doorbell
+    def __init__(self) -> None:
+        self._doorbell: Optional[Doorbell] = None
         self._main_thread = _main()
         self._held = 0
         self._pending = False
+        # The last execution and the last question that are over: the highest bit of a number tells them apart.
+        self._finished = [0, 0]
         # The execution whose code runs now; 0 while the kernel's own code does.
         self.active = 0
         # Bound once: a fresh bound method would never be the handler that is installed.
         self._handler = self._handle
+
+    def arm(self, doorbell: Doorbell) -> None:
+        """From here on this process heeds SIGINT."""
+        self._doorbell = doorbell
+        self._finished = [0, 0]
         signal.signal(signal.SIGINT, self._handler)
 
     def begin(self, execution: int) -> None:
-        if signal.getsignal(signal.SIGINT) is not self._handler:
+        if self._doorbell is not None and signal.getsignal(signal.SIGINT) is not self._handler:
             signal.signal(signal.SIGINT, self._handler)
         self._pending = False
         self.active = execution
@@ -33,10 +40,17 @@ class Interrupts:
     def end(self) -> None:
         self.active = 0
 
+    def finish(self, execution: int) -> None:
+        """The execution is over: an interrupt that comes for it is late."""
+        self.active = 0
+        self._finished[execution >> 31] = execution
+
     def _handle(self, _number: int, _frame: Optional[FrameType]) -> None:
-        target = self._doorbell.target()
-        if target:
-            self._doorbell.hear()
+        doorbell = self._doorbell
+        target = doorbell.target() if doorbell is not None else 0
+        # An interrupt for an execution that has not begun is not heard: pid 1 rings again until it has.
+        if doorbell is not None and target and (target == self.active or target <= self._finished[target >> 31]):
+            doorbell.hear()
         if not self.active or target not in (0, self.active):
             return
         if self._held:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import fcntl
 import json
 import os
 import signal
+import socket
 import sys
 from types import ModuleType
 from typing import Any, Dict, List, Optional
@@ -19,32 +21,80 @@ from .switchboard import CallError, Switchboard
 from .values import pack, portable, short_repr
 
 _MARK_BYTES = 16
-# The lowest number of the kernel's own descriptors; the limit on open files is never lower than this and a few.
-_HIGH = 256
+# The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
+# and always the same, so that a kernel can be built before they are there.
+_CONTROL, _OUT, _ERR = 256, 257, 258
+_ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
+_REHEARSALS = 20
 # The payload of a result may not be larger than what the host takes in one frame.
 _LARGEST_VALUE = 60 << 20
+_LONGEST_PROMPT = 1 << 16
 
 
 class Kernel:
-    def __init__(self, fd: int, doorbell: Doorbell, output: Output) -> None:
-        self._interrupts = Interrupts(doorbell)
-        self._switchboard = Switchboard(fd, self._interrupts)
-        self._output = output
-        self._pid = os.getpid()
+    """Built once, in the template, so that every kernel forked from it shares the memory of its machinery."""
+
+    def __init__(self) -> None:
+        self._interrupts = Interrupts()
+        self._switchboard = Switchboard(_CONTROL, self._interrupts)
+        self._output = Output(_OUT, _ERR)
+        # 0 until a process has become a kernel: hooks do nothing before that.
+        self._pid = 0
         module = ModuleType("__main__")
         module.__dict__["__builtins__"] = builtins
-        sys.modules["__main__"] = module
+        self._main = module
         self._namespace = module.__dict__
         self._runner = cells.Runner(self._namespace, self._interrupts)
         self._executing = 0
+        # Held from a mark to its frame, so that a thread's display never comes between an execution and its end.
+        self._ordering = _thread.RLock()
+        self._builtins = dict(vars(builtins))
+        os.register_at_fork(after_in_child=self._in_child)
+        sys.addaudithook(self._before_children)
+
+    def install(self) -> None:
+        """Takes the places that user code looks at."""
+        sys.modules["__main__"] = self._main
         asking.install(self._ask)
         sources.install()
         sys.meta_path.insert(0, figures.PyplotFinder())  # type: ignore[arg-type]
-        sys.addaudithook(self._before_children)
         builtins.display = self._display  # type: ignore[attr-defined]
         self._builtins = dict(vars(builtins))
-        os.register_at_fork(after_in_child=self._in_child)
+
+    def rehearse(self) -> None:
+        """Runs a few cells against nobody: what the interpreter adapts to its first calls is then shared by all kernels."""
+        host, ours = socket.socketpair()
+        pipes = [os.pipe(), os.pipe()]
+        for fd, number in ((ours.fileno(), _CONTROL), (pipes[0][1], _OUT), (pipes[1][1], _ERR)):
+            os.dup2(fd, number, inheritable=False)
+        for number in range(_REHEARSALS):
+            self._execute(number, bytes(_MARK_BYTES) + b"rehearsed = 1\n")
+            self._execute(number, bytes(_MARK_BYTES) + b"rehearsed\n")
+            host.recv(65536)
+        host.close()
+        ours.close()
+        for fd in (_CONTROL, _OUT, _ERR, *pipes[0], *pipes[1]):
+            os.close(fd)
+        for name in ("rehearsed", "_", "__", "___"):
+            del self._namespace[name]
+        sources.forget_all()
+
+    def adopt(self, descriptors: List[int], doorbell: Doorbell) -> None:
+        """This process becomes the kernel. `descriptors`: the connection, stdout and stderr."""
+        moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
+        for fd, number in zip(moved, (_CONTROL, _OUT, _ERR)):
+            os.dup2(fd, number, inheritable=False)
+        os.dup2(_OUT, 1)
+        os.dup2(_ERR, 2)
+        for fd in (*descriptors, *moved):
+            os.close(fd)
+        for name in ("SIGPIPE", "SIGXFSZ"):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        self._interrupts.arm(doorbell)
+        self._output.install()
+        _reseed()
+        self._pid = os.getpid()
 
     def serve(self) -> None:
         hello = {"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name}
@@ -59,8 +109,9 @@ class Kernel:
                 self._answer(number, json.loads(payload))
 
     def _execute(self, number: int, payload: bytes) -> None:
-        self._executing = number
-        self._output.begin(payload[:_MARK_BYTES])
+        with self._ordering:
+            self._executing = number
+            self._output.begin(payload[:_MARK_BYTES])
         source = payload[_MARK_BYTES:].decode("utf-8", "surrogatepass")
         result: Dict[str, Any] = {"status": "ok"}
         try:
@@ -77,14 +128,15 @@ class Kernel:
             result = {"status": "error", "error": cells.describe(error)}
             if result["error"].get("exitCode") == 0:
                 result = {"status": "ok"}
-        self._interrupts.end()
-        if os.getpid() != self._pid:
+        self._interrupts.finish(number)
+        if self._pid and os.getpid() != self._pid:
             # A child that the cell forked, and that came to the cell's end: this kernel is not its own.
             self._output.flush()
             os._exit(0 if result["status"] == "ok" else 1)
-        result["marks"] = self._output.sync()
-        self._executing = 0
-        self._switchboard.send(frames.RESULT, number, pack(result))
+        with self._ordering:
+            result["marks"] = self._output.end()
+            self._executing = 0
+            self._switchboard.send(frames.RESULT, number, pack(result))
 
     def _add_value(self, result: Dict[str, Any], value: Any) -> None:
         namespace = self._namespace
@@ -113,14 +165,19 @@ class Kernel:
             self.publish({**(display.bundle(value) or {}), "text/plain": text})
 
     def publish(self, bundle: Dict[str, Any]) -> None:
-        with self._interrupts:
+        size = len(pack(bundle))
+        if size > _LARGEST_VALUE:
+            raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, _LARGEST_VALUE))
+        with self._interrupts, self._ordering:
             marks = self._output.sync(always=True)
             self._switchboard.send(frames.DISPLAY, self._executing, pack({"data": bundle, "marks": marks}))
 
     def _ask(self, prompt: str, password: bool) -> str:
-        with self._interrupts:
+        with self._interrupts, self._ordering:
             marks = self._output.sync()
-        params = {"execution": self._executing, "prompt": prompt, "password": password, "marks": marks}
+            executing = self._executing
+        shown = str.__str__(prompt)[:_LONGEST_PROMPT]
+        params = {"execution": executing, "prompt": shown, "password": password, "marks": marks}
         try:
             return str(self._switchboard.call("input", params))
         except CallError as error:
@@ -136,6 +193,7 @@ class Kernel:
             answer = {"value": value}
         except BaseException as error:
             answer = {"error": cells.describe(error)}
+        self._interrupts.finish(number)
         self._repair()
         self._switchboard.send(frames.ANSWER, number, pack(answer))
 
@@ -148,44 +206,40 @@ class Kernel:
 
     def _before_children(self, event: str, _arguments: Any) -> None:
         """Text that was printed before a child starts comes out before what the child writes."""
-        if event in _SPAWNS:
+        if self._pid and event in _SPAWNS:
             self._output.flush()
 
     def _in_child(self) -> None:
         """A fork by the code: the child keeps the output, and loses the host."""
+        if not self._pid:
+            return
+        self._ordering = _thread.RLock()
         self._output.after_fork()
         os.close(self._switchboard.fd)
 
 
-_kernel: Optional[Kernel] = None
+the_kernel: Optional[Kernel] = None
+
+
+def build() -> None:
+    """In the template: makes the kernel that every process forked from it may become."""
+    global the_kernel
+    the_kernel = Kernel()
+    the_kernel.install()
+    the_kernel.rehearse()
 
 
 def publish(bundle: Dict[str, Any]) -> None:
-    if _kernel is not None:
-        _kernel.publish(bundle)
-
-
-def prepare(descriptors: List[int], doorbell: Doorbell, keep: List[int]) -> Kernel:
-    """A kernel that is ready to `serve`. `descriptors`: the connection, stdout and stderr; `keep`: others still needed."""
-    global _kernel
-    # High numbers, so that code that closes everything it can count to does not hit them.
-    control, out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in descriptors)
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    first = 3
-    for fd in sorted(keep):
-        os.closerange(first, fd)
-        first = fd + 1
-    os.closerange(first, _HIGH)
-    for name in ("SIGPIPE", "SIGXFSZ"):
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
-    _reseed()
-    _kernel = Kernel(control, doorbell, Output(out, err))
-    return _kernel
+    if the_kernel is not None:
+        the_kernel.publish(bundle)
 
 
 def _reseed() -> None:
-    """Kernels come from one template: what is random must differ all the same. `random` reseeds itself on fork."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()
+    """Kernels come from one template: what is random must differ all the same."""
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
+    main_thread = getattr(sys.modules.get("threading"), "_main_thread", None)
+    if main_thread is not None and hasattr(main_thread, "_set_native_id"):
+        main_thread._set_native_id()

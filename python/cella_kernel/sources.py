@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import linecache
 import sys
 from collections import deque
-from typing import Any, Deque, Dict, Tuple
+from typing import Any, Deque, Dict, List, Tuple
 
 _MOST_BYTES = 64 << 20
 
@@ -20,16 +21,29 @@ def file_name(number: int) -> str:
     return "<cell %d>" % number
 
 
+def lines(source: str) -> List[str]:
+    """The lines as the compiler counts them: str.splitlines knows more ends of a line than Python does."""
+    return io.StringIO(source, newline=None).readlines()
+
+
 def remember(name: str, source: str) -> None:
     """Makes the lines of a cell findable. The oldest cells go when all of them get too large."""
     global _bytes
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    linecache.cache[name] = (len(source), None, lines(source), name)
     _kept.append((name, len(source)))
     _bytes += len(source)
     while _bytes > _MOST_BYTES and len(_kept) > 1:
         oldest, size = _kept.popleft()
         linecache.cache.pop(oldest, None)
         _bytes -= size
+
+
+def forget_all() -> None:
+    global _bytes
+    for name, _ in _kept:
+        linecache.cache.pop(name, None)
+    _kept.clear()
+    _bytes = 0
 
 
 def remember_classes(name: str, source: str, body: "list[ast.stmt]") -> None:

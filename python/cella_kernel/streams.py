@@ -97,7 +97,6 @@ class Output:
         self.err = Stream(2, "<stderr>", self._flusher)
         self._mark = b""
         self._marks = [0, 0]
-        self.install()
 
     def install(self) -> None:
         sys.stdout = sys.__stdout__ = self.out
@@ -127,11 +126,19 @@ class Output:
     def sync(self, always: bool = False) -> Tuple[int, int]:
         """Flushes, and marks each stream that the host has not read to its end. Returns the marks written so far."""
         self.flush()
+        if not self._mark:
+            return 0, 0
         for index, fd in enumerate(self._saved):
             if (always and index == 0) or _unread(fd):
                 os.write(fd, self._mark)
                 self._marks[index] += 1
         return self._marks[0], self._marks[1]
+
+    def end(self) -> Tuple[int, int]:
+        """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
+        marks = self.sync()
+        self._mark = b""
+        return marks
 
     def after_fork(self) -> None:
         self._flusher.forget()

@@ -32,6 +32,8 @@ class Supervisor:
         self._launcher = launcher
         self._group = group
         self._confined = False
+        self._own = None if launcher is None else Confinement(launcher, user_code=False)
+        self._first = None if launcher is None else Confinement(launcher, user_code=True)
         self._gate: Optional[socket.socket] = None
         self._poll = select.poll()
         self._pending: List[List[int]] = []
@@ -105,9 +107,18 @@ class Supervisor:
         if self._launcher is not None:
             self._launcher.bring_in(spec, self._group)
         self._let_go()
-        if self._launcher is not None:
-            Confinement(self._launcher, user_code=False).close(spec)
+        if self._own is not None:
+            self._own.close(spec)
         self._confined = True
+
+    def _confinement_for_kernel(self) -> Optional[Confinement]:
+        """The first kernel's is made before the fork, by pid 1, so that its memory is shared."""
+        if self._launcher is None:
+            return None
+        if self._first is None or self._confined:
+            return Confinement(self._launcher, user_code=True)
+        self._first.filter_early()
+        return self._first
 
     def _let_go(self) -> None:
         """Tells the kernel that waits to close itself in and begin."""
@@ -134,11 +145,14 @@ class Supervisor:
         self._ringing = False
         self._doorbell = Doorbell()
         ours, theirs = socket.socketpair()
-        pid = os.fork()
+        pid = linux.fork()
         if pid == 0:
             ours.close()
             self._become_kernel(descriptors, theirs)
         theirs.close()
+        if self._first is not None:
+            self._first.discard()
+            self._first = None
         self._gate = ours
         self._kernel = pid
         for fd in descriptors:
@@ -151,10 +165,13 @@ class Supervisor:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
-            confinement = None if self._launcher is None else Confinement(self._launcher, user_code=True)
+            confinement = self._confinement_for_kernel()
             os.setsid()
-            gate_fd = gate.fileno()
-            ready = kernel.prepare(descriptors, self._doorbell, keep=[gate_fd, *(confinement.descriptors() if confinement else ())])
+            keep = [gate.fileno(), *(confinement.descriptors() if confinement else ())]
+            # Those of pid 1 (its own connection, its control group) may have any number; the kernel gets none of them.
+            _close_others({*descriptors, *keep})
+            assert kernel.the_kernel is not None
+            kernel.the_kernel.adopt(descriptors, self._doorbell)
             spec = json.loads(_line(gate))
             if confinement is None:
                 if linux.supported():
@@ -174,7 +191,7 @@ class Supervisor:
             gate.sendall(json.dumps({"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}).encode())
             os._exit(73)
         try:
-            ready.serve()
+            kernel.the_kernel.serve()
         finally:
             os._exit(70)
 
@@ -326,8 +343,13 @@ def _close_all_but(keep: "set[int]") -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
+    _close_others(keep)
+
+
+def _close_others(keep: "set[int]") -> None:
+    """Closes every descriptor but the standard ones and `keep`, however high its number."""
     first = 3
     for fd in sorted(keep):
         os.closerange(first, fd)
         first = fd + 1
-    os.closerange(first, max(4096, first + 1))
+    linux.close_from(first)

@@ -10,7 +10,7 @@ import json
 import os
 import select
 from collections import deque
-from typing import Any, Deque, Dict, Optional
+from typing import Any, Deque, Dict, Optional, Set
 
 from . import frames
 from .frames import Channel, Frame
@@ -26,6 +26,7 @@ class Switchboard:
         self._reading = _thread.allocate_lock()
         self._inbox: Deque[Frame] = deque()
         self._replies: Dict[int, bytes] = {}
+        self._calling: Set[int] = set()
         self._parked: Dict[int, "_thread.LockType"] = {}
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
@@ -61,7 +62,18 @@ class Switchboard:
         with self._interrupts, self._sending:
             self._last_call += 1
             number = self._last_call
+            self._calling.add(number)
             self._channel.send(frames.CALL, number, pack((method, params)))
+        try:
+            reply = json.loads(self._wait(number))
+        finally:
+            self._calling.discard(number)
+            self._replies.pop(number, None)
+        if "error" in reply:
+            raise CallError(reply["error"])
+        return reply.get("value")
+
+    def _wait(self, number: int) -> bytes:
         while number not in self._replies:
             if self._reading.acquire(False):
                 try:
@@ -73,10 +85,7 @@ class Switchboard:
                     self._pass_on()
             else:
                 self._park(number)
-        reply = json.loads(self._replies.pop(number))
-        if "error" in reply:
-            raise CallError(reply["error"])
-        return reply.get("value")
+        return self._replies[number]
 
     def _take_in(self) -> None:
         if not self._channel.fill():
@@ -87,8 +96,10 @@ class Switchboard:
                 return
             kind, number, payload = frame
             if kind == frames.REPLY:
-                self._replies[number] = payload
-                self._wake(number)
+                # Whoever was interrupted no longer waits for its reply.
+                if number in self._calling:
+                    self._replies[number] = payload
+                    self._wake(number)
             else:
                 self._inbox.append(frame)
                 self._wake(0)

@@ -1,6 +1,7 @@
 """The template: a warm interpreter that runs nobody's code. Connecting to its socket is starting a kernel.
 
-It listens in a folder that only the host's user can enter. The first frame of a connection says what it is for:
+It listens in a folder that only the host's user can enter, and to the host's process alone: a sandbox may have been
+shown a folder that holds the socket. The first frame of a connection says what it is for:
 OPEN makes a sandbox whose pid 1 then owns the connection; ATTACH hands the connection, with two fresh pipes for
 output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends when its standard input does.
 """
@@ -13,10 +14,11 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 from typing import Any, Dict, List, Optional
 
-from . import frames, supervisor
+from . import frames, kernel, supervisor
 from .frames import Channel
 from .sandbox import linux
 from .sandbox.cgroup import Group
@@ -39,6 +41,7 @@ class Template:
     def __init__(self, folder: str, launcher: Optional[Launcher]) -> None:
         self._folder = folder
         self._launcher = launcher
+        self._host = os.getppid()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.path.join(folder, "template"))
         self._listener.listen(512)
@@ -69,6 +72,9 @@ class Template:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
+        if not _comes_from(connection, self._host):
+            connection.close()
+            return
         channel = Channel(connection.detach())
         self._waiting[channel.fd] = channel
         self._poll.register(channel.fd, select.POLLIN)
@@ -92,8 +98,11 @@ class Template:
                 self._attach(channel, request)
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
-        except LayerError as error:
-            supervisor.fail(channel, error)
+        except (LayerError, OSError) as error:
+            try:
+                supervisor.fail(channel, error)
+            except OSError:
+                pass  # the host has let go of this connection; every other one goes on
         os.close(channel.fd)
 
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
@@ -135,7 +144,12 @@ class Template:
         # The host opens the reading ends by these names, then says so on our standard input.
         self._readers[request["id"]] = readers
         paths = ["/proc/%d/fd/%d" % (os.getpid(), fd) for fd in readers]
-        channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
+        try:
+            channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
+        except OSError:
+            for fd in self._readers.pop(request["id"]):
+                os.close(fd)
+            raise
 
     def _hear(self, life: int) -> None:
         """Standard input: names of connections whose pipes the host has opened, one a line. Its end is ours."""
@@ -177,6 +191,12 @@ class Template:
         os._exit(0)
 
 
+def _comes_from(connection: socket.socket, pid: int) -> bool:
+    """Whether that process made the connection; True where the system does not tell."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    return option is None or struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, 12))[0] == pid
+
+
 def _remove(sandbox: Sandbox) -> bool:
     if sandbox.group is not None:
         sandbox.group.remove()
@@ -206,6 +226,7 @@ def main(options: Dict[str, Any]) -> None:
         answer.write(json.dumps({"ready": False, "layer": error.layer, "message": error.message}) + "\n")
         answer.close()
         os._exit(1)
+    kernel.build()
     gc.collect()
     gc.freeze()
     python = "%d.%d.%d" % sys.version_info[:3]

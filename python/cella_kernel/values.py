@@ -5,9 +5,11 @@ text keys. Anything else travels as a set of one pair, (type name, repr): no pla
 from __future__ import annotations
 
 import marshal
-from typing import Any, Dict, Optional, Set, Tuple
+import reprlib
+from typing import Any, Dict, List, Set, Tuple
 
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
+_NESTING = frozenset((list, tuple, dict))
 _DEEPEST = 200
 _MOST_NODES = 20_000_000
 _LONGEST_REPR = 1 << 20
@@ -20,15 +22,10 @@ def pack(message: Any) -> bytes:
 
 def portable(value: Any) -> Any:
     """`value` itself where all of it can travel; else a copy in which the other parts are opaque."""
-    try:
-        nodes = _measure(value, 0, {}, set())
-    except RecursionError:
-        nodes = None
-    if nodes is None:
-        return _copy(value, 0, set())
-    if nodes > _MOST_NODES:
+    foreign: List[Any] = []
+    if _measure(value, 0, {}, set(), foreign) > _MOST_NODES:
         return opaque(value)
-    return value
+    return _copy(value, 0, set()) if foreign else value
 
 
 def opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
@@ -44,40 +41,36 @@ def type_name(value: Any) -> str:
 
 
 def short_repr(value: Any, longest: int = _LONGEST_REPR) -> Tuple[str, int]:
-    """The repr, cut to `longest` characters, and how many were cut."""
-    text = repr(value)
+    """The repr, cut to `longest` characters, and how many were cut. One without end is abridged at each level."""
+    endless = type(value) in _NESTING and _measure(value, 0, {}, set(), []) > _MOST_NODES
+    text = reprlib.repr(value) if endless else repr(value)
     if type(text) is not str:
         text = str.__str__(text)
     return (text, 0) if len(text) <= longest else (text[:longest], len(text) - longest)
 
 
-def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int]) -> Optional[int]:
-    """How many nodes the value unfolds to; None where a part of it cannot travel."""
+def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], foreign: List[Any]) -> int:
+    """How many nodes the value unfolds to, however few it is made of. Types that cannot travel go to `foreign`."""
     kind = type(value)
     if kind in _PLAIN:
         return 1
+    key = id(value)
+    if kind not in _NESTING or key in path or depth >= _DEEPEST:
+        foreign.append(kind)
+        return 1
+    items: Any = value
     if kind is dict:
         if not set(map(type, value)) <= {str}:
-            return None
-        items: Any = value.values()
-    elif kind is list or kind is tuple:
-        items = value
-    else:
-        return None
+            foreign.append(kind)
+        items = value.values()
     if set(map(type, items)) <= _PLAIN:
         return 1 + len(value)
-    key = id(value)
-    if key in path or depth >= _DEEPEST:
-        return None
     if key in known:
         return known[key]
     path.add(key)
     total = 1
     for item in items:
-        nodes = _measure(item, depth + 1, known, path)
-        if nodes is None:
-            return None
-        total += nodes
+        total += _measure(item, depth + 1, known, path, foreign)
     path.discard(key)
     known[key] = total
     return total

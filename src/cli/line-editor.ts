@@ -1,6 +1,6 @@
 /**
- * Lines that a person types. Between two reads the terminal is as the shell left it: Ctrl-C is a signal again, and
- * what is typed meanwhile waits for the next read.
+ * Lines that a person types. From the first read on, every key comes here: what is typed while nothing is read waits
+ * unseen for the next read, and Ctrl-C is told at once. Line ends are therefore always the keyboard's own.
  */
 
 import { clearScreenDown, createInterface, cursorTo, type Interface, moveCursor } from 'node:readline';
@@ -20,42 +20,50 @@ interface Reading {
 
 export class LineEditor implements LineSource {
   readonly #terminal: Terminal;
+  readonly #onInterrupt: () => void;
   readonly #curtain: Curtain;
   #interface: Interface | undefined;
   #history: string[] = [];
-  /** Lines that came with one paste, behind the one that was asked for. */
-  readonly #ahead: string[] = [];
+  /** What was typed or pasted before it was asked for. */
+  readonly #ahead: Line[] = [];
   #reading: Reading | undefined;
   #pasting = false;
-  readonly #notePaste = (_text: string | undefined, key: { name?: string }) => {
-    if (key.name === 'paste-start') this.#pasting = true;
-    if (key.name === 'paste-end') this.#pasting = false;
-  };
 
-  constructor(terminal: Terminal) {
+  /** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
+  constructor(terminal: Terminal, onInterrupt: () => void) {
     this.#terminal = terminal;
+    this.#onInterrupt = onInterrupt;
     this.#curtain = new Curtain(terminal.screen);
     terminal.stdin.on('keypress', this.#notePaste);
   }
 
   async read(request: LineRequest): Promise<Line> {
-    const ahead = this.#ahead.shift();
-    if (ahead !== undefined) return { kind: 'line', text: ahead };
     if (request.signal?.aborted) return { kind: 'aborted' };
+    this.#curtain.hidden = false;
+    const prompt = this.#placePrompt(request.prompt);
+    const ahead = this.#ahead.shift();
+    if (ahead) {
+      const shown = ahead.kind === 'line' && !request.password ? ahead.text : '';
+      this.#curtain.write(`${prompt}${shown}\n`);
+      this.#leave();
+      return ahead;
+    }
     const editor = this.#interface ?? this.#open();
-    editor.setPrompt(this.#placePrompt(request.prompt));
-    this.#terminal.stdin.setRawMode?.(true);
-    editor.prompt(true);
-    this.#curtain.write(PASTE_ON);
-    if (request.begin && !this.#pasting && editor.line === '') editor.write(request.begin);
-    this.#curtain.hidden = request.password === true;
+    editor.setPrompt(prompt);
+    if (request.password) {
+      this.#curtain.write(prompt);
+      this.#curtain.hidden = true;
+    } else {
+      editor.prompt(true);
+      if (request.begin && !this.#pasting && editor.line === '') editor.write(request.begin);
+    }
     return await this.#wait(editor, request);
   }
 
   /** Writes something above the line that is being typed. */
   async interject(write: () => Promise<void>): Promise<void> {
     const editor = this.#interface;
-    if (!this.#reading || !editor || this.#curtain.hidden) return await write();
+    if (!editor || this.#curtain.hidden) return await write();
     const { rows } = editor.getCursorPos();
     moveCursor(this.#curtain, 0, -rows);
     cursorTo(this.#curtain, 0);
@@ -63,7 +71,9 @@ export class LineEditor implements LineSource {
     this.#terminal.lineEnded();
     await write();
     // The editor goes up as many rows as its cursor was down when it draws the line again.
-    await this.#terminal.err(`${this.#terminal.unfinishedLine === '' ? '' : '\n'}${'\n'.repeat(rows)}`);
+    const end = this.#terminal.unfinishedLine === '' ? '' : '\n';
+    this.#curtain.write(end + '\n'.repeat(rows));
+    this.#terminal.lineEnded();
     if (this.#reading) editor.prompt(true);
   }
 
@@ -82,27 +92,28 @@ export class LineEditor implements LineSource {
       finish: (line) => {
         this.#reading = undefined;
         request.signal?.removeEventListener('abort', abort);
-        this.#leaveLine(editor, line);
-        if (line.kind !== 'end') editor.pause();
-        this.#terminal.stdin.setRawMode?.(false);
+        const dropped = line.kind === 'interrupt' || line.kind === 'aborted';
+        if (dropped) editor.write(null, { ctrl: true, name: 'e' });
+        const entered = line.kind === 'line' && !this.#curtain.hidden;
+        this.#curtain.hidden = false;
+        if (!entered) this.#curtain.write(line.kind === 'interrupt' ? '^C\n' : '\n');
+        this.#leave();
+        if (dropped) this.#forgetTyped(editor);
         resolve(line);
       },
     };
     return promise;
   }
 
-  /** The cursor goes to a line of its own. What was typed and is not wanted stays to be seen, and is forgotten. */
-  #leaveLine(editor: Interface, { kind }: Line): void {
-    const dropped = kind === 'interrupt' || kind === 'aborted';
-    if (dropped) editor.write(null, { ctrl: true, name: 'e' });
-    const entered = kind === 'line' && !this.#curtain.hidden;
-    this.#curtain.hidden = false;
-    if (!entered) this.#curtain.write(kind === 'interrupt' ? '^C\n' : '\n');
-    this.#curtain.hidden = dropped;
-    if (dropped) editor.write(null, { ctrl: true, name: 'u' });
-    this.#curtain.hidden = false;
-    this.#curtain.write(PASTE_OFF);
+  /** The cursor is on a line of its own, and what is typed from here on is not shown. */
+  #leave(): void {
     this.#terminal.lineEnded();
+    this.#curtain.hidden = true;
+  }
+
+  #forgetTyped(editor: Interface): void {
+    editor.write(null, { ctrl: true, name: 'e' });
+    editor.write(null, { ctrl: true, name: 'u' });
   }
 
   /** A prompt continues the line that output left unfinished; the editor draws both, since it redraws whole lines. */
@@ -114,7 +125,10 @@ export class LineEditor implements LineSource {
     }
     const line = this.#terminal.unfinishedLine;
     const width = stripVTControlCharacters(line + prompt).length;
-    if (width < this.#curtain.columns) return line + prompt;
+    if (width < this.#curtain.columns) {
+      cursorTo(this.#curtain, 0);
+      return line + prompt;
+    }
     if (line !== '') this.#curtain.write('\n');
     return prompt;
   }
@@ -133,13 +147,19 @@ export class LineEditor implements LineSource {
         complete(line).then(([matches, replaced]) => done(null, [[...matches], replaced]), nothing);
       },
     });
-    editor.on('line', (text) =>
-      this.#reading ? this.#reading.finish({ kind: 'line', text }) : this.#ahead.push(text),
-    );
-    editor.on('SIGINT', () => this.#reading?.finish({ kind: 'interrupt' }));
+    this.#terminal.screen.write(PASTE_ON);
+    const finish = (line: Line) => (this.#reading ? this.#reading.finish(line) : this.#ahead.push(line));
+    editor.on('line', (text) => finish({ kind: 'line', text }));
+    editor.on('SIGINT', () => {
+      this.#ahead.length = 0;
+      if (this.#reading) return this.#reading.finish({ kind: 'interrupt' });
+      this.#forgetTyped(editor);
+      this.#onInterrupt();
+    });
     editor.on('close', () => {
       this.#interface = undefined;
-      this.#reading?.finish({ kind: 'end' });
+      this.#terminal.screen.write(PASTE_OFF);
+      finish({ kind: 'end' });
     });
     editor.on('history', (history) => {
       // Answers to input() are no code to come back to, and may be secret.
@@ -149,4 +169,9 @@ export class LineEditor implements LineSource {
     this.#interface = editor;
     return editor;
   }
+
+  readonly #notePaste = (_text: string | undefined, key: { name?: string }) => {
+    if (key.name === 'paste-start') this.#pasting = true;
+    if (key.name === 'paste-end') this.#pasting = false;
+  };
 }

@@ -56,7 +56,7 @@ class Repl {
     this.#terminal = terminal;
     this.#signals = signals;
     this.#lines = terminal.interactive
-      ? new LineEditor(terminal)
+      ? new LineEditor(terminal, signals.interrupt)
       : new PipedLines(terminal.stdin, (prompt) => terminal.err(prompt));
   }
 
@@ -114,6 +114,8 @@ class Repl {
 
   async #show(code: string, ask: (request: Parameters<Questions['ask']>[0]) => void): Promise<ResultEvent> {
     for await (const event of this.#session.stream(code, { inputTimeoutMs: 0 })) {
+      // What comes while the session closes is only that it closes.
+      if (this.#signals.exitCode !== undefined) break;
       // A death in the cell before was told when it happened.
       const unseen = event.type === 'result' && this.#last !== 'died' ? event.restarted : undefined;
       if (unseen) await showRestart(this.#terminal, unseen.cause);

@@ -33,7 +33,7 @@ export async function run(request: RunRequest, context: CommandContext): Promise
     session.interrupt().catch(() => {});
     return true;
   };
-  const lines = openLines(request, terminal);
+  const lines = openLines(request, terminal, signals);
   try {
     return await Promise.race([execute(code, { request, session, lines, terminal, signals }), signals.ended]);
   } finally {
@@ -56,6 +56,8 @@ async function execute(code: string, { request, session, lines, terminal, signal
   const events = session.stream(code, { timeoutMs: request.timeoutMs, inputTimeoutMs: 0 });
   const shown = (async () => {
     for await (const event of events) {
+      // What comes while the session closes is only that it closes.
+      if (signals.exitCode !== undefined) return signals.exitCode;
       if (request.json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
       else {
         if (event.type === 'result' && event.restarted) await showRestart(terminal, event.restarted.cause);
@@ -69,9 +71,9 @@ async function execute(code: string, { request, session, lines, terminal, signal
   return await Promise.race([shown, failed.promise]);
 }
 
-function openLines(request: RunRequest, terminal: Terminal): LineSource {
+function openLines(request: RunRequest, terminal: Terminal, signals: Signals): LineSource {
   if (request.source.kind === 'stdin') return noLines;
-  if (terminal.interactive) return new LineEditor(terminal);
+  if (terminal.interactive) return new LineEditor(terminal, signals.interrupt);
   return new PipedLines(terminal.stdin, async (prompt) => {
     // With --json the event has told the prompt.
     if (!request.json) await terminal.err(prompt);

@@ -249,6 +249,8 @@ export class Kernel {
     if (!this.#reached(payload.marks)) return false;
     this.#stdout.finish();
     this.#stderr.finish();
+    // A thread may still wait in input(), and nobody hears of it any more.
+    for (const id of [...this.#calls.keys()]) this.cancelInput(id, 'the cell ended before input() was answered');
     this.#leave();
     this.#state = { kind: 'idle' };
     const notice = this.#finished++ === 0 ? this.#restartedAfter : undefined;
@@ -259,12 +261,14 @@ export class Kernel {
   #display(frame: Frame): boolean {
     const payload = parseDisplay(frame.payload);
     const event: DisplayEvent = { type: 'display', data: payload.data };
-    if (this.#state.kind !== 'running') {
-      if (frame.id !== 0) throw new FrameError(`a display for execution ${frame.id}, which does not run`);
+    // By a thread, between two executions: the next may be on its way to the kernel already.
+    if (frame.id === 0) {
       this.#background(event);
       return true;
     }
-    if (frame.id !== this.#state.execution.number) throw new FrameError('a display for another execution');
+    if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
+      throw new FrameError(`a display for execution ${frame.id}, which does not run`);
+    }
     if (!this.#reached(payload.marks)) return false;
     if (!this.#state.execution.display(event, frame.payload.length)) this.#link.control.pause();
     this.#release(payload.marks);
@@ -275,7 +279,7 @@ export class Kernel {
     const [, call] = parseCall(frame.payload);
     if (this.#calls.has(frame.id)) throw new FrameError(`a second call with the number ${frame.id}`);
     if (this.#calls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
-    if (this.#state.kind !== 'running') {
+    if (this.#state.kind !== 'running' || this.#state.execution.number !== call.execution) {
       this.#calls.set(frame.id, { timer: undefined });
       this.#reply(frame.id, { error: 'input() was called while no cell was running' });
       return true;

@@ -30,7 +30,9 @@ export interface LaunchSpec {
 
 const MB = 1024 * 1024;
 /** Places that a sandbox fills itself, or that would open the host to it. */
-const SYSTEM = ['/', '/bin', '/boot', '/dev', '/etc', '/lib', '/lib64', '/proc', '/root', '/run', '/sbin', '/sys', '/usr', '/var'];
+const SYSTEM = ['/', '/bin', '/boot', '/etc', '/lib', '/lib64', '/root', '/run', '/sbin', '/tmp', '/usr', '/var'];
+/** The same, with everything in them. */
+const SYSTEM_TREES = ['/dev', '/proc', '/sys'];
 
 export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
   return {
@@ -57,6 +59,9 @@ export function resolveFolder(path: string, option: string, dataDir: string): st
   }
   if (SYSTEM.includes(real)) {
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name a folder inside it.`);
+  }
+  if (SYSTEM_TREES.some((tree) => `${real}/`.startsWith(`${tree}/`))) {
+    throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name another folder.`);
   }
   if (`${dataDir}/`.startsWith(`${real}/`)) {
     const why = 'it holds Cella’s data folder, and with it the workspaces of other agents';

@@ -26,7 +26,7 @@ export interface Launch {
 
 export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   const environment = readEnvironment();
-  const python = await findPython(options.python ?? environment.python);
+  const python = await locatePython(options.python ?? environment.python);
   const wanted = resolve(options.dataDir ?? environment.dataDir);
   mkdirSync(wanted, { recursive: true, mode: 0o700 });
   const dataDir = realpathSync(wanted);
@@ -56,6 +56,19 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
     limits: limitsToSpec(options.limits),
   };
   return { template, spec };
+}
+
+const located = new Map<string | undefined, Promise<string>>();
+
+/** Looked up once a process: a new session must not wait for the disk. */
+function locatePython(wanted: string | undefined): Promise<string> {
+  let found = located.get(wanted);
+  if (!found) {
+    found = findPython(wanted);
+    located.set(wanted, found);
+    found.catch(() => located.delete(wanted));
+  }
+  return found;
 }
 
 function workspaceFolder(

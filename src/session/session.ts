@@ -59,7 +59,8 @@ export class Session implements SessionApi {
     const session = new Session(checked, spec, executor, giveBack);
     try {
       await session.#live();
-      if (checked.spares > 0) await executor.keepSpares(checked.spares);
+      // Made in the background; a spare that cannot be made is no loss to this session.
+      if (checked.spares > 0) executor.keepSpares(checked.spares).catch(() => {});
       return session;
     } catch (error) {
       await session.close();
@@ -176,8 +177,15 @@ export class Session implements SessionApi {
       });
     }
     const execution = new Execution(++this.#count, code, this.#settings(options));
+    const { signal } = options;
+    const takeBack = () => execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
+    if (signal?.aborted) {
+      takeBack();
+      return execution;
+    }
+    signal?.addEventListener('abort', takeBack, { once: true });
     this.#waiting++;
-    this.#last = this.#last.then(() => this.#perform(execution, options.signal)).finally(() => this.#waiting--);
+    this.#last = this.#last.then(() => this.#perform(execution, signal, takeBack)).finally(() => this.#waiting--);
     return execution;
   }
 
@@ -191,11 +199,13 @@ export class Session implements SessionApi {
     };
   }
 
-  async #perform(execution: Execution, signal: AbortSignal | undefined): Promise<void> {
+  async #perform(execution: Execution, signal: AbortSignal | undefined, takeBack: () => void): Promise<void> {
     const stop = () => this.#kernel?.running === execution && this.#kernel.interrupt();
     try {
-      if (signal?.aborted) throw new CellaError('ABORTED', 'The execution was taken back before it began.');
+      if (signal?.aborted) return;
       const kernel = this.#kernel && !this.#kernel.dead ? this.#kernel : await this.#live();
+      if (signal?.aborted) return;
+      signal?.removeEventListener('abort', takeBack);
       signal?.addEventListener('abort', stop, { once: true });
       const { status } = await kernel.execute(execution);
       this.#remember({ execution: execution.number, code: execution.code, status });

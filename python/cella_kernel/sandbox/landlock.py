@@ -54,6 +54,9 @@ class Ruleset:
         """Limits this process, for good. Needs no_new_privs."""
         restricted = syscall("landlock_restrict_self", ctypes.c_int(self.fd), ctypes.c_uint32(0))
         check(restricted, "landlock", "landlock_restrict_self")
+        self.close()
+
+    def close(self) -> None:
         os.close(self.fd)
 
     def _allow(self, path: str, access: int) -> None:

@@ -89,8 +89,15 @@ class Confinement:
         self._filtered = False
         if launcher.root:
             linux.drop_bounding_set()
-            if user_code:
-                self._filter()
+
+    def filter_early(self) -> None:
+        """A root host's kernel needs none of the filtered calls to close itself in; an ordinary user's needs unshare."""
+        if self._launcher.root:
+            self._filter()
+
+    def discard(self) -> None:
+        """Another process has it."""
+        self._rules.close()
 
     def close(self, spec: Dict[str, Any]) -> None:
         """No user code has run before this returns."""
