@@ -96,6 +96,13 @@ class Kernel:
         _reseed()
         self._pid = os.getpid()
 
+    def policy(self) -> Dict[str, Any]:
+        """The first thing that the host sends: what this kernel must close itself in with."""
+        kind, _, payload = self._switchboard.next_frame()
+        if kind != frames.START:
+            raise ValueError("the first frame of a kernel must be START")
+        return json.loads(payload)
+
     def serve(self) -> None:
         hello = {"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name}
         self._switchboard.send(frames.HELLO, 0, pack(hello))

@@ -106,10 +106,17 @@ class Supervisor:
     def _close_in(self, spec: Dict[str, Any]) -> None:
         if self._launcher is not None:
             self._launcher.bring_in(spec, self._group)
+        self._confined = True
         self._let_go()
         if self._own is not None:
-            self._own.close(spec)
-        self._confined = True
+            self._own.become(spec)
+            self._own.narrow(spec)
+
+    def _let_go(self) -> None:
+        """Tells the kernel that its files are there, and nothing else is: it may close itself in and begin."""
+        if self._gate is not None:
+            self._gate.sendall(b"G")
+            self._poll.register(self._gate.fileno(), select.POLLIN)
 
     def _confinement_for_kernel(self) -> Optional[Confinement]:
         """The first kernel's is made before the fork, by pid 1, so that its memory is shared."""
@@ -120,16 +127,13 @@ class Supervisor:
         self._first.filter_early()
         return self._first
 
-    def _let_go(self) -> None:
-        """Tells the kernel that waits to close itself in and begin."""
-        if self._gate is not None and self._spec is not None:
-            self._gate.sendall(json.dumps(self._spec).encode() + b"\n")
-            self._poll.register(self._gate.fileno(), select.POLLIN)
-
     def _from_kernel(self) -> None:
         """The kernel's side of the gate closes when it is confined; before that it says why it could not be."""
         assert self._gate is not None
-        message = self._gate.recv(65536)
+        try:
+            message = self._gate.recv(65536)
+        except ConnectionResetError:
+            message = b""  # it died with our word unread; `_reap` tells how
         self._poll.unregister(self._gate.fileno())
         self._gate.close()
         self._gate = None
@@ -162,36 +166,40 @@ class Supervisor:
             self._let_go()
 
     def _become_kernel(self, descriptors: List[int], gate: socket.socket) -> None:
+        """The kernel's side of a fork. What can be done before the policy is known is done first."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        the_kernel = kernel.the_kernel
+        assert the_kernel is not None
         try:
             confinement = self._confinement_for_kernel()
             os.setsid()
             keep = [gate.fileno(), *(confinement.descriptors() if confinement else ())]
             # Those of pid 1 (its own connection, its control group) may have any number; the kernel gets none of them.
             _close_others({*descriptors, *keep})
-            assert kernel.the_kernel is not None
-            kernel.the_kernel.adopt(descriptors, self._doorbell)
-            spec = json.loads(_line(gate))
+            the_kernel.adopt(descriptors, self._doorbell)
+            os.environ.clear()
+            spec = the_kernel.policy()
             if confinement is None:
                 if linux.supported():
                     linux.die_with_parent()
-            elif self._confined:
-                confinement.narrow(spec)
-            else:
-                confinement.close(spec)
+            elif not self._confined:
+                confinement.become(spec)
+            os.environ.update(spec["env"])
+            time.tzset()
+            os.umask(0o022)
+            if gate.recv(1) != b"G":
+                os._exit(0)  # pid 1 is gone, and with it the sandbox
             if confinement is not None:
+                confinement.narrow(spec)
                 linux.set_dumpable(True)
-            _settle(spec)
+            _enter(spec["cwd"])
             gate.close()
-        except (LayerError, OSError) as error:
+        except BaseException as error:
             gate.sendall(json.dumps(_reason(error)).encode())
             os._exit(72)
-        except BaseException as error:
-            gate.sendall(json.dumps({"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}).encode())
-            os._exit(73)
         try:
-            kernel.the_kernel.serve()
+            the_kernel.serve()
         finally:
             os._exit(70)
 
@@ -287,35 +295,20 @@ def _descendants(root: int) -> List[int]:
     return sorted(found - {root})
 
 
-def _line(gate: socket.socket) -> bytes:
-    """The policy; the end of the stream means that pid 1 is gone, and so is everything else."""
-    data = b""
-    while not data.endswith(b"\n"):
-        part = gate.recv(65536)
-        if not part:
-            os._exit(0)
-        data += part
-    return data
-
-
-def _settle(spec: Dict[str, Any]) -> None:
-    os.environ.clear()
-    os.environ.update(spec["env"])
-    time.tzset()
-    os.umask(0o022)
+def _enter(folder: str) -> None:
     try:
-        os.chdir(spec["cwd"])
+        os.chdir(folder)
     except OSError as error:
         raise LayerError("workspace", str(error)) from error
 
 
-def _reason(error: Exception) -> Dict[str, str]:
+def _reason(error: BaseException) -> Dict[str, str]:
     if isinstance(error, LayerError):
         return {"layer": error.layer, "message": error.message}
     return {"layer": "workspace" if isinstance(error, OSError) else "template", "message": "%s: %s" % (type(error).__name__, error)}
 
 
-def fail(channel: Channel, error: Exception) -> None:
+def fail(channel: Channel, error: BaseException) -> None:
     channel.send(frames.FAILED, 0, json.dumps(_reason(error)).encode())
 
 
@@ -334,7 +327,7 @@ def main(channel: Channel, handoff: socket.socket, launcher: Optional[Launcher],
             launcher.begin(request["network"], group)
         Supervisor(channel, handoff, launcher, group).serve()
     except BaseException as error:
-        fail(channel, error)  # type: ignore[arg-type]
+        fail(channel, error)
     finally:
         os._exit(71)
 

@@ -42,9 +42,10 @@ export class OutputStream {
     this.#released = 0;
   }
 
-  /** Whether everything before the kernel's `count`-th mark is delivered. */
+  /** Whether everything before the kernel's `count`-th mark is delivered, or where it needed no mark, all that was read. */
   reached(count: number): boolean {
-    return this.#ended || this.#seen >= count;
+    const held = this.#paused && this.#pending.length > 0;
+    return this.#ended || (this.#seen >= count && !held);
   }
 
   /** Whether it stands still because its reader is slow. */

@@ -1,6 +1,6 @@
 /** `cella run` and `cella repl` as a shell sees them: output, exit codes, signals, stdin. */
 
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Cella } from './command.ts';
@@ -13,6 +13,7 @@ const run = (code: string, ...flags: string[]) => cella.run(['run', ...flags, '-
 describe('exit codes of cella run', () => {
   it('0 with the output and the last value', async () => {
     expect(await run('print("hello")\n6 * 7')).toEqual({ code: 0, out: 'hello\n42\n', err: '' });
+    expect(readdirSync(cella.temporary)).toEqual([]);
   });
 
   it('0 without a value', async () => expect(await run('x = 1')).toEqual({ code: 0, out: '', err: '' }));
@@ -86,6 +87,7 @@ while True:
     await started.says('again');
     started.child.kill('SIGINT');
     expect(await started.ended).toBe(130);
+    expect(started.err).toBe('');
   });
 
   it.each([
@@ -96,6 +98,7 @@ while True:
     await started.says('ready');
     started.child.kill(signal);
     expect(await started.ended).toBe(exitCode);
+    expect(readdirSync(cella.temporary)).toEqual([]);
   });
 
   it('a reader that goes away ends it quietly with 141', async () => {
@@ -142,7 +145,6 @@ describe('cella run', () => {
     try {
       expect(await run('import os; print(os.getcwd())', '--cwd', folder)).toMatchObject({ code: 0, err: '' });
     } finally {
-      const { rmSync } = await import('node:fs');
       rmSync(folder, { recursive: true });
     }
   });
@@ -206,4 +208,11 @@ describe('cella repl from a pipe', () => {
   it('answers input() with the next line, and leaves with exit()', async () => {
     expect(await repl('n = input()\nAda\nn\nexit(4)\n')).toEqual({ code: 4, out: "'Ada'\n", err: '' });
   });
+});
+
+it('cella doctor ends with what it says', async () => {
+  const { code, out } = await cella.run(['doctor', '--json']);
+  const { ok, layers } = JSON.parse(out);
+  expect(code).toBe(ok ? 0 : 1);
+  expect(layers.map(({ name }: { name: string }) => name)).toContain('seccomp');
 });

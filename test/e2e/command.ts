@@ -58,6 +58,8 @@ export class Started {
 
 export class Cella implements Disposable {
   readonly dataDir = mkdtempSync(join(tmpdir(), 'cella-cli-'));
+  /** Where everything that is started here keeps its temporary files. */
+  readonly temporary = mkdtempSync(join(tmpdir(), 'cella-cli-'));
   readonly #children: ChildProcess[] = [];
 
   start(words: readonly string[], { input, terminal = false, env = {}, nodeFlags = [] }: StartOptions = {}): Started {
@@ -65,7 +67,14 @@ export class Cella implements Disposable {
     const argv = terminal ? ['python3', '-c', PTY, ...command] : command;
     const [program = '', ...rest] = argv;
     const child = spawn(program, rest, {
-      env: { ...process.env, CELLA_DATA_DIR: this.dataDir, TERM: 'xterm', NO_COLOR: '1', ...env },
+      env: {
+        ...process.env,
+        CELLA_DATA_DIR: this.dataDir,
+        TMPDIR: this.temporary,
+        TERM: 'xterm',
+        NO_COLOR: '1',
+        ...env,
+      },
     });
     this.#children.push(child);
     // A program that does not read its input is no failure of the test.
@@ -86,6 +95,6 @@ export class Cella implements Disposable {
 
   [Symbol.dispose](): void {
     for (const child of this.#children) if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    rmSync(this.dataDir, { recursive: true, force: true });
+    for (const folder of [this.dataDir, this.temporary]) rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -40,7 +40,7 @@ describe('on an older Node', () => {
   it('leaves nothing behind when it is killed', async () => {
     const started = cella.start(endless, { nodeFlags });
     await started.says('ready');
-    const family = descendants(started.child.pid ?? 0);
+    const family = descendants(started.child.pid ?? 0).map(({ pid }) => pid);
     expect(family.length).toBeGreaterThan(1);
     started.child.kill('SIGKILL');
     // The streams close when the program that it started is gone too.

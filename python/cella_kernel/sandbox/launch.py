@@ -99,8 +99,8 @@ class Confinement:
         """Another process has it."""
         self._rules.close()
 
-    def close(self, spec: Dict[str, Any]) -> None:
-        """No user code has run before this returns."""
+    def become(self, spec: Dict[str, Any]) -> None:
+        """Gives up every right that goes with the user, and lowers the limits."""
         if self._launcher.root:
             _become(spec["uid"], spec["gid"])
         else:
@@ -111,20 +111,19 @@ class Confinement:
         limits.apply(spec["limits"], alone=self._launcher.groups is None)
         linux.die_with_parent()
         linux.set_dumpable(False)
-        self.narrow(spec)
-        self._filter()
 
     def descriptors(self) -> "list[int]":
         return [self._rules.fd]
 
     def narrow(self, spec: Dict[str, Any]) -> None:
-        """Landlock alone: for a kernel that comes from a pid 1 which is confined already."""
+        """Leaves this process nothing but the policy's files and calls. No user code has run before this returns."""
         for folder in spec["readable"]:
             self._rules.allow_reading(folder["path"])
         for folder in spec["writable"]:
             self._rules.allow_writing(folder["path"])
         linux.no_new_privileges()
         self._rules.restrict()
+        self._filter()
 
     def _filter(self) -> None:
         if not self._filtered:

@@ -25,6 +25,7 @@ export class SubprocessEnclosure implements Enclosure {
   readonly #opened = Promise.withResolvers<number>();
   readonly #gone = Promise.withResolvers<void>();
   #pid = 0;
+  #policy = '';
   #alive = true;
   #closing = false;
   #failure: Error | undefined;
@@ -60,7 +61,8 @@ export class SubprocessEnclosure implements Enclosure {
 
   /** Closes the sandbox around pid 1. Failures come out of the next `launch`. */
   start(spec: LaunchSpec): void {
-    this.#supervisor.send(FrameType.start, 0, JSON.stringify(spec));
+    this.#policy = JSON.stringify(spec);
+    this.#supervisor.send(FrameType.start, 0, this.#policy);
   }
 
   async launch(): Promise<KernelLink> {
@@ -68,6 +70,8 @@ export class SubprocessEnclosure implements Enclosure {
     const attaching = this.#ready ?? this.#attach();
     this.#ready = undefined;
     const { control, stdout, stderr } = await attaching;
+    // Pid 1 opens what the policy names while the kernel gives up its rights: both are told.
+    control.send(FrameType.start, 0, this.#policy);
     const exited = Promise.withResolvers<Exit>();
     this.#exited = exited;
     if (!this.#alive) this.#bury();

@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Capture } from './capture.ts';
+
+describe('a capture', () => {
+  it('keeps everything up to its limit', () => {
+    const capture = new Capture(10);
+    for (const text of ['01234', '', '56', '789']) capture.push(text);
+    expect(capture.text).toBe('0123456789');
+    expect(capture.cutBytes).toBe(0);
+  });
+
+  it('keeps the beginning and the end, and says between them what it leaves out', () => {
+    const capture = new Capture(10);
+    capture.push('aaaaa');
+    capture.push('lost!');
+    capture.push('zzzzz');
+    expect(capture.text).toBe('aaaaa\n… 5 bytes are left out here …\nzzzzz');
+    expect(capture.cutBytes).toBe(5);
+  });
+
+  it('is the same whether the text came in one piece or in many', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ maxLength: 30 })), fc.integer({ min: 0, max: 60 }), (pieces, limit) => {
+        const many = new Capture(limit);
+        for (const piece of pieces) many.push(piece);
+        const one = new Capture(limit);
+        one.push(pieces.join(''));
+        expect(many.text).toBe(one.text);
+        expect(many.cutBytes).toBe(one.cutBytes);
+      }),
+    );
+  });
+
+  it('counts bytes, not characters, of what it leaves out', () => {
+    const capture = new Capture(2);
+    capture.push('aéééz');
+    expect(capture.cutBytes).toBe(6);
+  });
+
+  it('with a limit of nothing keeps nothing and counts all', () => {
+    const capture = new Capture(0);
+    capture.push('text');
+    expect(capture.cutBytes).toBe(4);
+    expect(capture.text).not.toContain('text');
+  });
+
+  it('accounts for every byte of a long stream, and stays near its limit', () => {
+    const limit = 1 << 20;
+    const capture = new Capture(limit);
+    const piece = 'x'.repeat(99_991);
+    for (let count = 0; count < 100; count++) capture.push(piece);
+    const kept = capture.text.length - `\n… ${capture.cutBytes} bytes are left out here …\n`.length;
+    expect(kept + capture.cutBytes).toBe(piece.length * 100);
+    expect(kept).toBeLessThan(limit + 128 * 1024);
+  });
+
+  it('tells its last characters', () => {
+    const capture = new Capture(4);
+    capture.push('first');
+    capture.push('last');
+    expect(capture.end(2)).toBe('st');
+    expect(new Capture(4).end(10)).toBe('');
+  });
+});

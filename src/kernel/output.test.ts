@@ -1,0 +1,209 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ByteSource } from './link.ts';
+import { MARK_BYTES, OutputStream } from './output.ts';
+
+const mark = Buffer.alloc(MARK_BYTES, 0xff);
+mark.write('a mark of chaos', 1, 'latin1');
+
+/** A descriptor whose bytes the test hands over; it keeps what comes while nobody reads. */
+class Pipe implements ByteSource {
+  #waiting: Buffer[] = [];
+  #reading = false;
+  #onChunk: (chunk: Buffer) => boolean = () => false;
+  #onEnd: () => void = () => {};
+
+  read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void {
+    this.#onChunk = onChunk;
+    this.#onEnd = onEnd;
+    this.#reading = true;
+  }
+
+  resume(): void {
+    this.#reading = true;
+    while (this.#reading && this.#waiting.length > 0) this.#give(this.#waiting.shift() as Buffer);
+  }
+
+  close(): void {}
+
+  write(chunk: Buffer | string): void {
+    this.#waiting.push(Buffer.from(chunk));
+    if (this.#reading) this.resume();
+  }
+
+  end(): void {
+    this.#onEnd();
+  }
+
+  get reading(): boolean {
+    return this.#reading;
+  }
+
+  /** A chunk is only lent: it is overwritten after the call. */
+  #give(chunk: Buffer): void {
+    this.#reading = this.#onChunk(chunk);
+    chunk.fill(0x58);
+  }
+}
+
+/** A stream whose every mark is a frame, handled as soon as it is reached, or by `handle` where `held`. */
+function open(settings: { held?: boolean; full?: () => boolean } = {}) {
+  const pipe = new Pipe();
+  const seen: string[] = [];
+  let marks = 0;
+  const handle = (): boolean => {
+    if (!stream.reached(marks + 1)) return false;
+    marks++;
+    seen.push(`<mark ${marks}>`);
+    stream.release(marks);
+    return true;
+  };
+  const stream: OutputStream = new OutputStream(
+    pipe,
+    (text) => {
+      seen.push(text);
+      return !settings.full?.();
+    },
+    () => {
+      while (!settings.held && !stream.ended && handle());
+    },
+  );
+  stream.begin(mark);
+  return { pipe, stream, handle, seen, text: () => seen.join('') };
+}
+
+function cut(bytes: Buffer, cuts: readonly number[]): Buffer[] {
+  const offsets = [...new Set(cuts.map((at) => at % (bytes.length + 1)))].sort((one, other) => one - other);
+  const ends = [...offsets, bytes.length];
+  return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1], end));
+}
+
+describe('an output stream', () => {
+  it('is text between marks, wherever its chunks are cut', () => {
+    const piece = fc.oneof(
+      fc.string({ unit: 'grapheme' }),
+      fc.constantFrom('\u00ff', 'ÿÿÿ', '😀'),
+      fc.constant(null), // a mark
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 10 }), fc.array(fc.nat()), (pieces, cuts) => {
+        const { pipe, stream, text } = open();
+        const bytes = Buffer.concat(pieces.map((part) => (part === null ? mark : Buffer.from(part))));
+        for (const chunk of cut(bytes, cuts)) pipe.write(chunk);
+        stream.finish();
+        let marks = 0;
+        expect(text()).toBe(pieces.map((part) => part ?? `<mark ${++marks}>`).join(''));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('keeps a mark whole that is split at any byte', () => {
+    const bytes = Buffer.concat([Buffer.from('before'), mark, Buffer.from('after')]);
+    for (let at = 0; at <= bytes.length; at++) {
+      const { pipe, text } = open();
+      pipe.write(bytes.subarray(0, at));
+      pipe.write(bytes.subarray(at));
+      expect(text(), `cut at ${at}`).toBe('before<mark 1>after');
+    }
+  });
+
+  it('keeps a character whole that is split at any byte', () => {
+    const bytes = Buffer.from('é😀');
+    for (let at = 0; at <= bytes.length; at++) {
+      const { pipe, text } = open();
+      pipe.write(bytes.subarray(0, at));
+      pipe.write(bytes.subarray(at));
+      expect(text()).toBe('é😀');
+    }
+  });
+
+  it('delivers the start of a mark that turns out to be text', () => {
+    const { pipe, text } = open();
+    pipe.write(mark.subarray(0, 5));
+    expect(text()).toBe('');
+    pipe.write('x');
+    expect(text()).toBe(`${mark.subarray(0, 5).toString()}x`);
+  });
+
+  it('delivers the start of a mark as text when the execution is over', () => {
+    const { pipe, stream, text } = open();
+    pipe.write(Buffer.concat([Buffer.from('a'), mark.subarray(0, 15)]));
+    expect(text()).toBe('a');
+    stream.finish();
+    expect(text()).toBe(`a${mark.subarray(0, 15).toString()}`);
+  });
+
+  it('delivers half a character as a replacement when the execution is over', () => {
+    const { pipe, stream, text } = open();
+    pipe.write(Buffer.from('é').subarray(0, 1));
+    stream.finish();
+    expect(text()).toBe('\ufffd');
+  });
+
+  it('does not know the mark of an execution that is over', () => {
+    const { pipe, stream, text } = open();
+    stream.finish();
+    pipe.write(mark);
+    stream.finish();
+    expect(text()).toBe(mark.toString());
+  });
+
+  it('holds back what follows a mark until its frame is handled', () => {
+    const { pipe, handle, seen } = open({ held: true });
+    pipe.write(Buffer.concat([Buffer.from('one'), mark, Buffer.from('two'), mark, Buffer.from('three')]));
+    expect(seen).toEqual(['one']);
+    expect(pipe.reading).toBe(false);
+    expect(handle()).toBe(true);
+    expect(seen).toEqual(['one', '<mark 1>', 'two']);
+    expect(handle()).toBe(true);
+    expect(seen).toEqual(['one', '<mark 1>', 'two', '<mark 2>', 'three']);
+    expect(handle()).toBe(false);
+    expect(pipe.reading).toBe(true);
+  });
+
+  it('stops reading while its reader is slow, and goes on where it was', () => {
+    let full = true;
+    const { pipe, stream, text } = open({ full: () => full });
+    pipe.write('one ');
+    expect(stream.paused).toBe(true);
+    expect(pipe.reading).toBe(false);
+    pipe.write('two ');
+    pipe.write('three');
+    expect(text()).toBe('one ');
+    full = false;
+    stream.resume();
+    expect(text()).toBe('one two three');
+    expect(stream.paused).toBe(false);
+    expect(pipe.reading).toBe(true);
+  });
+
+  it('has not reached a frame while text before that frame waits for a slow reader', () => {
+    let full = true;
+    const { pipe, stream, handle, text } = open({ held: true, full: () => full });
+    pipe.write(Buffer.concat([Buffer.from('one '), mark, Buffer.from('two ')]));
+    // The pipe is empty, so the kernel writes no second mark; `two` is still on its way all the same.
+    expect(stream.reached(1)).toBe(false);
+    full = false;
+    stream.resume();
+    expect(handle()).toBe(true);
+    expect(text()).toBe('one <mark 1>two ');
+  });
+
+  it('counts as having reached every mark when it has ended', () => {
+    const { pipe, stream } = open();
+    expect(stream.reached(1)).toBe(false);
+    pipe.end();
+    expect(stream.ended).toBe(true);
+    expect(stream.reached(5)).toBe(true);
+  });
+
+  it('goes on without a mark that the code has swallowed', () => {
+    const { pipe, stream, text } = open({ held: true });
+    pipe.write('one');
+    expect(stream.reached(1)).toBe(false);
+    stream.release(1);
+    pipe.write('two');
+    expect(text()).toBe('onetwo');
+  });
+});

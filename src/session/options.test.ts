@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { CellaError } from '../protocol/errors.ts';
+import { checkExecuteOptions, checkOptions } from './options.ts';
+
+function refusal(check: () => unknown): CellaError {
+  try {
+    check();
+  } catch (error) {
+    if (error instanceof CellaError) return error;
+    throw error;
+  }
+  throw new Error('the options were taken');
+}
+
+describe('the options of a session', () => {
+  it('all have a default', () => {
+    expect(checkOptions({})).toMatchObject({
+      agentKey: 'default',
+      env: {},
+      sandbox: 'on',
+      limits: { memoryMb: 2048, processes: 256 },
+      timeoutMs: 0,
+      queueLimit: 64,
+      outputLimitBytes: 1_048_576,
+      preload: [],
+      spares: 0,
+    });
+  });
+
+  it.each(['', ' ', '\t\n'])('take the blank agent key %j for `default`', (agentKey) => {
+    expect(checkOptions({ agentKey }).agentKey).toBe('default');
+  });
+
+  it.each(['handle:risk gate', '../..', '😀', ' a '])('take the agent key %j as it is', (agentKey) => {
+    expect(checkOptions({ agentKey }).agentKey).toBe(agentKey);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['a number for a key', { agentKey: 1 }, 'agentKey'],
+    ['a null byte in the key', { agentKey: 'a\0b' }, 'agentKey'],
+    ['a key that is too long', { agentKey: 'x'.repeat(1025) }, 'agentKey'],
+    ['an empty cwd', { cwd: '' }, 'cwd'],
+    ['a null byte in cwd', { cwd: '/tmp\0' }, 'cwd'],
+    ['env that is a list', { env: ['A=1'] }, 'env'],
+    ['a variable that is a number', { env: { A: 1 } }, 'env.A'],
+    ['a variable name with =', { env: { 'A=B': '1' } }, 'env.A=B'],
+    ['an empty variable name', { env: { '': '1' } }, 'env'],
+    ['a null byte in a variable', { env: { A: 'a\0b' } }, 'env.A'],
+    ['an empty python', { python: '' }, 'python'],
+    ['an unknown sandbox', { sandbox: 'maybe' }, 'sandbox'],
+    ['sandbox false', { sandbox: false }, 'sandbox'],
+    ['an unknown part of the policy', { sandbox: { net: 'none' } }, 'sandbox'],
+    ['a relative folder in the policy', { sandbox: { readable: ['etc'] } }, 'sandbox'],
+    ['too little memory', { limits: { memoryMb: 1 } }, 'limits.memoryMb'],
+    ['no processes', { limits: { processes: 0 } }, 'limits.processes'],
+    ['half a CPU second', { limits: { cpuSeconds: 0.5 } }, 'limits.cpuSeconds'],
+    ['an unknown limit', { limits: { memory: 1 } }, 'limits'],
+    ['an empty data folder', { dataDir: '' }, 'dataDir'],
+    ['a negative timeout', { timeoutMs: -1 }, 'timeoutMs'],
+    ['a timeout that is text', { timeoutMs: '5' }, 'timeoutMs'],
+    ['a timeout that no timer holds', { timeoutMs: 2 ** 31 }, 'timeoutMs'],
+    ['a timeout of NaN', { timeoutMs: Number.NaN }, 'timeoutMs'],
+    ['an endless grace', { graceMs: Number.POSITIVE_INFINITY }, 'graceMs'],
+    ['a negative wait for input', { inputTimeoutMs: -1 }, 'inputTimeoutMs'],
+    ['a negative queue', { queueLimit: -1 }, 'queueLimit'],
+    ['half a byte of output', { outputLimitBytes: 0.5 }, 'outputLimitBytes'],
+    ['code for a module', { preload: ['os; import sys'] }, 'preload.0'],
+    ['a path for a module', { preload: ['a/b'] }, 'preload.0'],
+    ['too many spares', { spares: 65 }, 'spares'],
+    ['an option that does not exist', { agentkey: 'x' }, 'agentkey'],
+    ['text instead of options', 'risk', 'options'],
+    ['null instead of options', null, 'options'],
+  ])('refuse %s, and name it', (_name, options, named) => {
+    const error = refusal(() => checkOptions(options));
+    expect(error.code).toBe('INVALID_OPTIONS');
+    expect(error.message).toContain(named);
+    expect(error.details.problems).toHaveLength(1);
+  });
+
+  it('name every option that cannot be used, not only the first', () => {
+    const { message } = refusal(() => checkOptions({ timeoutMs: -1, spares: -1, limits: { openFiles: 1 } }));
+    for (const name of ['timeoutMs', 'spares', 'limits.openFiles']) expect(message).toContain(name);
+  });
+});
+
+describe('the options of an execution', () => {
+  it('may be left out', () => {
+    expect(checkExecuteOptions({})).toEqual({});
+  });
+
+  it.each<[string, unknown]>([
+    ['timeoutMs', { timeoutMs: -1 }],
+    ['timeoutMs', { timeoutMs: 1.5 }],
+    ['inputTimeoutMs', { inputTimeoutMs: '1' }],
+    ['signal', { signal: {} }],
+  ])('refuse a bad %s', (name, options) => {
+    const error = refusal(() => checkExecuteOptions(options));
+    expect(error.code).toBe('INVALID_OPTIONS');
+    expect(error.message).toContain(name);
+  });
+});
