@@ -186,8 +186,13 @@ class Template:
         while self._sandboxes:
             pid, _ = os.waitpid(-1, 0)
             self._sandboxes = {name: s for name, s in self._sandboxes.items() if s.pid != pid or _remove(s)}
-        if self._launcher is not None and self._launcher.groups is not None:
-            self._launcher.groups.remove()
+        if self._launcher is not None:
+            self._launcher.remove()
+        try:
+            os.unlink(os.path.join(self._folder, "template"))
+            os.rmdir(self._folder)
+        except OSError:
+            pass  # the host was faster
         os._exit(0)
 
 

@@ -21,7 +21,7 @@ afterAll(() => {
 });
 
 describe('the README', () => {
-  const programs = [...readme.matchAll(/```ts\n([^]*?)```\s+```text\n([^]*?)```/g)];
+  const programs = [...readme.matchAll(/```ts\n([\s\S]*?)```\s+```text\n([\s\S]*?)```/g)];
 
   it('has programs with their output', () => expect(programs.length).toBeGreaterThan(2));
 
@@ -35,7 +35,7 @@ describe('the README', () => {
     },
   );
 
-  const [, console = ''] = /```console\n([^]*?)```/.exec(readme) ?? [];
+  const [, console = ''] = /```console\n([\s\S]*?)```/.exec(readme) ?? [];
   const commands = console
     .split(/^\$ /m)
     .slice(1)

@@ -73,6 +73,12 @@ class Launcher:
             group.limit(spec["limits"]["memoryBytes"], spec["limits"]["processes"])
         self.stage.finish(spec)
 
+    def remove(self) -> None:
+        """Leaves nothing of this template behind."""
+        if self.groups is not None:
+            self.groups.remove()
+        self.stage.remove()
+
 
 class Confinement:
     """One process closing itself in, for good. What does not depend on the session is done when it is made."""

@@ -129,6 +129,13 @@ class Stage:
         bind(dev, dev)
         restrict(dev, _ATTR_RDONLY, recursive=False)
 
+    def remove(self) -> None:
+        libc.umount2(os.fsencode(self.folder), _DETACH)
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            pass  # the host was faster
+
     def begin(self) -> None:
         """Enters one sandbox's own root, as far as it is the same for every session. The host's tree is at _HOST."""
         mount("tmpfs", self._scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,nr_inodes=100k")
