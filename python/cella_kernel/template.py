@@ -127,12 +127,7 @@ class Template:
         readers: List[int] = []
         writers: List[int] = []
         try:
-            for _ in ("out", "err"):
-                reader, writer = os.pipe()
-                readers.append(reader)
-                writers.append(writer)
-                # The kernel runs as another user, and may open /dev/stdout and /dev/stderr again.
-                os.fchmod(writer, 0o666)
+            paths = [self._pipe("%s.%s" % (request["id"], name), readers, writers) for name in ("out", "err")]
             socket.send_fds(sandbox.handoff, [b"K"], [channel.fd, *writers])
         except OSError as error:
             for fd in readers:
@@ -143,13 +138,28 @@ class Template:
                 os.close(fd)
         # The host opens the reading ends by these names, then says so on our standard input.
         self._readers[request["id"]] = readers
-        paths = ["/proc/%d/fd/%d" % (os.getpid(), fd) for fd in readers]
         try:
             channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
         except OSError:
             for fd in self._readers.pop(request["id"]):
                 os.close(fd)
             raise
+
+    def _pipe(self, name: str, readers: List[int], writers: List[int]) -> str:
+        """A pipe whose reading end the host can open by the path that is returned."""
+        if self._launcher is None:
+            # Systems without a sandbox may have no /proc to name a descriptor by.
+            path = os.path.join(self._folder, name)
+            os.mkfifo(path, 0o600)
+            readers.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            writers.append(os.open(path, os.O_WRONLY))
+            return path
+        reader, writer = os.pipe()
+        readers.append(reader)
+        writers.append(writer)
+        # The kernel runs as another user, and may open /dev/stdout and /dev/stderr again.
+        os.fchmod(writer, 0o666)
+        return "/proc/%d/fd/%d" % (os.getpid(), reader)
 
     def _hear(self, life: int) -> None:
         """Standard input: names of connections whose pipes the host has opened, one a line. Its end is ours."""
@@ -161,6 +171,9 @@ class Template:
         for name in names:
             for fd in self._readers.pop(name.decode(), ()):
                 os.close(fd)
+            if self._launcher is None:
+                for end in ("out", "err"):
+                    os.unlink(os.path.join(self._folder, "%s.%s" % (name.decode(), end)))
 
     def _reap(self) -> None:
         while True:

@@ -18,7 +18,7 @@ const RANGES = [
 /** The same agent key in the same data folder always has the same uid, so that its files stay its own. */
 export function identityFor(dataDir: string, agentKey: string): Identity {
   const uid = process.getuid?.() ?? 0;
-  if (uid !== 0) return { root: false, uid, gid: process.getgid?.() ?? uid };
+  if (uid !== 0 || process.platform !== 'linux') return { root: false, uid, gid: process.getgid?.() ?? uid };
   const mapped = largestMappedUid();
   const range = RANGES.find(({ first, count }) => first + count <= mapped) ?? RANGES[1];
   if (!range) throw new Error('no range of uids');

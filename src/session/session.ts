@@ -170,6 +170,7 @@ export class Session implements SessionApi {
 
   #enqueue(code: string, options: ExecuteOptions): Execution {
     this.#checkOpen();
+    if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
     if (this.#waiting > this.#options.queueLimit) {
       const queued = this.#waiting - 1;
       throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions wait for it already.`, {
