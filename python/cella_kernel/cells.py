@@ -23,6 +23,8 @@ for _name in __future__.all_feature_names:
 _SILENT = re.compile(r"[ \t\f]*;")
 # An exception's text is the code's to choose; a result has a largest size.
 _LONGEST_TEXT = 1 << 20
+# The class's own name, whatever its metaclass makes of `__name__`.
+_class_name = type.__dict__["__name__"].__get__
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -140,7 +142,7 @@ def _ends_silent(source: str, expression: ast.Expr) -> bool:
 
 def describe(error: BaseException) -> Dict[str, Any]:
     """What the result says of an exception: without the kernel's own frames, with the cell's source lines."""
-    name = type(error).__name__
+    name = _class_name(type(error))
     try:
         message = str(error)
     except BaseException:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import _thread
 import signal
+import time
 from types import FrameType
 from typing import Optional
 
 from .doorbell import Doorbell
 
 _main = _thread.get_ident
+# Pid 1 may ring once more before it learns that it was heard. For this long such an echo is told by having no target.
+_ECHO_S = 0.05
 
 
 class Interrupts:
@@ -20,6 +23,7 @@ class Interrupts:
         self._pending = False
         # The last execution and the last question that are over: the highest bit of a number tells them apart.
         self._finished = [0, 0]
+        self._heard_at = 0.0
         # The execution whose code runs now; 0 while the kernel's own code does.
         self.active = 0
         # Bound once: a fresh bound method would never be the handler that is installed.
@@ -51,6 +55,9 @@ class Interrupts:
         # An interrupt for an execution that has not begun is not heard: pid 1 rings again until it has.
         if doorbell is not None and target and (target == self.active or target <= self._finished[target >> 31]):
             doorbell.hear()
+            self._heard_at = time.monotonic()
+        elif not target and time.monotonic() - self._heard_at < _ECHO_S:
+            return
         if not self.active or target not in (0, self.active):
             return
         if self._held:

@@ -23,7 +23,7 @@ from .values import pack, portable, short_repr
 _MARK_BYTES = 16
 # The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
 # and always the same, so that a kernel can be built before they are there.
-_CONTROL, _OUT, _ERR = 256, 257, 258
+_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER = _OWN = range(256, 261)
 _ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
@@ -38,7 +38,7 @@ class Kernel:
     def __init__(self) -> None:
         self._interrupts = Interrupts()
         self._switchboard = Switchboard(_CONTROL, self._interrupts)
-        self._output = Output(_OUT, _ERR)
+        self._output = Output((_OUT, _ERR), (_OUT_READER, _ERR_READER))
         # 0 until a process has become a kernel: hooks do nothing before that.
         self._pid = 0
         module = ModuleType("__main__")
@@ -66,24 +66,35 @@ class Kernel:
         """Runs a few cells against nobody: what the interpreter adapts to its first calls is then shared by all kernels."""
         host, ours = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
-        for fd, number in ((ours.fileno(), _CONTROL), (pipes[0][1], _OUT), (pipes[1][1], _ERR)):
+        ends = (ours.fileno(), pipes[0][1], pipes[1][1], pipes[0][0], pipes[1][0])
+        for fd, number in zip(ends, _OWN):
             os.dup2(fd, number, inheritable=False)
         for number in range(_REHEARSALS):
             self._execute(number, bytes(_MARK_BYTES) + b"rehearsed = 1\n")
             self._execute(number, bytes(_MARK_BYTES) + b"rehearsed\n")
             host.recv(65536)
+        self._forget_rehearsal()
         host.close()
         ours.close()
-        for fd in (_CONTROL, _OUT, _ERR, *pipes[0], *pipes[1]):
+        for fd in (*_OWN, *pipes[0], *pipes[1]):
             os.close(fd)
+
+    def limber(self) -> None:
+        """In a spare: touches the memory that the first cell will touch, while nobody waits for it."""
+        if not self._switchboard.readable():
+            self._add_value({}, self._runner.run(0, "rehearsed = 1\nrehearsed"))
+            json.loads(json.dumps({"sample": [1, "text"]}))
+            self._forget_rehearsal()
+
+    def _forget_rehearsal(self) -> None:
         for name in ("rehearsed", "_", "__", "___"):
-            del self._namespace[name]
+            self._namespace.pop(name, None)
         sources.forget_all()
 
     def adopt(self, descriptors: List[int], doorbell: Doorbell) -> None:
-        """This process becomes the kernel. `descriptors`: the connection, stdout and stderr."""
+        """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
         moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
-        for fd, number in zip(moved, (_CONTROL, _OUT, _ERR)):
+        for fd, number in zip(moved, _OWN):
             os.dup2(fd, number, inheritable=False)
         os.dup2(_OUT, 1)
         os.dup2(_ERR, 2)
@@ -130,8 +141,10 @@ class Kernel:
                 self._interrupts.begin(number)
                 self._add_value(result, value)
             self._show_figures(number)
+            # Not by a call, at whose beginning an interrupt could still come: here nothing would catch it.
+            self._interrupts.active = 0
         except BaseException as error:
-            self._interrupts.end()
+            self._interrupts.active = 0
             result = {"status": "error", "error": cells.describe(error)}
             if result["error"].get("exitCode") == 0:
                 result = {"status": "ok"}
@@ -199,6 +212,7 @@ class Kernel:
                 self._interrupts.end()
             answer = {"value": value}
         except BaseException as error:
+            self._interrupts.active = 0
             answer = {"error": cells.describe(error)}
         self._interrupts.finish(number)
         self._repair()

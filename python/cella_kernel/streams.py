@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import _thread
-import fcntl
 import io
 import os
-import struct
+import select
 import sys
-import termios
 import time
-from typing import List, Tuple
+from typing import Dict, List, Tuple
 
 from .sandbox.linux import libc
 
@@ -82,6 +80,11 @@ class Stream(io.TextIOWrapper):
             self._flusher.arm()
         return count
 
+    def detach(self) -> io.FileIO:  # type: ignore[override]
+        """The code gets a file of its own; this one would be of no use to later cells without its buffer."""
+        self.flush()
+        return io.FileIO(self.fileno(), "wb", closefd=False)
+
     def close(self) -> None:
         """Closing would end the output of every later cell; the text is flushed instead."""
         self.flush()
@@ -90,8 +93,15 @@ class Stream(io.TextIOWrapper):
 class Output:
     """Both streams of a kernel. `sync` makes all that was written so far come before the next frame."""
 
-    def __init__(self, saved_out: int, saved_err: int) -> None:
-        self._saved = (saved_out, saved_err)
+    def __init__(self, writers: Tuple[int, int], readers: Tuple[int, int]) -> None:
+        self._saved = writers
+        self._readers = readers
+        # One call tells of pipes that the host has not emptied, and of standard descriptors that the code has closed.
+        self._watch = select.poll()
+        for fd in readers:
+            self._watch.register(fd, select.POLLIN)
+        for fd in (0, 1, 2):
+            self._watch.register(fd, 0)
         self._flusher = Flusher()
         self.out = Stream(1, "<stdout>", self._flusher)
         self.err = Stream(2, "<stderr>", self._flusher)
@@ -105,15 +115,6 @@ class Output:
     def begin(self, mark: bytes) -> None:
         self._mark = mark
         self._marks = [0, 0]
-        for fd, saved in ((1, self._saved[0]), (2, self._saved[1])):
-            try:
-                os.fstat(fd)
-            except OSError:
-                os.dup2(saved, fd)
-        try:
-            os.fstat(0)
-        except OSError:
-            os.open(os.devnull, os.O_RDONLY)
 
     def flush(self) -> None:
         for stream in (self.out, self.err):
@@ -126,24 +127,38 @@ class Output:
     def sync(self, always: bool = False) -> Tuple[int, int]:
         """Flushes, and marks each stream that the host has not read to its end. Returns the marks written so far."""
         self.flush()
-        if not self._mark:
-            return 0, 0
-        for index, fd in enumerate(self._saved):
-            if (always and index == 0) or _unread(fd):
-                os.write(fd, self._mark)
-                self._marks[index] += 1
+        if self._mark:
+            self._write_marks(dict(self._watch.poll(0)), always)
         return self._marks[0], self._marks[1]
+
+    def _write_marks(self, events: Dict[int, int], always: bool) -> None:
+        for index, reader in enumerate(self._readers):
+            # An empty pipe means that the host has read everything: a mark would only cost time.
+            if (always and index == 0) or events.get(reader, 0) & select.POLLIN:
+                os.write(self._saved[index], self._mark)
+                self._marks[index] += 1
 
     def end(self) -> Tuple[int, int]:
         """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
-        marks = self.sync()
+        self.flush()
+        events = dict(self._watch.poll(0))
+        if events:
+            self._write_marks(events, always=False)
+            self._reopen(events)
         self._mark = b""
-        return marks
+        return self._marks[0], self._marks[1]
+
+    def _reopen(self, events: Dict[int, int]) -> None:
+        """Gives later cells back the standard descriptors that this one has closed."""
+        for fd, source in ((1, self._saved[0]), (2, self._saved[1])):
+            if events.get(fd, 0) & select.POLLNVAL:
+                os.dup2(source, fd)
+        if events.get(0, 0) & select.POLLNVAL:
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            if nothing != 0:
+                os.dup2(nothing, 0)
+                os.close(nothing)
 
     def after_fork(self) -> None:
         self._flusher.forget()
 
-
-def _unread(fd: int) -> bool:
-    # An empty pipe means that the host has read everything: a mark would only cost time.
-    return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0] > 0

@@ -23,6 +23,10 @@ from .sandbox.launch import Confinement, Launcher
 from .sandbox.linux import LayerError
 
 _RESEND_S = 0.01
+# How long pid 1 waits for the host to hear why there is no sandbox.
+_LAST_WORDS_S = 2.0
+# How often, and how long apart, processes without a namespace are killed: one that forks may be missed once.
+_MOST_ROUNDS, _ROUND_S = 200, 0.005
 
 
 class Supervisor:
@@ -142,7 +146,8 @@ class Supervisor:
             self._fail(LayerError(body["layer"], body["message"]))
 
     def _fail(self, error: Exception) -> None:
-        fail(self._channel, error)
+        self._kill_all()
+        _say_why(self._channel, error)
         self._end()
 
     def _fork(self, descriptors: List[int]) -> None:
@@ -179,6 +184,7 @@ class Supervisor:
             _close_others({*descriptors, *keep})
             the_kernel.adopt(descriptors, self._doorbell)
             os.environ.clear()
+            the_kernel.limber()
             spec = the_kernel.policy()
             if confinement is None:
                 if linux.supported():
@@ -245,7 +251,10 @@ class Supervisor:
         self._kill_all()
         body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory(), "cpuSeconds": cpu_seconds}
         if os.WIFSIGNALED(status):
-            body["signal"] = os.WTERMSIG(status)
+            number = os.WTERMSIG(status)
+            # Code that ignores SIGXCPU meets the hard limit, which kills without a word.
+            past_limit = self._spec is not None and cpu_seconds > self._spec["limits"]["cpuSeconds"] + 1
+            body["signal"] = signal.SIGXCPU if number == signal.SIGKILL and past_limit else number
         else:
             body["exitCode"] = os.WEXITSTATUS(status)
         self._channel.send(frames.DIED, 0, json.dumps(body).encode())
@@ -270,6 +279,25 @@ class Supervisor:
     def _end(self) -> None:
         self._kill_all()
         os._exit(0)
+
+
+def end_descendants() -> None:
+    """Without a pid namespace: kills what came from this process, which adopts orphans, until nothing is left."""
+    for _ in range(_MOST_ROUNDS):
+        pids = _descendants(os.getpid())
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass  # it ended by itself, or became another user's
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+        time.sleep(_ROUND_S)
 
 
 def _descendants(root: int) -> List[int]:
@@ -312,6 +340,16 @@ def fail(channel: Channel, error: BaseException) -> None:
     channel.send(frames.FAILED, 0, json.dumps(_reason(error)).encode())
 
 
+def _say_why(channel: Channel, error: BaseException) -> None:
+    """The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
+    fail(channel, error)
+    deadline = time.monotonic() + _LAST_WORDS_S
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLIN)
+    while poll.poll(max(0.0, deadline - time.monotonic()) * 1000) and os.read(channel.fd, 65536):
+        pass  # what it still asks of a sandbox that is none
+
+
 def main(channel: Channel, handoff: socket.socket, launcher: Optional[Launcher], group: Optional[Group], request: Dict[str, Any]) -> None:
     """Never returns. Runs in the process that the template has just made."""
     try:
@@ -327,7 +365,7 @@ def main(channel: Channel, handoff: socket.socket, launcher: Optional[Launcher],
             launcher.begin(request["network"], group)
         Supervisor(channel, handoff, launcher, group).serve()
     except BaseException as error:
-        fail(channel, error)
+        _say_why(channel, error)
     finally:
         os._exit(71)
 

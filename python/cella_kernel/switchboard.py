@@ -57,6 +57,10 @@ class Switchboard:
         """Whether a frame is already here, so that the main loop need not wait."""
         return bool(self._inbox)
 
+    def readable(self) -> bool:
+        """Whether the host has sent something that was not read yet."""
+        return bool(self._poll.poll(0))
+
     def call(self, method: str, params: Dict[str, Any]) -> Any:
         """Asks the host and waits for its reply; an interrupt ends the wait. Raises CallError where it is refused."""
         with self._interrupts, self._sending:
@@ -75,16 +79,22 @@ class Switchboard:
 
     def _wait(self, number: int) -> bytes:
         while number not in self._replies:
-            if self._reading.acquire(False):
-                try:
-                    while number not in self._replies:
-                        self._poll.poll()
-                        with self._interrupts:
-                            self._take_in()
-                finally:
-                    self._pass_on()
-            else:
-                self._park(number)
+            reading = False
+            try:
+                # Held back, so that no interrupt comes between taking the lock and knowing that it is taken.
+                with self._interrupts:
+                    reading = self._reading.acquire(False)
+                if not reading:
+                    self._park(number)
+                while reading and number not in self._replies:
+                    self._poll.poll()
+                    with self._interrupts:
+                        self._take_in()
+            finally:
+                if reading:
+                    # First of all: an interrupt may come with the next call of a Python function.
+                    self._reading.release()
+                    self._wake_all()
         return self._replies[number]
 
     def _take_in(self) -> None:
@@ -118,6 +128,9 @@ class Switchboard:
 
     def _pass_on(self) -> None:
         self._reading.release()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for number in list(self._parked):
             self._wake(number)
 

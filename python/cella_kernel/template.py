@@ -16,7 +16,7 @@ import signal
 import socket
 import struct
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from . import frames, kernel, supervisor
 from .frames import Channel
@@ -47,6 +47,7 @@ class Template:
         self._listener.listen(512)
         self._sandboxes: Dict[str, Sandbox] = {}
         self._waiting: Dict[int, Channel] = {}
+        self._refused: Set[int] = set()
         self._readers: Dict[str, List[int]] = {}
         self._heard = b""
         self._poll = select.poll()
@@ -64,6 +65,8 @@ class Template:
                     self._accept()
                 elif fd in self._waiting:
                     self._read(self._waiting[fd])
+                elif fd in self._refused:
+                    self._let_go(fd)
                 elif fd == reader:
                     os.read(reader, 4096)
                     self._reap()
@@ -80,7 +83,10 @@ class Template:
         self._poll.register(channel.fd, select.POLLIN)
 
     def _read(self, channel: Channel) -> None:
-        alive = channel.fill()
+        try:
+            alive = channel.fill()
+        except OSError:
+            alive = False  # the host broke it off
         frame = channel.take()
         if frame is None and alive:
             return
@@ -99,11 +105,29 @@ class Template:
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
         except (LayerError, OSError) as error:
-            try:
-                supervisor.fail(channel, error)
-            except OSError:
-                pass  # the host has let go of this connection; every other one goes on
+            self._refuse(channel, error)
+            return
         os.close(channel.fd)
+
+    def _refuse(self, channel: Channel, error: Exception) -> None:
+        """Says why. The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
+        try:
+            supervisor.fail(channel, error)
+        except OSError:
+            os.close(channel.fd)  # it has let go already; every other connection goes on
+            return
+        self._refused.add(channel.fd)
+        self._poll.register(channel.fd, select.POLLIN)
+
+    def _let_go(self, fd: int) -> None:
+        try:
+            if os.read(fd, 65536):
+                return
+        except OSError:
+            pass  # broken off is let go as well
+        self._poll.unregister(fd)
+        self._refused.discard(fd)
+        os.close(fd)
 
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -116,9 +140,9 @@ class Template:
             supervisor.main(channel, theirs, self._launcher, group, request)
         theirs.close()
         self._sandboxes[request["id"]] = Sandbox(pid, ours, group)
-        channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
         if group is not None:
             group.close()
+        channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
 
     def _attach(self, channel: Channel, request: Dict[str, Any]) -> None:
         sandbox = self._sandboxes.get(request["sandbox"])
@@ -128,7 +152,7 @@ class Template:
         writers: List[int] = []
         try:
             paths = [self._pipe("%s.%s" % (request["id"], name), readers, writers) for name in ("out", "err")]
-            socket.send_fds(sandbox.handoff, [b"K"], [channel.fd, *writers])
+            socket.send_fds(sandbox.handoff, [b"K"], [channel.fd, *writers, *readers])
         except OSError as error:
             for fd in readers:
                 os.close(fd)
@@ -191,6 +215,10 @@ class Template:
                         sandbox.group.remove()
 
     def _end(self) -> None:
+        if self._launcher is None:
+            # Children that the code started do not end with their parent: there is no namespace that takes them along.
+            supervisor.end_descendants()
+            self._sandboxes.clear()
         for sandbox in self._sandboxes.values():
             try:
                 os.kill(sandbox.pid, signal.SIGKILL)

@@ -62,6 +62,18 @@ describe('an event queue', () => {
     expect(queue.push(3, 100 * MB)).toBe(true);
   });
 
+  it('tells what a reader leaves behind unread', async () => {
+    const left: number[] = [];
+    const queue = new EventQueue<number>(
+      () => {},
+      (items) => left.push(...items),
+    );
+    for (const item of [1, 2, 3]) queue.push(item, 1);
+    for await (const _ of queue) break;
+    expect(left).toEqual([2, 3]);
+    expect(queue.abandoned).toBe(true);
+  });
+
   it('that is drained makes room at once, loses what is over eight megabytes, and counts it', async () => {
     let rooms = 0;
     const queue = new EventQueue<string>(() => rooms++);

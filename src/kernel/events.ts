@@ -6,6 +6,7 @@ const HARD_LIMIT = 8 * 1024 * 1024;
 
 export class EventQueue<T> implements AsyncIterable<T> {
   readonly #onRoom: () => void;
+  readonly #onUnread: (items: readonly T[]) => void;
   #items: { item: T; size: number }[] = [];
   #size = 0;
   #lost = 0;
@@ -15,8 +16,10 @@ export class EventQueue<T> implements AsyncIterable<T> {
   #abandoned = false;
   #draining = false;
 
-  constructor(onRoom: () => void = () => {}) {
+  /** `onUnread` is told what a reader had not read when it left. */
+  constructor(onRoom: () => void = () => {}, onUnread: (items: readonly T[]) => void = () => {}) {
     this.#onRoom = onRoom;
+    this.#onUnread = onUnread;
   }
 
   /** `size` is about what the event takes in memory. Returns whether there is room for more. */
@@ -52,6 +55,11 @@ export class EventQueue<T> implements AsyncIterable<T> {
     this.#onRoom();
   }
 
+  /** Whether the reader has left: nobody will see what comes. */
+  get abandoned(): boolean {
+    return this.#abandoned;
+  }
+
   /** Bytes that the reader missed. */
   get lost(): number {
     return this.#lost;
@@ -77,9 +85,11 @@ export class EventQueue<T> implements AsyncIterable<T> {
         }
       }
     } finally {
+      const unread = this.#items.map(({ item }) => item);
       this.#abandoned = true;
       this.#items = [];
       this.#size = 0;
+      this.#onUnread(unread);
       this.#onRoom();
     }
   }

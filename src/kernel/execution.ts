@@ -32,6 +32,8 @@ export class Execution {
   readonly events: EventQueue<ExecutionEvent>;
   /** Told when a slow reader has made room again; set by the kernel that runs this. */
   onRoom: () => void = () => {};
+  /** Told which events a reader leaves behind unread. */
+  onUnread: (events: readonly ExecutionEvent[]) => void = () => {};
   /** Why the code was asked to stop, once it was. */
   stopped: StopReason | undefined;
   readonly #stdout: Capture;
@@ -46,7 +48,10 @@ export class Execution {
     this.number = number;
     this.code = code;
     this.settings = settings;
-    this.events = new EventQueue<ExecutionEvent>(() => this.onRoom());
+    this.events = new EventQueue<ExecutionEvent>(
+      () => this.onRoom(),
+      (events) => this.onUnread(events),
+    );
     this.#stdout = new Capture(settings.outputLimitBytes);
     this.#stderr = new Capture(settings.outputLimitBytes);
     // A reader of the events learns of a failure there; nobody may be waiting for the result.

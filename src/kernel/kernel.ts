@@ -2,7 +2,7 @@
 
 import { randomFillSync } from 'node:crypto';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { Death, DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
   type HelloPayload,
@@ -25,6 +25,7 @@ const MARK_WAIT_MS = 1000;
 /** How long a dead kernel's output may take to end. */
 const LAST_OUTPUT_MS = 300;
 const MOST_CALLS = 64;
+const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
 const QUESTION_GRACE_MS = 2000;
 /** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
@@ -110,6 +111,7 @@ export class Kernel {
     this.#stderr.begin(mark);
     this.#state = { kind: 'running', execution };
     execution.onRoom = () => this.#resumeOutput();
+    execution.onUnread = (events) => this.#refuseUnread(events);
     execution.start();
     this.#clock = new StopClock(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
@@ -295,8 +297,19 @@ export class Kernel {
     const giveUp = () => this.cancelInput(id, `nobody answered within ${inputTimeoutMs / 1000} s`);
     const timer = inputTimeoutMs > 0 ? setTimeout(giveUp, inputTimeoutMs) : undefined;
     this.#calls.set(id, { timer });
+    if (execution.events.abandoned) {
+      this.cancelInput(id, NO_READER);
+      return;
+    }
     this.#clock?.pause();
     execution.ask({ type: 'input_request', id, prompt: call.prompt, password: call.password });
+  }
+
+  /** Nobody will ever hear of these requests. */
+  #refuseUnread(events: readonly ExecutionEvent[]): void {
+    for (const event of events) {
+      if (event.type === 'input_request' && this.#calls.has(event.id)) this.cancelInput(event.id, NO_READER);
+    }
   }
 
   #reply(id: number, body: { value: string } | { error: string }): void {

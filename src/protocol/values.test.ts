@@ -88,7 +88,9 @@ describe('values from Python', () => {
   });
 
   it('are numbers up to 2^53 - 1 and BigInts past it, on both sides', () => {
-    expect(fromPython('2**53-1', '2**53', '2**53+1', '-(2**53-1)', '-2**53', '-(2**53+1)', '2**31', '-2**31-1')).toEqual([
+    expect(
+      fromPython('2**53-1', '2**53', '2**53+1', '-(2**53-1)', '-2**53', '-(2**53+1)', '2**31', '-2**31-1'),
+    ).toEqual([
       Number.MAX_SAFE_INTEGER,
       2n ** 53n,
       2n ** 53n + 1n,
@@ -227,7 +229,9 @@ describe('values as JSON', () => {
   });
 
   it('write what JSON has no word for as small objects', () => {
-    expect(valueToJson([Number.NaN, Number.NEGATIVE_INFINITY, new Uint8Array([1, 2]), new PyObject('set', '{1}')])).toEqual([
+    expect(
+      valueToJson([Number.NaN, Number.NEGATIVE_INFINITY, new Uint8Array([1, 2]), new PyObject('set', '{1}')]),
+    ).toEqual([
       { type: 'float', repr: 'nan' },
       { type: 'float', repr: '-inf' },
       { type: 'bytes', base64: 'AQI=' },

@@ -51,7 +51,7 @@ export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
 export function resolveFolder(path: string, option: string, dataDir: string): string {
   let real: string;
   try {
-    real = realpathSync(path);
+    real = realpathSync.native(path);
     if (!statSync(real).isDirectory()) throw new Error('it is not a folder');
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -93,7 +93,7 @@ export function readableFolder(path: string, root: boolean): Folder {
 /** A folder of the data folder, made where it is missing, owned by the sandbox's user. */
 export function ownFolder(path: string, uid: number, gid: number, root: boolean): Folder {
   mkdirSync(path, { recursive: true, mode: 0o700 });
-  const real = realpathSync(path);
+  const real = realpathSync.native(path);
   const facts = statSync(real);
   if (!root || (facts.uid === uid && facts.gid === gid)) return { path: real };
   chownSync(real, uid, gid);

@@ -29,7 +29,7 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   const python = await locatePython(options.python ?? environment.python);
   const wanted = resolve(options.dataDir ?? environment.dataDir);
   mkdirSync(wanted, { recursive: true, mode: 0o700 });
-  const dataDir = realpathSync(wanted);
+  const dataDir = realpathSync.native(wanted);
   const identity = identityFor(dataDir, options.agentKey);
   const policy = policyOf(options.sandbox);
   const sandbox = options.sandbox === 'off' ? 'off' : 'on';

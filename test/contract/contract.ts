@@ -3,11 +3,24 @@
 import { describe } from 'vitest';
 import type { Open } from '../support/session.ts';
 import { executionContract } from './execution.ts';
+import { inputContract } from './input.ts';
+import { outputContract } from './output.ts';
+import { introspectionContract, lifeContract, separationContract } from './sessions.ts';
+import { deathContract, interruptContract, queueContract, timeoutContract } from './stopping.ts';
 import { valuesContract } from './values.ts';
 
 export function executorContract(name: string, open: Open): void {
   describe(`${name} executor`, () => {
     executionContract(open);
     valuesContract(open);
+    outputContract(open);
+    inputContract(open);
+    queueContract(open);
+    interruptContract(open);
+    timeoutContract(open);
+    deathContract(open);
+    lifeContract(open);
+    introspectionContract(open);
+    separationContract(open);
   });
 }

@@ -77,7 +77,7 @@ export function executionContract(open: Open): void {
 
     it('has one event loop for all cells, on which tasks go on between them', async () => {
       await using session = await open();
-      await session.run('import asyncio\nloop = asyncio.get_event_loop_policy() and None\nasync def me(): return asyncio.get_running_loop()');
+      await session.run('import asyncio\nasync def me(): return asyncio.get_running_loop()');
       await session.run('first = await me()');
       expect((await session.run('first is await me()')).value).toBe(true);
       const background = session.background()[Symbol.asyncIterator]();
@@ -105,10 +105,11 @@ export function executionContract(open: Open): void {
           'async def stay():',
           '    await asyncio.sleep(0.05)',
           '    print("stayed", flush=True)',
-          'tasks = []',
-          'async def begin(): tasks.extend([asyncio.ensure_future(stay())])',
-          'await begin()',
-          'asyncio.get_event_loop_policy().get_event_loop().call_soon(lambda: tasks.append(asyncio.ensure_future(leave())));',
+          'async def begin():',
+          '    loop = asyncio.get_running_loop()',
+          '    loop.call_later(0.01, lambda: tasks.append(loop.create_task(leave())))',
+          '    return [loop.create_task(stay())]',
+          'tasks = await begin()',
         ].join('\n'),
       );
       let text = '';
@@ -130,7 +131,10 @@ export function executionContract(open: Open): void {
     it('is left by sys.exit, and the kernel lives on', async () => {
       await using session = await open();
       expect(await session.run('x = 1\nimport sys\nsys.exit()\nx = 2')).toMatchObject({ status: 'ok' });
-      expect(await session.run('sys.exit(3)')).toMatchObject({ status: 'error', error: { name: 'SystemExit', exitCode: 3 } });
+      expect(await session.run('sys.exit(3)')).toMatchObject({
+        status: 'error',
+        error: { name: 'SystemExit', exitCode: 3 },
+      });
       expect((await session.run('sys.exit("why")')).error).toMatchObject({ message: 'why', exitCode: 1 });
       expect((await session.run('sys.exit(2 ** 70)')).error).toMatchObject({ name: 'SystemExit', exitCode: 1 });
       expect((await session.run('x')).value).toBe(1);
@@ -155,7 +159,9 @@ export function executionContract(open: Open): void {
       const { status, error } = await session.run('x = 1\ndeep(0)');
       expect(status).toBe('error');
       expect(error).toMatchObject({ name: 'ZeroDivisionError', message: 'division by zero' });
-      expect(error?.traceback).toMatch(/^Traceback \(most recent call last\):\n {2}File "<cell 2>", line 2, in <module>\n {4}deep\(0\)/);
+      expect(error?.traceback).toMatch(
+        /^Traceback \(most recent call last\):\n {2}File "<cell 2>", line 2, in <module>\n {4}deep\(0\)/,
+      );
       expect(error?.traceback).toContain('File "<cell 1>", line 2, in deep\n    return 1 / n  # here it breaks');
       expect(error?.traceback).not.toContain('cella_kernel');
       expect(error?.traceback.match(/File /g)).toHaveLength(2);
@@ -196,8 +202,17 @@ export function executionContract(open: Open): void {
 
     it.each([
       ['whose str() fails', 'class E(Exception):\n    def __str__(self): raise ValueError\nraise E', 'E'],
-      ['whose str() is a subclass', 'class S(str): pass\nclass E(Exception):\n    def __str__(self): return S("x")\nraise E', 'E'],
+      [
+        'whose str() is a subclass',
+        'class S(str): pass\nclass E(Exception):\n    def __str__(self): return S("x")\nraise E',
+        'E',
+      ],
       ['of forty million characters', 'raise ValueError("x" * 40_000_000)', 'ValueError'],
+      [
+        'whose class hides its name',
+        'class M(type):\n    __name__ = property(lambda c: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E',
+        'E',
+      ],
       ['from a deep recursion', 'def f(): f()\nf()', 'RecursionError'],
       ['that is its own cause', 'e = ValueError()\ne.__cause__ = e\nraise e', 'ValueError'],
     ])('%s is told, and the kernel lives on', async (_name, code, name) => {
@@ -232,13 +247,17 @@ export function executionContract(open: Open): void {
   describe('inspect.getsource', () => {
     it('gives functions, lambdas, classes, methods and nested ones as the cell wrote them', async () => {
       await using session = await open();
-      await session.run('import inspect\ndef f():\n    # a comment\n    return 1\n\nclass A:\n    def m(self):\n        return 2\n    class B:\n        x = 3');
+      await session.run(
+        'import inspect\ndef f():\n    # a comment\n    return 1\n\nclass A:\n    def m(self):\n        return 2\n    class B:\n        x = 3',
+      );
       const source = async (name: string) => (await session.run(`inspect.getsource(${name})`)).value;
       expect(await source('f')).toBe('def f():\n    # a comment\n    return 1\n');
       expect(await source('A')).toBe('class A:\n    def m(self):\n        return 2\n    class B:\n        x = 3');
       expect(await source('A.m')).toBe('    def m(self):\n        return 2\n');
       expect(await source('A.B')).toBe('    class B:\n        x = 3');
-      await session.run('def outer():\n    def inner():\n        return 4\n    class C:\n        y = 5\n    return inner, C\ninner, C = outer()');
+      await session.run(
+        'def outer():\n    def inner():\n        return 4\n    class C:\n        y = 5\n    return inner, C\ninner, C = outer()',
+      );
       expect(await source('inner')).toBe('    def inner():\n        return 4\n');
       expect(await source('C')).toBe('    class C:\n        y = 5\n');
     });

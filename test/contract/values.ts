@@ -154,7 +154,9 @@ export function valuesContract(open: Open): void {
 
     it('are not asked of an object that answers to every name', async () => {
       await using session = await open();
-      const result = await session.run('class Any:\n    def __getattr__(self, name): return lambda *a, **k: name\nAny()');
+      const result = await session.run(
+        'class Any:\n    def __getattr__(self, name): return lambda *a, **k: name\nAny()',
+      );
       expect(result.status).toBe('ok');
       expect(result.data).toBeUndefined();
     });
@@ -191,7 +193,9 @@ export function valuesContract(open: Open): void {
 
     it('comes after what was written to descriptor 1 before it', async () => {
       await using session = await open();
-      const events = await collect(session.stream('import os\nos.write(1, b"raw\\n")\ndisplay(1)\nos.system("echo child")\ndisplay(2);'));
+      const events = await collect(
+        session.stream('import os\nos.write(1, b"raw\\n")\ndisplay(1)\nos.system("echo child")\ndisplay(2);'),
+      );
       const order = events.map((event) =>
         event.type === 'stdout' ? event.text : event.type === 'display' ? event.data['text/plain'] : event.type,
       );
@@ -225,7 +229,9 @@ export function valuesContract(open: Open): void {
 
     it('of more than a frame can hold is an error of the code', async () => {
       await using session = await open();
-      const result = await session.run('class Big:\n    def _repr_html_(self): return "x" * 70_000_000\ndisplay(Big())');
+      const result = await session.run(
+        'class Big:\n    def _repr_html_(self): return "x" * 70_000_000\ndisplay(Big())',
+      );
       expect(result).toMatchObject({ status: 'error', error: { name: 'ValueError' } });
       expect((await session.run('1')).value).toBe(1);
     });

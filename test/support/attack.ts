@@ -3,7 +3,7 @@
 import type { Session } from '../../src/index.ts';
 
 /** `call` makes a system call by name; `attempt` runs an action. Both give the error's name, or `done: …`. */
-export const PRELUDE = String.raw`
+export const PRELUDE = `
 import ctypes, errno, os, platform, resource, socket, stat, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 COLUMN = {'x86_64': 0, 'aarch64': 1}[platform.machine()]

@@ -7,9 +7,23 @@ import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { CellaError } from '../../src/index.ts';
 import { attempts, python, succeeded } from './attack.ts';
 import { templatesOf } from './processes.ts';
 import { type Open, scratchFolder } from './session.ts';
+
+/** What each descriptor of the kernel is. */
+const DESCRIPTORS = `
+kinds = {}
+for fd in range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        continue
+    path = os.readlink('/proc/self/fd/%d' % fd)
+    null = stat.S_ISCHR(mode) and path.endswith('/null')
+    kinds[str(fd)] = 'null' if null else 'pipe' if stat.S_ISFIFO(mode) else 'socket' if stat.S_ISSOCK(mode) else path
+kinds`;
 
 export function escapeAttempts(open: Open): void {
   describe("the host's files", () => filesOfTheHost(open));
@@ -63,43 +77,20 @@ other, data = ${python(other.cwd)}, ${python(dataDir)}
   });
 
   test('no descriptor of the kernel leads to a file or folder of the host', async () => {
-    const session = await open();
-    const verdicts = await attempts(
-      session,
-      `
-kinds = {}
-for fd in range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
-    try:
-        mode = os.fstat(fd).st_mode
-    except OSError:
-        continue
-    kinds[str(fd)] = 'pipe' if stat.S_ISFIFO(mode) else 'socket' if stat.S_ISSOCK(mode) else os.readlink('/proc/self/fd/%d' % fd)
-kinds`,
-    );
-    expect(verdicts).toEqual({
-      0: expect.stringMatching(/^(\/dev)?\/null$/),
-      1: 'pipe',
-      2: 'pipe',
-      256: 'socket',
-      257: 'pipe',
-      258: 'pipe',
-    });
+    const kinds = Object.values(await attempts(await open(), DESCRIPTORS));
+    expect(kinds.filter((kind) => !['null', 'pipe', 'socket'].includes(kind))).toEqual([]);
+    expect(kinds.filter((kind) => kind === 'socket')).toHaveLength(1);
   });
 
   test('a kernel of a busy template has no descriptor of the process that made it', async () => {
-    const first = await open();
+    const first = await attempts(await open(), DESCRIPTORS);
     const [template] = templatesOf(process.pid);
     const busy = Array.from({ length: 300 }, () => connect(join(template?.folder ?? '', 'template')));
     onTestFinished(() => {
       for (const socket of busy) socket.destroy();
     });
     await Promise.all(busy.map((socket) => once(socket, 'connect')));
-    expect((await first.run('1')).status).toBe('ok');
-    const session = await open();
-    const result = await session.run(`
-import os
-sorted(int(fd) for fd in os.listdir('/proc/self/fd') if os.path.lexists('/proc/self/fd/' + fd))`);
-    expect(result.value).toEqual([0, 1, 2, 256, 257, 258]);
+    expect(await attempts(await open(), DESCRIPTORS)).toEqual(first);
   });
 
   test('nothing outside the workspace can be written, linked out of or replaced', async () => {
@@ -510,7 +501,9 @@ answer = attempt(start)
     }
     const dataDir = await scratchFolder();
     await mkdir(join(dataDir, 'data'));
-    await expect(open({ dataDir: join(dataDir, 'data'), cwd: dataDir })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    await expect(open({ dataDir: join(dataDir, 'data'), cwd: dataDir })).rejects.toMatchObject({
+      code: 'INVALID_OPTIONS',
+    });
   });
 
   test('limits that the code sets for pid 1 cost it its own sandbox, and no more', async () => {
@@ -521,6 +514,8 @@ import os, resource
 resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))
 os._exit(3)`);
     expect(result).toMatchObject({ status: 'died', death: { code: 'KERNEL_DIED' } });
+    // Where that pid 1 is asked for another kernel before it ends, it can only say that it has none.
+    await session.run('1').catch((error) => expect(error).toBeInstanceOf(CellaError));
     expect((await session.run('1')).value).toBe(1);
     expect((await other.run('1')).value).toBe(1);
     expect(await readFile('/proc/self/limits', 'utf8')).toContain('Max open files');

@@ -1,6 +1,7 @@
 /** Ways out of a sandbox, on the host that these tests run on. */
 
+import { describe } from 'vitest';
 import { escapeAttempts } from '../support/escape.ts';
-import { openSession } from '../support/session.ts';
+import { kinds } from '../support/kinds.ts';
 
-escapeAttempts(openSession);
+describe.each(kinds)('%s', (_name, open) => escapeAttempts(open));

@@ -245,6 +245,7 @@ def _cgroup(_: str) -> str:
 
 def _rlimits(_: str) -> str:
     limits.apply(_LIMITS, alone=True)
+    limits.limit_open_files(_LIMITS["openFiles"])
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > _LIMITS["openFiles"]:
         raise LayerError("rlimits", "the limit on open files did not hold")
     try:

@@ -85,6 +85,7 @@ class Confinement:
 
     def __init__(self, launcher: Launcher, user_code: bool) -> None:
         self._launcher = launcher
+        self._user_code = user_code
         # Pid 1 must be able to signal kernels, which have a domain of their own; nothing else may reach outside.
         self._rules = landlock.Ruleset(scoped=user_code)
         self._rules.allow_listing("/")
@@ -129,6 +130,8 @@ class Confinement:
             self._rules.allow_writing(folder["path"])
         linux.no_new_privileges()
         self._rules.restrict()
+        if self._user_code:
+            limits.limit_open_files(spec["limits"]["openFiles"])
         self._filter()
 
     def _filter(self) -> None:

@@ -13,7 +13,7 @@ _MAPPED_BYTES = 1 << 30
 
 
 def apply(limits: Dict[str, int], alone: bool) -> None:
-    """`limits` are memoryBytes, processes, cpuSeconds, fileBytes and openFiles; `alone` where no control group helps."""
+    """`limits` are memoryBytes, processes, cpuSeconds and fileBytes; `alone` where no control group helps."""
     if alone:
         # Shared memory is not data: only the whole address space bounds it.
         _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
@@ -23,8 +23,12 @@ def apply(limits: Dict[str, int], alone: bool) -> None:
     # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])
-    _lower(resource.RLIMIT_NOFILE, limits["openFiles"])
     _lower(resource.RLIMIT_CORE, 0)
+
+
+def limit_open_files(count: int) -> None:
+    """For kernels alone, once they have their own descriptors: those have numbers that may be past the limit."""
+    _lower(resource.RLIMIT_NOFILE, count)
 
 
 def _lower(kind: int, soft: int, hard: int = -1) -> None:

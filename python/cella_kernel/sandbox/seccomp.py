@@ -25,6 +25,7 @@ _DENIED = {
     "fsmount": (432, 432),
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
     "unshare": (272, 97),
     "setns": (308, 268),
     "open_by_handle_at": (304, 265),
@@ -74,7 +75,8 @@ _DENIED = {
 _ARCHITECTURE = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
-_SOCKET = {"x86_64": 41, "aarch64": 198}
+# socket and socketpair: both name the family first.
+_SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}
 _X32 = 0x40000000
 # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Others (vsock above all) are not bound to a network namespace.
 _FAMILIES = (1, 2, 10, 16)
@@ -155,8 +157,10 @@ def program() -> bytes:
         (_RETURN, 0, 0, _EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
-    lines += [(_EQUAL, 0, len(_FAMILIES) + 2, _SOCKET[machine]), (_LOAD, 0, 0, _ARG0)]
-    for index, family in enumerate(_FAMILIES):
-        lines.append((_EQUAL, len(_FAMILIES) - index, 0, family))
-    lines += [(_RETURN, 0, 0, _EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
+    for number in _SOCKETS[machine]:
+        lines += [(_EQUAL, 0, len(_FAMILIES) + 3, number), (_LOAD, 0, 0, _ARG0)]
+        for index, family in enumerate(_FAMILIES):
+            lines.append((_EQUAL, len(_FAMILIES) - index, 0, family))
+        lines += [(_RETURN, 0, 0, _EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
+    lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *line) for line in lines)

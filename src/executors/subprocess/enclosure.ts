@@ -16,7 +16,8 @@ interface Attachment {
   readonly stderr: PipeSource;
 }
 
-const signalNames = new Map(Object.entries(os.signals).map(([name, number]) => [number, name]));
+/** Where a number has two names, the first is the one that people know: SIGABRT, not SIGIOT. */
+const signalNames = new Map(Object.entries(os.signals).reverse().map(([name, number]) => [number, name]));
 
 export class SubprocessEnclosure implements Enclosure {
   readonly #template: Template;
@@ -69,7 +70,9 @@ export class SubprocessEnclosure implements Enclosure {
     if (!this.#ready) await this.#opened.promise;
     const attaching = this.#ready ?? this.#attach();
     this.#ready = undefined;
-    const { control, stdout, stderr } = await attaching;
+    const { control, stdout, stderr } = await attaching.catch((error) => {
+      throw this.#failure ?? error;
+    });
     // Pid 1 opens what the policy names while the kernel gives up its rights: both are told.
     control.send(FrameType.start, 0, this.#policy);
     const exited = Promise.withResolvers<Exit>();
@@ -109,6 +112,9 @@ export class SubprocessEnclosure implements Enclosure {
         },
         () => reject(this.#failure ?? refusal('template', 'the template closed the connection')),
       );
+    }).catch((error) => {
+      control.close();
+      throw error;
     });
     control.unread();
     try {
@@ -130,6 +136,7 @@ export class SubprocessEnclosure implements Enclosure {
       case FrameType.failed:
         this.#failure = asError(frame);
         this.#opened.reject(this.#failure);
+        this.#supervisor.close(); // the other side waits for that
         break;
       case FrameType.died: {
         const { signal, exitCode, outOfMemory } = parseDied(frame.payload);

@@ -1,0 +1,144 @@
+/** However a host, a template or a kernel ends: what hangs on it ends too, and the next cell works. */
+
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { eventually } from './attack.ts';
+import { startHost, untilPrinted } from './hosts.ts';
+import { descendants, type Process, processes, templatesOf } from './processes.ts';
+import { type Open, runUntilReady, scratchFolder } from './session.ts';
+
+const GONE_MS = 3000;
+const TOLD_MS = 1000;
+
+/** A child, a child of its own session, and a cell that never ends. */
+const BUSY = `
+import os, subprocess
+subprocess.Popen(['sleep', '3600'])
+subprocess.Popen(['sleep', '3600'], start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+    while True: pass
+print('ready', flush=True)
+while True: pass`;
+
+export function endings(open: Open): void {
+  describe('the host', () => hostEnds());
+  describe('processes of a sandbox', () => processesEnd(open));
+}
+
+/** Of those processes, the ones that still run the same command. */
+const left = (before: readonly Process[]): Process[] =>
+  processes().filter((one) => before.some(({ pid, command }) => pid === one.pid && command === one.command));
+
+function controlGroups(template: number): string[] {
+  const argv = ['/sys/fs/cgroup', '-maxdepth', '8', '-type', 'd', '-name', `cella-${template}`];
+  const found = execFileSync('find', argv, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  return found.split('\n').filter(Boolean);
+}
+
+function hostEnds(): void {
+  test.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)(
+    'ended by %s in mid-cell leaves no process, control group or folder',
+    async (signal) => {
+      const folder = await scratchFolder();
+      const tmpDir = join(folder, 'tmp');
+      mkdirSync(tmpDir);
+      const host = startHost({ sessions: [{ dataDir: join(folder, 'data') }], code: BUSY }, { tmpDir });
+      await untilPrinted(host, 'ready');
+      const before = descendants(host.pid ?? 0);
+      const [template] = templatesOf(host.pid ?? 0);
+      // Template, pid 1, kernel, two that sleep and one that spins.
+      expect(before).toHaveLength(6);
+      expect(before.filter(({ command }) => command.includes('cella_kernel'))).toHaveLength(4);
+      const ended = once(host, 'exit');
+      host.kill(signal);
+      await ended;
+      await eventually(
+        () => left(before),
+        (some) => some.length === 0,
+        GONE_MS,
+      );
+      expect(controlGroups(template?.pid ?? 0)).toEqual([]);
+      expect(readdirSync(tmpDir)).toEqual([]);
+    },
+  );
+
+  test('without a sandbox, kernels and what they started end with it all the same', async () => {
+    const folder = await scratchFolder();
+    const host = startHost({ sessions: [{ dataDir: folder, sandbox: 'off' }], code: BUSY });
+    await untilPrinted(host, 'ready');
+    const before = descendants(host.pid ?? 0);
+    expect(before).toHaveLength(6);
+    const ended = once(host, 'exit');
+    host.kill('SIGKILL');
+    await ended;
+    await eventually(
+      () => left(before),
+      (some) => some.length === 0,
+      GONE_MS,
+    );
+  });
+}
+
+function processesEnd(open: Open): void {
+  const victims: [name: string, find: (session: { pid: number }) => number, how: object][] = [
+    ['the template', () => templatesOf(process.pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED' }],
+    ['pid 1 of the sandbox', ({ pid }) => pid, { code: 'KERNEL_DIED' }],
+    ['the kernel', ({ pid }) => descendants(pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED', signal: 'SIGKILL' }],
+  ];
+  test.each(victims)(
+    '%s killed from outside: told within a second, its children gone, the next cell works',
+    async (_name, find, how) => {
+      const session = await open();
+      const { result } = await runUntilReady(session, "print('ready', flush=True)\nwhile True: pass");
+      const running = descendants(session.pid);
+      const before = performance.now();
+      process.kill(find(session), 'SIGKILL');
+      expect(await result).toMatchObject({ status: 'died', death: how });
+      expect(performance.now() - before).toBeLessThan(TOLD_MS);
+      await eventually(
+        () => left(running),
+        (some) => some.length === 0,
+        GONE_MS,
+      );
+      expect(await session.run('6 * 7')).toMatchObject({ value: 42, restarted: { cause: how } });
+    },
+  );
+
+  test('a killed template is swept up by the next one', async () => {
+    const session = await open();
+    const [template] = templatesOf(process.pid);
+    process.kill(template?.pid ?? 0, 'SIGKILL');
+    await eventually(
+      () => session.pid,
+      (pid) => pid === 0,
+      TOLD_MS,
+    );
+    expect((await session.run('6 * 7')).value).toBe(42);
+    expect(templatesOf(process.pid)).toHaveLength(1);
+    expect(controlGroups(template?.pid ?? 0)).toEqual([]);
+  });
+
+  test('50 sessions at once, each with a child, leave no process behind', async () => {
+    const dataDir = await scratchFolder();
+    const keys = Array.from({ length: 50 }, (_, index) => `agent ${index}`);
+    const sessions = await Promise.all(keys.map((agentKey) => open({ dataDir, agentKey })));
+    const code =
+      "import subprocess\nchild = subprocess.Popen(['sleep', '3600'], start_new_session=True)\nkey = __import__('os').getcwd()\nkey";
+    const results = await Promise.all(sessions.map((session) => session.run(code)));
+    expect(new Set(results.map(({ value }) => value)).size).toBe(50);
+    const [template] = templatesOf(process.pid);
+    expect(descendants(template?.pid ?? 0)).toHaveLength(150);
+    await Promise.all(sessions.map((session) => session.close()));
+    await eventually(
+      () => descendants(template?.pid ?? 0),
+      (some) => some.length === 0,
+      GONE_MS,
+    );
+    const folders = controlGroups(template?.pid ?? 0).flatMap((path) => readdirSync(path, { withFileTypes: true }));
+    expect(folders.filter((entry) => entry.isDirectory())).toEqual([]);
+  });
+}

@@ -1,0 +1,52 @@
+/** Each layer of isolation taken away in turn: the start refuses and names it, unless isolation was turned off by name. */
+
+import { expect, test } from 'vitest';
+import type { SessionOptions } from '../../src/index.ts';
+import { openings } from './hosts.ts';
+import { scratchFolder } from './session.ts';
+
+/** [what the host cannot do, the layer that is named]. */
+export type Missing = readonly [without: string, layer: string];
+
+export function refusals(missing: readonly Missing[]): void {
+  test.each(missing)(
+    'without %s nothing starts, and %s is named; with the sandbox off it does',
+    async (without, layer) => {
+      const dataDir = await scratchFolder();
+      const sessions: SessionOptions[] = [
+        { dataDir },
+        { dataDir, sandbox: { cgroup: 'if-available' } },
+        { dataDir, sandbox: 'off' },
+      ];
+      const [on, lenient, off] = await openings({ sessions }, { without });
+      expect(on).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', layer, message: expect.stringContaining(layer) });
+      // Control groups alone may be done without, and only by name.
+      if (layer === 'cgroup') expect(lenient).toMatchObject({ code: 'ok', value: 42 });
+      else expect(lenient).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', layer });
+      expect(off).toMatchObject({ code: 'ok', value: 42 });
+    },
+  );
+}
+
+export const ANYWHERE: readonly Missing[] = [
+  ['landlock', 'landlock'],
+  ['landlock-off', 'landlock'],
+  ['seccomp', 'seccomp'],
+  ['no_new_privs', 'seccomp'],
+  ['clone', 'namespaces'],
+  ['mount', 'namespaces'],
+  ['mount_setattr', 'namespaces'],
+  ['pivot_root', 'namespaces'],
+  ['capset', 'uid'],
+  ['rlimits', 'rlimits'],
+];
+export const ROOT_HOST: readonly Missing[] = [
+  ['namespaces', 'namespaces'],
+  ['setresuid', 'uid'],
+  ['setgroups', 'uid'],
+  ['cgroup', 'cgroup'],
+];
+export const USERS_HOST: readonly Missing[] = [
+  ['namespaces', 'userns'],
+  ['userns', 'userns'],
+];

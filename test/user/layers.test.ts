@@ -1,0 +1,5 @@
+/** An ordinary user's host that lacks a layer of isolation. */
+
+import { ANYWHERE, refusals, USERS_HOST } from '../support/layers.ts';
+
+refusals([...ANYWHERE, ...USERS_HOST]);
