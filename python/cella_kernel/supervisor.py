@@ -23,6 +23,9 @@ from .sandbox.launch import Confinement, Launcher
 from .sandbox.linux import LayerError
 
 _RESEND_S = 0.01
+_MOST_DESCRIPTORS = 200
+# What the template says on the way it hands descriptors over: a kernel's, the folders of the policy, or why there are none.
+KERNEL, FOLDERS, NO_FOLDERS = b"K", b"F", b"E"
 # How long pid 1 waits for the host to hear why there is no sandbox.
 _LAST_WORDS_S = 2.0
 # How often, and how long apart, processes without a namespace are killed: one that forks may be missed once.
@@ -38,6 +41,7 @@ class Supervisor:
         self._confined = False
         self._own = None if launcher is None else Confinement(launcher, user_code=False)
         self._first = None if launcher is None else Confinement(launcher, user_code=True)
+        self._folders: Optional[List[int]] = None
         self._gate: Optional[socket.socket] = None
         self._poll = select.poll()
         self._pending: List[List[int]] = []
@@ -90,18 +94,24 @@ class Supervisor:
                 self._kill_all()
 
     def _from_template(self) -> None:
-        message, descriptors, _, _ = socket.recv_fds(self._handoff, 1, 8)
-        if not message:
-            self._end()
-        else:
+        message, descriptors, _, _ = socket.recv_fds(self._handoff, 1, _MOST_DESCRIPTORS)
+        if message == KERNEL:
             self._pending.append(list(descriptors))
+        elif message == FOLDERS:
+            self._folders = list(descriptors)
+        elif message == NO_FOLDERS:
+            body = json.loads(self._handoff.recv(65536))
+            self._fail(LayerError(body["layer"], body["message"]))
+        else:
+            self._end()
         self._advance()
 
     def _advance(self) -> None:
         """Forks a kernel for a connection that waits, and closes the sandbox once its policy is known."""
         if self._pending and not self._kernel:
             self._fork(self._pending.pop(0))
-        if self._spec is not None and not self._confined:
+        known = self._spec is not None and (self._launcher is None or self._folders is not None)
+        if known and not self._confined:
             try:
                 self._close_in(self._spec)
             except (LayerError, OSError) as error:
@@ -109,7 +119,7 @@ class Supervisor:
 
     def _close_in(self, spec: Dict[str, Any]) -> None:
         if self._launcher is not None:
-            self._launcher.bring_in(spec, self._group)
+            self._launcher.bring_in(spec, self._group, self._folders or [])
         self._confined = True
         self._let_go()
         if self._own is not None:
@@ -202,7 +212,7 @@ class Supervisor:
             _enter(spec["cwd"])
             gate.close()
         except BaseException as error:
-            gate.sendall(json.dumps(_reason(error)).encode())
+            gate.sendall(json.dumps(reason(error)).encode())
             os._exit(72)
         try:
             the_kernel.serve()
@@ -330,14 +340,14 @@ def _enter(folder: str) -> None:
         raise LayerError("workspace", str(error)) from error
 
 
-def _reason(error: BaseException) -> Dict[str, str]:
+def reason(error: BaseException) -> Dict[str, str]:
     if isinstance(error, LayerError):
         return {"layer": error.layer, "message": error.message}
     return {"layer": "workspace" if isinstance(error, OSError) else "template", "message": "%s: %s" % (type(error).__name__, error)}
 
 
 def fail(channel: Channel, error: BaseException) -> None:
-    channel.send(frames.FAILED, 0, json.dumps(_reason(error)).encode())
+    channel.send(frames.FAILED, 0, json.dumps(reason(error)).encode())
 
 
 def _say_why(channel: Channel, error: BaseException) -> None:

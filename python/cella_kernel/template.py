@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Optional, Set
 
 from . import frames, kernel, supervisor
 from .frames import Channel
-from .sandbox import linux
+from .sandbox import linux, trees
 from .sandbox.cgroup import Group
 from .sandbox.launch import Launcher
 from .sandbox.linux import LayerError
@@ -49,6 +49,7 @@ class Template:
         self._waiting: Dict[int, Channel] = {}
         self._refused: Set[int] = set()
         self._readers: Dict[str, List[int]] = {}
+        self._early: Dict[str, Dict[str, Any]] = {}
         self._heard = b""
         self._poll = select.poll()
 
@@ -140,6 +141,8 @@ class Template:
             supervisor.main(channel, theirs, self._launcher, group, request)
         theirs.close()
         self._sandboxes[request["id"]] = Sandbox(pid, ours, group)
+        if request["id"] in self._early:
+            self._bring(request["id"], self._early.pop(request["id"]))
         if group is not None:
             group.close()
         channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
@@ -152,7 +155,7 @@ class Template:
         writers: List[int] = []
         try:
             paths = [self._pipe("%s.%s" % (request["id"], name), readers, writers) for name in ("out", "err")]
-            socket.send_fds(sandbox.handoff, [b"K"], [channel.fd, *writers, *readers])
+            socket.send_fds(sandbox.handoff, [supervisor.KERNEL], [channel.fd, *writers, *readers])
         except OSError as error:
             for fd in readers:
                 os.close(fd)
@@ -186,18 +189,46 @@ class Template:
         return "/proc/%d/fd/%d" % (os.getpid(), reader)
 
     def _hear(self, life: int) -> None:
-        """Standard input: names of connections whose pipes the host has opened, one a line. Its end is ours."""
+        """Standard input: one JSON object a line. Its end is ours."""
         data = os.read(life, 65536)
         if not data:
             self._end()
         self._heard += data
-        *names, self._heard = self._heard.split(b"\n")
-        for name in names:
-            for fd in self._readers.pop(name.decode(), ()):
+        *lines, self._heard = self._heard.split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "opened" in message:
+                self._close_readers(message["opened"])
+            else:
+                self._bring(message["sandbox"], message["policy"])
+
+    def _close_readers(self, connection: str) -> None:
+        """The host has opened the pipes of this connection."""
+        for fd in self._readers.pop(connection, ()):
+            os.close(fd)
+        if self._launcher is None:
+            for end in ("out", "err"):
+                os.unlink(os.path.join(self._folder, "%s.%s" % (connection, end)))
+
+    def _bring(self, name: str, policy: Dict[str, Any]) -> None:
+        """Opens the folders of a policy for its sandbox."""
+        sandbox = self._sandboxes.get(name)
+        if sandbox is None:
+            # Its OPEN comes on another connection, and is not here yet, or it has ended.
+            self._early[name] = policy
+            return
+        folders: List[int] = []
+        try:
+            try:
+                folders = trees.open_all(policy)
+                socket.send_fds(sandbox.handoff, [supervisor.FOLDERS], folders)
+            except LayerError as error:
+                sandbox.handoff.sendall(supervisor.NO_FOLDERS + json.dumps(supervisor.reason(error)).encode())
+        except OSError:
+            pass  # the sandbox has ended; its own connection tells the host
+        finally:
+            for fd in folders:
                 os.close(fd)
-            if self._launcher is None:
-                for end in ("out", "err"):
-                    os.unlink(os.path.join(self._folder, "%s.%s" % (name.decode(), end)))
 
     def _reap(self) -> None:
         while True:

@@ -159,7 +159,7 @@ def _namespaces(folder: str) -> str:
             launcher.begin("none", None)
             ids = {"uid": os.geteuid(), "gid": os.getegid()}
             spec = {"readable": [], "writable": [], "limits": _LIMITS, "env": {}, "network": "none", **ids}
-            launcher.bring_in(spec, None)
+            launcher.bring_in(spec, None, [])
             seen = [name for name in os.listdir("/proc") if name.isdigit()]
             problem = "" if os.getpid() == 1 and seen == ["1"] else "other processes can be seen: %s" % seen
         except LayerError as error:

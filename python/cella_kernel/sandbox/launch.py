@@ -10,7 +10,7 @@ import fcntl
 import os
 import socket
 import struct
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 from . import cgroup, landlock, limits, linux, seccomp
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
@@ -65,13 +65,13 @@ class Launcher:
             socket.sethostname("cella")
         except OSError as error:
             raise LayerError("namespaces", "sethostname: %s" % error) from error
-        self.stage.begin()
+        self.stage.begin(network)
 
-    def bring_in(self, spec: Dict[str, Any], group: Optional[cgroup.Group]) -> None:
-        """What is this session's own: limits of the whole sandbox, its folders. The host's tree is gone afterwards."""
+    def bring_in(self, spec: Dict[str, Any], group: Optional[cgroup.Group], folders: List[int]) -> None:
+        """What is this session's own: limits of the whole sandbox, and its folders as the template has opened them."""
         if group:
             group.limit(spec["limits"]["memoryBytes"], spec["limits"]["processes"])
-        self.stage.finish(spec)
+        self.stage.finish(spec, folders)
 
     def remove(self) -> None:
         """Leaves nothing of this template behind."""

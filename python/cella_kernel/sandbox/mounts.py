@@ -11,7 +11,7 @@ import os
 import struct
 from typing import Any, Dict, Iterable, List
 
-from . import idmapped
+from . import trees
 from .linux import check, libc, syscall
 
 _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 2, 4, 8, 32, 4096
@@ -27,8 +27,6 @@ _ETC = (
     "matplotlibrc", "python3", "python3.11", "ssl", "ca-certificates", "pki", "services", "protocols", "magic", "xdg",
     "host.conf", "gai.conf", "os-release", "debian_version",
 )  # fmt: skip
-# Where the host's tree stays until a session's own folders are taken from it.
-_HOST = "/.host"
 # Files of /etc that differ from sandbox to sandbox: links into its own root.
 _OWN = ("passwd", "group", "resolv.conf")
 
@@ -65,6 +63,7 @@ class Stage:
         self._root = os.path.join(folder, "root")
         self.paths: List[str] = []
         self._links: Dict[str, str] = {}
+        self._resolver = ""
 
     def build(self, packages: Iterable[str]) -> None:
         """Call once, in a mount namespace of one's own."""
@@ -82,6 +81,9 @@ class Stage:
                 self._add(path)
         self._build_etc()
         self._build_dev()
+        if os.path.isfile("/etc/resolv.conf"):
+            with open("/etc/resolv.conf", encoding="utf-8", errors="replace") as file:
+                self._resolver = file.read()
 
     def _add(self, path: str) -> None:
         part = self._part(path)
@@ -136,8 +138,8 @@ class Stage:
         except OSError:
             pass  # the host was faster
 
-    def begin(self) -> None:
-        """Enters one sandbox's own root, as far as it is the same for every session. The host's tree is at _HOST."""
+    def begin(self, network: str) -> None:
+        """Enters one sandbox's own root, as far as it is the same for every session, and lets go of the host's tree."""
         mount("tmpfs", self._scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,nr_inodes=100k")
         for name, mode in (("root", 0o755), ("tmp", 0o1777), ("shm", 0o1777)):
             folder = os.path.join(self._scratch, name)
@@ -153,28 +155,23 @@ class Stage:
         bind(os.path.join(self._scratch, "tmp"), self._folder("/tmp"))
         bind(os.path.join(self._scratch, "shm"), self._root + "/dev/shm")
         os.mkdir(self._root + "/.own")
-        os.mkdir(self._root + _HOST)
-        pivoted = syscall("pivot_root", os.fsencode(self._root), os.fsencode(self._root + _HOST))
-        check(pivoted, "namespaces", "pivot_root")
+        if network == "host":
+            _write(self._root + "/.own/resolv.conf", self._resolver)
+        os.chdir(self._root)
+        check(syscall("pivot_root", b".", b"."), "namespaces", "pivot_root")
+        check(libc.umount2(b".", _DETACH), "namespaces", "umount of the host's tree")
         os.chdir("/")
         self._root = ""
+        # Once for nobody, so that a spare has touched the memory it needs.
+        self._write_own(0, 0, "/")
 
-    def finish(self, spec: Dict[str, Any]) -> None:
-        """Brings in the session's own folders, and lets go of the host's tree."""
-        # Read-only folders first: a workspace may lie inside one, and stays writable.
-        for kind, flags in (("readable", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV), ("writable", _ATTR_NOSUID | _ATTR_NODEV)):
-            for folder in spec[kind]:
-                source, target = _HOST + folder["path"], self._folder(folder["path"])
-                if folder.get("owner"):
-                    idmapped.bring(source, target, folder["owner"], spec["uid"], spec["gid"])
-                else:
-                    bind(source, target)
-                restrict(target, flags)
-        self._write_own(spec)
+    def finish(self, spec: Dict[str, Any], folders: List[int]) -> None:
+        """Brings in the session's own folders: detached mounts, in the order of `trees.in_order`."""
+        for folder, tree in zip(trees.in_order(spec), folders):
+            trees.attach(tree, self._folder(folder["path"]))
+        self._write_own(spec["uid"], spec["gid"], spec["env"].get("HOME", "/"))
         size = "size=%d" % spec["limits"]["scratchBytes"]
         mount("tmpfs", "/tmp", "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
-        check(libc.umount2(_HOST.encode(), _DETACH), "namespaces", "umount of the host's tree")
-        os.rmdir(_HOST)
         restrict("/", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, recursive=False)
 
     def _folder(self, path: str) -> str:
@@ -182,15 +179,9 @@ class Stage:
         os.makedirs(target, exist_ok=True)
         return target
 
-    def _write_own(self, spec: Dict[str, Any]) -> None:
-        own = "/.own"
-        uid, gid = spec["uid"], spec["gid"]
-        _write(own + "/passwd", "cella:x:%d:%d:cella:%s:/bin/sh\n" % (uid, gid, spec["env"].get("HOME", "/")))
-        _write(own + "/group", "cella:x:%d:\n" % gid)
-        resolver = _HOST + "/etc/resolv.conf"
-        if spec["network"] == "host" and os.path.isfile(resolver):
-            with open(resolver, encoding="utf-8", errors="replace") as file:
-                _write(own + "/resolv.conf", file.read())
+    def _write_own(self, uid: int, gid: int, home: str) -> None:
+        _write("/.own/passwd", "cella:x:%d:%d:cella:%s:/bin/sh\n" % (uid, gid, home))
+        _write("/.own/group", "cella:x:%d:\n" % gid)
 
 
 def _within(path: str, folder: str) -> bool:

@@ -64,6 +64,7 @@ export class SubprocessEnclosure implements Enclosure {
   start(spec: LaunchSpec): void {
     this.#policy = JSON.stringify(spec);
     this.#supervisor.send(FrameType.start, 0, this.#policy);
+    this.#template.bring(this.#id, this.#policy);
   }
 
   async launch(): Promise<KernelLink> {

@@ -81,7 +81,12 @@ export class Template {
 
   /** Tells the template that the host has opened the pipes of this connection. */
   opened(connection: string): void {
-    this.#process.stdin?.write(`${connection}\n`);
+    this.#process.stdin?.write(`${JSON.stringify({ opened: connection })}\n`);
+  }
+
+  /** Has the template open the folders of a policy, and hand them to that sandbox. */
+  bring(sandbox: string, policy: string): void {
+    this.#process.stdin?.write(`{"sandbox":${JSON.stringify(sandbox)},"policy":${policy}}\n`);
   }
 
   /** Ends the template and everything forked from it. */

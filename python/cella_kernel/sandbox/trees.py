@@ -1,0 +1,91 @@
+"""Folders of the host's as detached mounts: opened by the template, handed over as descriptors, attached by pid 1.
+
+So a sandbox never holds more of the host's tree than its own folders. Where a folder has another owner, the mount is
+idmapped: inside it belongs to the sandbox's user, on disk it keeps its owner.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+from typing import Any, Dict, List
+
+from .linux import NEWUSER, LayerError, check, clone, syscall
+
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_IDMAP = 1, 2, 4, 0x00100000
+
+
+def in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Read-only folders first: a workspace may lie inside one, and stays writable."""
+    return [*({**folder, "readOnly": True} for folder in spec["readable"]), *spec["writable"]]
+
+
+def open_all(spec: Dict[str, Any]) -> List[int]:
+    """A descriptor for each folder of the policy, in order."""
+    trees: List[int] = []
+    try:
+        for folder in in_order(spec):
+            trees.append(_open(folder, spec["uid"], spec["gid"]))
+    except LayerError:
+        for tree in trees:
+            os.close(tree)
+        raise
+    return trees
+
+
+def attach(tree: int, target: str) -> None:
+    flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
+    moved = syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD), os.fsencode(target), flags)
+    check(moved, "workspace", "move_mount on %s" % target)
+    os.close(tree)
+
+
+def _open(folder: Dict[str, Any], uid: int, gid: int) -> int:
+    path, owner = folder["path"], folder.get("owner")
+    # A mount inside the folder may not know idmapping, so a folder with another owner comes alone.
+    deep = 0 if owner else _AT_RECURSIVE
+    how = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC | deep)
+    opened = syscall("open_tree", ctypes.c_int(_AT_FDCWD), os.fsencode(path), how)
+    tree = check(opened, "workspace", "open_tree(%s)" % path)
+    try:
+        attributes = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if folder.get("readOnly") else 0)
+        _set(tree, deep, attributes, 0, path)
+        if owner:
+            namespace = _user_namespace(owner, uid, gid)
+            try:
+                _set(tree, 0, _ATTR_IDMAP, namespace, path)
+            finally:
+                os.close(namespace)
+        return tree
+    except LayerError:
+        os.close(tree)
+        raise
+
+
+def _set(tree: int, deep: int, attributes: int, namespace: int, path: str) -> None:
+    block = struct.pack("QQQQ", attributes, 0, 0, namespace)
+    flags = ctypes.c_uint(_AT_EMPTY_PATH | deep)
+    result = syscall("mount_setattr", ctypes.c_int(tree), b"", flags, block, ctypes.c_size_t(32))
+    check(result, "workspace", "%s of %s" % ("idmapped mount" if namespace else "mount_setattr", path))
+
+
+def _user_namespace(owner: "tuple[int, int]", uid: int, gid: int) -> int:
+    """A descriptor of a user namespace that maps the owner on disk to the sandbox's ids; no process stays in it."""
+    pid = clone(NEWUSER)
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        for name, line in (("uid_map", (owner[0], uid)), ("gid_map", (owner[1], gid))):
+            with open("/proc/%d/%s" % (pid, name), "w", encoding="ascii") as file:
+                file.write("%d %d 1\n" % line)
+        return os.open("/proc/%d/ns/user" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LayerError("workspace", "user namespace for an idmapped mount: %s" % error) from error
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
