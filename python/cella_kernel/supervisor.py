@@ -49,6 +49,8 @@ class Supervisor:
         self._kernel = 0
         self._doorbell = Doorbell()
         self._ringing = False
+        self._rings = 0
+        self._next_ring = 0.0
         self._oom_kills = 0
 
     def serve(self) -> None:
@@ -224,17 +226,27 @@ class Supervisor:
             return
         self._doorbell.ring(execution)
         self._ringing = True
-        # The whole group, as a terminal would: a child that the code waits for must stop as well.
-        self._signal(-self._kernel, signal.SIGINT)
+        self._rings = 0
+        self._ring()
 
     def _ring_again(self) -> None:
         if not self._ringing:
             return
         if not self._kernel or self._doorbell.heard():
             self._ringing = False
-        else:
-            # A signal that came just before a blocking call, or while the code had it ignored, is not heard.
-            self._signal(self._kernel, signal.SIGINT)
+        elif time.monotonic() >= self._next_ring:
+            self._ring()
+
+    def _ring(self) -> None:
+        """The whole group at first, as a terminal would: a child that the code waits for must stop as well.
+
+        A signal that came just before a blocking call, or while the code had it ignored, is not heard, so the kernel is
+        signalled again; the group more and more rarely, for a child may have come after the last time.
+        """
+        self._rings += 1
+        whole_group = self._rings & (self._rings - 1) == 0
+        self._signal(-self._kernel if whole_group else self._kernel, signal.SIGINT)
+        self._next_ring = time.monotonic() + _RESEND_S
 
     def _signal(self, pid: int, number: int) -> None:
         try:

@@ -212,6 +212,8 @@ class Template:
 
     def _bring(self, name: str, policy: Dict[str, Any]) -> None:
         """Opens the folders of a policy for its sandbox."""
+        if self._launcher is None:
+            return  # the code sees the host's own folders
         sandbox = self._sandboxes.get(name)
         if sandbox is None:
             # Its OPEN comes on another connection, and is not here yet, or it has ended.
