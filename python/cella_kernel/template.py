@@ -26,6 +26,10 @@ from .sandbox.launch import Launcher
 from .sandbox.linux import LayerError
 
 
+# One message between processes carries no more than 253 descriptors.
+_MOST_FOLDERS = 192
+
+
 class Sandbox:
     """What the template remembers of one sandbox: its pid 1, the way to hand it descriptors, its control group."""
 
@@ -222,6 +226,8 @@ class Template:
         folders: List[int] = []
         try:
             try:
+                if len(trees.in_order(policy)) > _MOST_FOLDERS:
+                    raise LayerError("workspace", "a policy may name %d folders at most" % _MOST_FOLDERS)
                 folders = trees.open_all(policy)
                 socket.send_fds(sandbox.handoff, [supervisor.FOLDERS], folders)
             except LayerError as error:

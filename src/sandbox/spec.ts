@@ -1,6 +1,7 @@
 /** The policy of one sandbox, resolved: what pid 1 is told before it closes itself in. */
 
-import { accessSync, chownSync, constants, mkdirSync, realpathSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, chownSync, constants, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
 import type { Limits, SandboxPolicy } from '../protocol/policy.ts';
 
@@ -91,13 +92,20 @@ export function readableFolder(path: string, root: boolean): Folder {
 }
 
 /** A folder of the data folder, made where it is missing, owned by the sandbox's user. */
-export function ownFolder(path: string, uid: number, gid: number, root: boolean): Folder {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
-  const real = realpathSync.native(path);
-  const facts = statSync(real);
-  if (!root || (facts.uid === uid && facts.gid === gid)) return { path: real };
-  chownSync(real, uid, gid);
-  return { path: real };
+export function makeOwnFolder(path: string, uid: number, gid: number, root: boolean): void {
+  const facts = lstatSync(path, { throwIfNoEntry: false });
+  if (facts === undefined) mkdirSync(path, { recursive: true, mode: 0o700 });
+  else if (!facts.isDirectory()) throw new CellaError('INVALID_OPTIONS', `dataDir: ${path} is not a folder.`);
+  if (root && (facts === undefined || facts.uid !== uid || facts.gid !== gid)) chownSync(path, uid, gid);
+}
+
+/** The folder around those: only the host's user can come as far as here, so that all may pass through it. */
+export function makePassage(path: string): void {
+  const facts = lstatSync(path, { throwIfNoEntry: false });
+  if (facts === undefined) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  if (facts === undefined) mkdirSync(path);
+  // Whatever the umask of this process is, and whatever somebody made of the folder.
+  if (facts === undefined || (facts.mode & 0o777) !== 0o711) chmodSync(path, 0o711);
 }
 
 export function policyOf(sandbox: 'on' | 'off' | SandboxPolicy): SandboxPolicy {

@@ -27,7 +27,15 @@ export function identityFor(dataDir: string, agentKey: string): Identity {
   return { root: true, uid: own, gid: own };
 }
 
+let mappedUids: number | undefined;
+
+/** What this process's user namespace has room for; it never changes. */
 function largestMappedUid(): number {
+  mappedUids ??= readMappedUids();
+  return mappedUids;
+}
+
+function readMappedUids(): number {
   const lines = readFileSync('/proc/self/uid_map', 'utf8').trim().split('\n');
   return Math.max(...lines.map((line) => line.trim().split(/\s+/).map(Number)).map(([first = 0, , count = 0]) => first + count));
 }

@@ -14,7 +14,14 @@ export function folderName(agentKey: string): string {
   return readable ? `${readable}-${hash}` : hash;
 }
 
-export function agentFolders(dataDir: string, agentKey: string): { workspace: string; home: string } {
+export interface AgentFolders {
+  /** Holds the other two, and nothing else. */
+  readonly own: string;
+  readonly workspace: string;
+  readonly home: string;
+}
+
+export function agentFolders(dataDir: string, agentKey: string): AgentFolders {
   const own = join(dataDir, 'agents', folderName(agentKey));
-  return { workspace: join(own, 'workspace'), home: join(own, 'home') };
+  return { own, workspace: join(own, 'workspace'), home: join(own, 'home') };
 }

@@ -6,16 +6,16 @@ import { readEnvironment } from '../environment.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
 import { findPython } from '../sandbox/python.ts';
 import {
-  type Folder,
   type LaunchSpec,
   limitsToSpec,
-  ownFolder,
+  makeOwnFolder,
+  makePassage,
   policyOf,
   readableFolder,
   resolveFolder,
   writableFolder,
 } from '../sandbox/spec.ts';
-import { type Identity, identityFor } from '../sandbox/uid.ts';
+import { identityFor } from '../sandbox/uid.ts';
 import { agentFolders } from './folders.ts';
 import type { CheckedOptions } from './options.ts';
 
@@ -27,9 +27,7 @@ export interface Launch {
 export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   const environment = readEnvironment();
   const python = await locatePython(options.python ?? environment.python);
-  const wanted = resolve(options.dataDir ?? environment.dataDir);
-  mkdirSync(wanted, { recursive: true, mode: 0o700 });
-  const dataDir = realpathSync.native(wanted);
+  const dataDir = realDataDir(resolve(options.dataDir ?? environment.dataDir));
   const identity = identityFor(dataDir, options.agentKey);
   const policy = policyOf(options.sandbox);
   const sandbox = options.sandbox === 'off' ? 'off' : 'on';
@@ -41,8 +39,10 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   };
   const root = identity.root && sandbox === 'on';
   const own = agentFolders(dataDir, options.agentKey);
-  const home = ownFolder(own.home, identity.uid, identity.gid, root);
-  const workspace = workspaceFolder(options, own.workspace, dataDir, identity, root);
+  makePassage(own.own);
+  makeOwnFolder(own.home, identity.uid, identity.gid, root);
+  makeOwnFolder(own.workspace, identity.uid, identity.gid, root);
+  const elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
   const readable = policy.readable.map((path) => readableFolder(resolveFolder(path, 'sandbox.readable', dataDir), root));
   const writable = policy.writable.map((path) => writableFolder(resolveFolder(path, 'sandbox.writable', dataDir), root));
   const spec: LaunchSpec = {
@@ -50,9 +50,9 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
     gid: identity.gid,
     network: policy.network,
     readable,
-    writable: [workspace, home, ...writable],
-    env: environmentFor(python, home.path, options.env),
-    cwd: workspace.path,
+    writable: [{ path: own.own }, ...(elsewhere === undefined ? [] : [writableFolder(elsewhere, root)]), ...writable],
+    env: environmentFor(python, own.home, options.env),
+    cwd: elsewhere ?? own.workspace,
     limits: limitsToSpec(options.limits),
   };
   return { template, spec };
@@ -71,15 +71,16 @@ function locatePython(wanted: string | undefined): Promise<string> {
   return found;
 }
 
-function workspaceFolder(
-  options: CheckedOptions,
-  own: string,
-  dataDir: string,
-  identity: Identity,
-  root: boolean,
-): Folder {
-  if (options.cwd === undefined) return ownFolder(own, identity.uid, identity.gid, root);
-  return writableFolder(resolveFolder(resolve(options.cwd), 'cwd', dataDir), root);
+const realPaths = new Map<string, string>();
+
+/** Made where it is missing, for this user alone, and freed of symbolic links. */
+function realDataDir(wanted: string): string {
+  const known = realPaths.get(wanted);
+  if (known !== undefined) return known;
+  mkdirSync(wanted, { recursive: true, mode: 0o700 });
+  const real = realpathSync.native(wanted);
+  realPaths.set(wanted, real);
+  return real;
 }
 
 /** Nothing of the host's own environment: no key, token or path of it reaches the code. */
