@@ -102,7 +102,8 @@ class Supervisor:
         elif message == FOLDERS:
             self._folders = list(descriptors)
         elif message == NO_FOLDERS:
-            body = json.loads(self._handoff.recv(65536))
+            # The next message may come along with it; there will be no kernel to give it to.
+            body = json.loads(self._handoff.recv(65536).partition(b"\n")[0])
             self._fail(LayerError(body["layer"], body["message"]))
         else:
             self._end()

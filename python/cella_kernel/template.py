@@ -231,7 +231,7 @@ class Template:
                 folders = trees.open_all(policy)
                 socket.send_fds(sandbox.handoff, [supervisor.FOLDERS], folders)
             except LayerError as error:
-                sandbox.handoff.sendall(supervisor.NO_FOLDERS + json.dumps(supervisor.reason(error)).encode())
+                sandbox.handoff.sendall(supervisor.NO_FOLDERS + json.dumps(supervisor.reason(error)).encode() + b"\n")
         except OSError:
             pass  # the sandbox has ended; its own connection tells the host
         finally:

@@ -103,7 +103,7 @@ export function makeOwnFolder(path: string, uid: number, gid: number, root: bool
 export function makePassage(path: string): void {
   const facts = lstatSync(path, { throwIfNoEntry: false });
   if (facts === undefined) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  if (facts === undefined) mkdirSync(path);
+  if (facts === undefined) mkdirSync(path, { recursive: true });
   // Whatever the umask of this process is, and whatever somebody made of the folder.
   if (facts === undefined || (facts.mode & 0o777) !== 0o711) chmodSync(path, 0o711);
 }

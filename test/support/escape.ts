@@ -510,7 +510,9 @@ answer = attempt(start)
     const folder = await scratchFolder();
     const readable = Array.from({ length: 260 }, (_, index) => join(folder, String(index)));
     await Promise.all(readable.map((path) => mkdir(path)));
-    await expect(open({ sandbox: { readable } })).rejects.toMatchObject({ message: expect.stringContaining('folders') });
+    await expect(open({ sandbox: { readable } })).rejects.toMatchObject({
+      message: expect.stringContaining('folders'),
+    });
     const session = await open({ sandbox: { readable: readable.slice(0, 100) } });
     expect((await session.run(`len(__import__('os').listdir(${python(folder)}))`)).value).toBe(100);
   });
