@@ -42,20 +42,29 @@ class Runner:
         name = sources.file_name(number)
         sources.remember(name, source)
         body, last = self._compile(name, source)
+        expression = None if last is None else last[0]
+        waits = any(code is not None and code.co_flags & _COROUTINE for code in (body, expression))
         try:
             self._interrupts.begin(number)
-            if body is not None:
-                result = eval(body, self._namespace)
-                if body.co_flags & _COROUTINE:
-                    self._wait(result)
-            if last is None:
-                return None
-            value = eval(last[0], self._namespace)
-            if last[0].co_flags & _COROUTINE:
-                value = self._wait(value)
-            return None if last[1] else value
+            # A cell that waits anywhere runs on the loop as a whole, so that its other lines can start tasks there.
+            value = self._wait(self._run_on_loop(body, expression)) if waits else self._run_plainly(body, expression)
+            return None if last is None or last[1] else value
         finally:
             self._interrupts.end()
+
+    def _run_plainly(self, body: Optional[CodeType], expression: Optional[CodeType]) -> Any:
+        if body is not None:
+            eval(body, self._namespace)
+        return None if expression is None else eval(expression, self._namespace)
+
+    async def _run_on_loop(self, body: Optional[CodeType], expression: Optional[CodeType]) -> Any:
+        value = None
+        for code in (body, expression):
+            if code is not None:
+                value = eval(code, self._namespace)
+                if code.co_flags & _COROUTINE:
+                    value = await value
+        return value
 
     def _compile(self, name: str, source: str) -> Tuple[Optional[CodeType], Optional[Tuple[CodeType, bool]]]:
         try:

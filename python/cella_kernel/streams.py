@@ -31,11 +31,24 @@ class Flusher:
     def arm(self) -> None:
         self.armed = True
         if self._gate is None:
-            self._gate = _thread.allocate_lock()
-            self._gate.acquire()
-            _thread.start_new_thread(self._run, (self._gate,))
+            gate = _thread.allocate_lock()
+            gate.acquire()
+            try:
+                _thread.start_new_thread(self._run, (gate,))
+                self._gate = gate
+            except RuntimeError:
+                # No thread can be had at the limit on processes or memory: the text goes out at once, then.
+                self._flush_all()
         elif self._gate.locked():
             self._gate.release()
+
+    def _flush_all(self) -> None:
+        self.armed = False
+        for stream in self._streams:
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass  # the code closed the descriptor or the stream; its own next write tells it
 
     def forget(self) -> None:
         """After a fork: the thread is not in this process."""
@@ -46,12 +59,7 @@ class Flusher:
         delay = _FIRST_FLUSH_S
         while True:
             time.sleep(delay)
-            self.armed = False
-            for stream in self._streams:
-                try:
-                    stream.flush()
-                except (OSError, ValueError):
-                    pass  # the code closed the descriptor or the stream; its own next write tells it
+            self._flush_all()
             # A burst that goes on is flushed at the slower pace; after a pause the first byte is quick again.
             parked = time.monotonic()
             gate.acquire()

@@ -24,8 +24,8 @@ from .sandbox.linux import LayerError
 
 _RESEND_S = 0.01
 _MOST_DESCRIPTORS = 200
-# What the template says on the way it hands descriptors over: a kernel's, the folders of the policy, or why there are none.
-KERNEL, FOLDERS, NO_FOLDERS = b"K", b"F", b"E"
+# What the template says on the way it hands descriptors over: a kernel's, the policy with its folders, or why there are none.
+KERNEL, POLICY, NO_FOLDERS = b"K", b"P", b"E"
 # How long pid 1 waits for the host to hear why there is no sandbox.
 _LAST_WORDS_S = 2.0
 # How often, and how long apart, processes without a namespace are killed: one that forks may be missed once.
@@ -39,7 +39,6 @@ class Supervisor:
         self._launcher = launcher
         self._group = group
         self._confined = False
-        self._own = None if launcher is None else Confinement(launcher, user_code=False)
         self._first = None if launcher is None else Confinement(launcher, user_code=True)
         self._folders: Optional[List[int]] = None
         self._gate: Optional[socket.socket] = None
@@ -61,7 +60,7 @@ class Supervisor:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for fd in (self._channel.fd, self._handoff.fileno(), reader):
             self._poll.register(fd, select.POLLIN)
-        # START may have come in one piece with OPEN.
+        # Something may have come in one piece with OPEN.
         self._heed()
         while True:
             for fd, _ in self._poll.poll(_RESEND_S * 1000 if self._ringing else None):
@@ -86,11 +85,8 @@ class Supervisor:
             frame = self._channel.take()
             if frame is None:
                 return
-            kind, number, payload = frame
-            if kind == frames.START:
-                self._spec = json.loads(payload)
-                self._advance()
-            elif kind == frames.INTERRUPT:
+            kind, number, _ = frame
+            if kind == frames.INTERRUPT:
                 self._interrupt(number)
             elif kind == frames.KILL:
                 self._kill_all()
@@ -99,22 +95,37 @@ class Supervisor:
         message, descriptors, _, _ = socket.recv_fds(self._handoff, 1, _MOST_DESCRIPTORS)
         if message == KERNEL:
             self._pending.append(list(descriptors))
-        elif message == FOLDERS:
+        elif message == POLICY:
             self._folders = list(descriptors)
+            self._spec = json.loads(self._line())
         elif message == NO_FOLDERS:
-            # The next message may come along with it; there will be no kernel to give it to.
-            body = json.loads(self._handoff.recv(65536).partition(b"\n")[0])
+            body = json.loads(self._line())
             self._fail(LayerError(body["layer"], body["message"]))
         else:
             self._end()
         self._advance()
 
+    def _line(self) -> bytes:
+        """The rest of a message of the template's, which is trusted to end it."""
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            # No further than the end of the line: what comes next may bring descriptors.
+            ahead = self._handoff.recv(65536, socket.MSG_PEEK)
+            end = ahead.find(b"\n") + 1
+            part = self._handoff.recv(end or len(ahead))
+            if not part:
+                self._end()
+            line += part
+        return bytes(line)
+
     def _advance(self) -> None:
-        """Forks a kernel for a connection that waits, and closes the sandbox once its policy is known."""
+        """Forks a kernel for a connection that waits, then closes the sandbox once its policy is known.
+
+        The kernel comes first: it readies itself while pid 1 brings in the folders.
+        """
         if self._pending and not self._kernel:
             self._fork(self._pending.pop(0))
-        known = self._spec is not None and (self._launcher is None or self._folders is not None)
-        if known and not self._confined:
+        if self._spec is not None and self._kernel and not self._confined:
             try:
                 self._close_in(self._spec)
             except (LayerError, OSError) as error:
@@ -125,9 +136,10 @@ class Supervisor:
             self._launcher.bring_in(spec, self._group, self._folders or [])
         self._confined = True
         self._let_go()
-        if self._own is not None:
-            self._own.become(spec)
-            self._own.narrow(spec)
+        if self._launcher is not None:
+            own = Confinement(self._launcher, user_code=False)
+            own.become(spec)
+            own.narrow(spec)
 
     def _let_go(self) -> None:
         """Tells the kernel that its files are there, and nothing else is: it may close itself in and begin."""

@@ -8,6 +8,7 @@ output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import os
@@ -26,8 +27,10 @@ from .sandbox.launch import Launcher
 from .sandbox.linux import LayerError
 
 
-# One message between processes carries no more than 253 descriptors.
-_MOST_FOLDERS = 192
+
+_PIPE_BYTES = 1 << 20
+# Policies that came before their sandbox; the oldest are for sandboxes that have ended.
+_MOST_EARLY = 512
 
 
 class Sandbox:
@@ -190,6 +193,7 @@ class Template:
         writers.append(writer)
         # The kernel runs as another user, and may open /dev/stdout and /dev/stderr again.
         os.fchmod(writer, 0o666)
+        _widen(writer)
         return "/proc/%d/fd/%d" % (os.getpid(), reader)
 
     def _hear(self, life: int) -> None:
@@ -215,21 +219,21 @@ class Template:
                 os.unlink(os.path.join(self._folder, "%s.%s" % (connection, end)))
 
     def _bring(self, name: str, policy: Dict[str, Any]) -> None:
-        """Opens the folders of a policy for its sandbox."""
-        if self._launcher is None:
-            return  # the code sees the host's own folders
+        """Hands a sandbox its policy, with the folders that it names."""
         sandbox = self._sandboxes.get(name)
         if sandbox is None:
             # Its OPEN comes on another connection, and is not here yet, or it has ended.
             self._early[name] = policy
+            while len(self._early) > _MOST_EARLY:
+                del self._early[next(iter(self._early))]
             return
         folders: List[int] = []
         try:
             try:
-                if len(trees.in_order(policy)) > _MOST_FOLDERS:
-                    raise LayerError("workspace", "a policy may name %d folders at most" % _MOST_FOLDERS)
-                folders = trees.open_all(policy)
-                socket.send_fds(sandbox.handoff, [supervisor.FOLDERS], folders)
+                # Without a sandbox the code sees the host's own folders.
+                folders = trees.open_all(policy) if self._launcher is not None else []
+                message = [supervisor.POLICY, json.dumps(policy).encode(), b"\n"]
+                socket.send_fds(sandbox.handoff, message, folders)
             except LayerError as error:
                 sandbox.handoff.sendall(supervisor.NO_FOLDERS + json.dumps(supervisor.reason(error)).encode() + b"\n")
         except OSError:
@@ -249,6 +253,7 @@ class Template:
             for name, sandbox in list(self._sandboxes.items()):
                 if sandbox.pid == pid:
                     del self._sandboxes[name]
+                    self._early.pop(name, None)
                     sandbox.handoff.close()
                     if sandbox.group is not None:
                         sandbox.group.remove()
@@ -280,6 +285,14 @@ def _comes_from(connection: socket.socket, pid: int) -> bool:
     """Whether that process made the connection; True where the system does not tell."""
     option = getattr(socket, "SO_PEERCRED", None)
     return option is None or struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, 12))[0] == pid
+
+
+def _widen(pipe: int) -> None:
+    """A kernel that prints much need not stop for the host at every 64 KiB."""
+    try:
+        fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), _PIPE_BYTES)
+    except OSError:
+        pass  # an ordinary user has room for a few wide pipes only; the others stay as they are
 
 
 def _remove(sandbox: Sandbox) -> bool:

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import marshal
 import reprlib
+import sys
 from typing import Any, Dict, List, Set, Tuple
 
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _NESTING = frozenset((list, tuple, dict))
 _DEEPEST = 200
+# What a value may cost the host: a list or dict counts for many plain parts.
 _MOST_NODES = 20_000_000
+_NESTING_COST = 16
 _LONGEST_REPR = 1 << 20
 _LONGEST_NESTED_REPR = 4096
+_MOST_DIGITS = 50_000
 
 
 def pack(message: Any) -> bytes:
@@ -43,10 +47,28 @@ def type_name(value: Any) -> str:
 def short_repr(value: Any, longest: int = _LONGEST_REPR) -> Tuple[str, int]:
     """The repr, cut to `longest` characters, and how many were cut. One without end is abridged at each level."""
     endless = type(value) in _NESTING and _measure(value, 0, {}, set(), []) > _MOST_NODES
-    text = reprlib.repr(value) if endless else repr(value)
+    text = reprlib.repr(value) if endless else _whole_repr(value)
     if type(text) is not str:
         text = str.__str__(text)
     return (text, 0) if len(text) <= longest else (text[:longest], len(text) - longest)
+
+
+def _whole_repr(value: Any) -> str:
+    """repr, also of integers that are longer than Python writes out by default."""
+    try:
+        return repr(value)
+    except ValueError:
+        limit = getattr(sys, "get_int_max_str_digits", int)()
+        if not limit:
+            raise
+        if type(value) is int:
+            return hex(value)
+        # The digits of a number cost time by their square: this is as many as take no noticeable time.
+        sys.set_int_max_str_digits(_MOST_DIGITS)
+        try:
+            return repr(value)
+        finally:
+            sys.set_int_max_str_digits(limit)
 
 
 def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], foreign: List[Any]) -> int:
@@ -64,11 +86,11 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
             foreign.append(kind)
         items = value.values()
     if set(map(type, items)) <= _PLAIN:
-        return 1 + len(value)
+        return _NESTING_COST + len(value)
     if key in known:
         return known[key]
     path.add(key)
-    total = 1
+    total = _NESTING_COST
     for item in items:
         total += _measure(item, depth + 1, known, path, foreign)
     path.discard(key)

@@ -1,12 +1,59 @@
-/** A queue of events between a kernel and one reader: it says when it is full, and tells when there is room again. */
+/** How events come from a kernel to one reader: one at a time as they come, or through a queue that says when it is full. */
 
 const HIGH_WATER = 1024 * 1024;
 /** Past this, a reader that does not read while code must be stopped misses events. */
 const HARD_LIMIT = 8 * 1024 * 1024;
 
-export class EventQueue<T> implements AsyncIterable<T> {
-  readonly #onRoom: () => void;
-  readonly #onUnread: (items: readonly T[]) => void;
+/** Where a kernel's events go. */
+export interface EventSink<T> {
+  /** `size` is about what the event takes in memory. Returns whether there is room for more. */
+  push(item: T, size: number): boolean;
+  /** The last event: there is always room for it. */
+  end(item?: T): void;
+  /** Ends with an error instead of a last event. */
+  fail(error: Error): void;
+  /** From here on the writer must not be held up: what has no room is lost, and counted. */
+  drain(): void;
+  /** Bytes that the reader missed. */
+  readonly lost: number;
+  /** Whether the reader has left: nobody will see what comes. */
+  readonly abandoned: boolean;
+  /** Told when a slow reader has made room again. */
+  onRoom: () => void;
+  /** Told what a reader had not read when it left. */
+  onUnread: (items: readonly T[]) => void;
+}
+
+/** Gives each event to a function as it comes; there is always room. */
+export class EventListener<T> implements EventSink<T> {
+  readonly #listen: (item: T) => void;
+  readonly lost = 0;
+  readonly abandoned = false;
+  onRoom: () => void = () => {};
+  onUnread: (items: readonly T[]) => void = () => {};
+
+  constructor(listen: (item: T) => void) {
+    this.#listen = listen;
+  }
+
+  push(item: T): boolean {
+    this.#listen(item);
+    return true;
+  }
+
+  end(item?: T): void {
+    if (item !== undefined) this.#listen(item);
+  }
+
+  /** Told by the execution's result. */
+  fail(): void {}
+
+  drain(): void {}
+}
+
+export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
+  onRoom: () => void = () => {};
+  onUnread: (items: readonly T[]) => void = () => {};
   #items: { item: T; size: number }[] = [];
   #size = 0;
   #lost = 0;
@@ -16,13 +63,6 @@ export class EventQueue<T> implements AsyncIterable<T> {
   #abandoned = false;
   #draining = false;
 
-  /** `onUnread` is told what a reader had not read when it left. */
-  constructor(onRoom: () => void = () => {}, onUnread: (items: readonly T[]) => void = () => {}) {
-    this.#onRoom = onRoom;
-    this.#onUnread = onUnread;
-  }
-
-  /** `size` is about what the event takes in memory. Returns whether there is room for more. */
   push(item: T, size: number): boolean {
     if (this.#abandoned || this.#ended) return true;
     if (this.#draining && this.#size + size > HARD_LIMIT) {
@@ -35,7 +75,6 @@ export class EventQueue<T> implements AsyncIterable<T> {
     return this.#draining || this.#size < HIGH_WATER;
   }
 
-  /** The last event: there is always room for it. */
   end(item?: T): void {
     if (this.#ended) return;
     if (item !== undefined && !this.#abandoned) this.#items.push({ item, size: 0 });
@@ -43,24 +82,20 @@ export class EventQueue<T> implements AsyncIterable<T> {
     this.#wake?.();
   }
 
-  /** Ends with an error instead of a last event. */
   fail(error: Error): void {
     this.#failure = error;
     this.end();
   }
 
-  /** From here on the writer must not be held up: what has no room is lost, and counted. */
   drain(): void {
     this.#draining = true;
-    this.#onRoom();
+    this.onRoom();
   }
 
-  /** Whether the reader has left: nobody will see what comes. */
   get abandoned(): boolean {
     return this.#abandoned;
   }
 
-  /** Bytes that the reader missed. */
   get lost(): number {
     return this.#lost;
   }
@@ -72,7 +107,7 @@ export class EventQueue<T> implements AsyncIterable<T> {
         if (next) {
           const wasFull = this.#size >= HIGH_WATER;
           this.#size -= next.size;
-          if (wasFull && this.#size < HIGH_WATER) this.#onRoom();
+          if (wasFull && this.#size < HIGH_WATER) this.onRoom();
           yield next.item;
         } else if (this.#ended) {
           if (this.#failure) throw this.#failure;
@@ -89,8 +124,8 @@ export class EventQueue<T> implements AsyncIterable<T> {
       this.#abandoned = true;
       this.#items = [];
       this.#size = 0;
-      this.#onUnread(unread);
-      this.#onRoom();
+      this.onUnread(unread);
+      this.onRoom();
     }
   }
 }

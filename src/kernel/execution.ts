@@ -12,7 +12,7 @@ import type {
 } from '../protocol/events.ts';
 import type { ResultPayload } from '../protocol/kernel.ts';
 import { Capture } from './capture.ts';
-import { EventQueue } from './events.ts';
+import type { EventSink } from './events.ts';
 
 const MOST_DISPLAY_BYTES = 32 * 1024 * 1024;
 
@@ -29,11 +29,9 @@ export class Execution {
   readonly number: number;
   readonly code: string;
   readonly settings: ExecutionSettings;
-  readonly events: EventQueue<ExecutionEvent>;
-  /** Told when a slow reader has made room again; set by the kernel that runs this. */
-  onRoom: () => void = () => {};
-  /** Told which events a reader leaves behind unread. */
-  onUnread: (events: readonly ExecutionEvent[]) => void = () => {};
+  readonly events: EventSink<ExecutionEvent>;
+  /** Told when it is over, before anybody who waits for it hears. */
+  onEnd: () => void = () => {};
   /** Why the code was asked to stop, once it was. */
   stopped: StopReason | undefined;
   readonly #stdout: Capture;
@@ -44,14 +42,11 @@ export class Execution {
   #startedAt = 0;
   readonly #settled = Promise.withResolvers<ResultEvent>();
 
-  constructor(number: number, code: string, settings: ExecutionSettings) {
+  constructor(number: number, code: string, settings: ExecutionSettings, events: EventSink<ExecutionEvent>) {
     this.number = number;
     this.code = code;
     this.settings = settings;
-    this.events = new EventQueue<ExecutionEvent>(
-      () => this.onRoom(),
-      (events) => this.onUnread(events),
-    );
+    this.events = events;
     this.#stdout = new Capture(settings.outputLimitBytes);
     this.#stderr = new Capture(settings.outputLimitBytes);
     // A reader of the events learns of a failure there; nobody may be waiting for the result.
@@ -87,6 +82,7 @@ export class Execution {
 
   /** It never began: no kernel could be had for it, or nobody wants it any more. */
   abandon(error: Error): void {
+    this.onEnd();
     this.events.fail(error);
     this.#settled.reject(error);
   }
@@ -143,6 +139,7 @@ export class Execution {
       ...(Object.keys(truncated).length > 0 ? { truncated } : {}),
       durationMs: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
     };
+    this.onEnd();
     this.events.end(result);
     this.#settled.resolve(result);
     return result;

@@ -1,6 +1,5 @@
 /** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
 
-import { randomFillSync } from 'node:crypto';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
@@ -17,7 +16,8 @@ import { encodeText, type PyValue } from '../protocol/values.ts';
 import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
 import type { KernelLink } from './link.ts';
-import { MARK_BYTES, OutputStream } from './output.ts';
+import { newMark } from './mark.ts';
+import { OutputStream } from './output.ts';
 import { StopClock } from './stop-clock.ts';
 
 /** How long a frame waits for output that was marked before it, while that output is being read. */
@@ -95,6 +95,10 @@ export class Kernel {
     return this.#state.kind === 'dead' ? this.#state.death : undefined;
   }
 
+  get idle(): boolean {
+    return this.#state.kind === 'idle';
+  }
+
   get running(): Execution | undefined {
     return this.#state.kind === 'running' ? this.#state.execution : undefined;
   }
@@ -103,15 +107,12 @@ export class Kernel {
   execute(execution: Execution): Promise<ResultEvent> {
     if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is not idle.');
     const payload = encodeText(execution.code);
-    const mark = Buffer.allocUnsafe(MARK_BYTES);
-    randomFillSync(mark, 1);
-    // No byte of UTF-8 text is 0xff, so a search for the mark rarely has to look twice.
-    mark[0] = 0xff;
+    const mark = newMark();
     this.#stdout.begin(mark);
     this.#stderr.begin(mark);
     this.#state = { kind: 'running', execution };
-    execution.onRoom = () => this.#resumeOutput();
-    execution.onUnread = (events) => this.#refuseUnread(events);
+    execution.events.onRoom = () => this.#resumeOutput();
+    execution.events.onUnread = (events) => this.#refuseUnread(events);
     execution.start();
     this.#clock = new StopClock(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
@@ -196,6 +197,8 @@ export class Kernel {
   }
 
   #receive(frame: Frame): void {
+    // A kernel that was cut off is dying: nothing that it still sends is heard.
+    if (this.#violation !== undefined) return;
     this.#frames.push(frame);
     this.#pump();
   }

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ByteSource } from './link.ts';
-import { MARK_BYTES, OutputStream } from './output.ts';
+import { MARK_BYTES } from './mark.ts';
+import { OutputStream } from './output.ts';
 
 const mark = Buffer.alloc(MARK_BYTES, 0xff);
 mark.write('a mark of chaos', 1, 'latin1');

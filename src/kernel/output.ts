@@ -7,8 +7,7 @@
 
 import { StringDecoder } from 'node:string_decoder';
 import type { ByteSource } from './link.ts';
-
-export const MARK_BYTES = 16;
+import { MARK_BYTES } from './mark.ts';
 
 const NOTHING = Buffer.alloc(0);
 

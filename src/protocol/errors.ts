@@ -24,7 +24,8 @@ export const errorCodes = {
     http: 500,
     rpc: -32002,
     retry: false,
-    advice: 'Run `cella doctor` to see what is missing and how to get it. `sandbox: "off"` runs trusted code without isolation.',
+    advice:
+      'Run `cella doctor` to see what is missing and how to get it. `sandbox: "off"` runs trusted code without isolation.',
   },
   WORKSPACE_NOT_WRITABLE: {
     http: 400,

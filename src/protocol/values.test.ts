@@ -244,3 +244,22 @@ describe('values as JSON', () => {
     expect(JSON.stringify(valueToJson(value))).toBe('{"__proto__":1}');
   });
 });
+
+describe('a value that is made to cost much', () => {
+  it('by millions of small containers is refused', () => {
+    const empty = Buffer.from('{0');
+    const list = Buffer.alloc(5 + 2 * 2_000_000);
+    list.write('[');
+    list.writeInt32LE(2_000_000, 1);
+    for (let at = 5; at < list.length; at += 2) empty.copy(list, at);
+    expect(() => decodeValue(list)).toThrow(FrameError);
+  });
+
+  it('by an integer of hundreds of millions of bits comes as its size', () => {
+    const count = 8_000_001;
+    const long = Buffer.alloc(5 + 2 * count, 1);
+    long.write('l');
+    long.writeInt32LE(count, 1);
+    expect(decodeValue(long)).toEqual(new PyObject('int', `<int of ${count * 15} bits>`));
+  });
+});

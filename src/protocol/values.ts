@@ -30,6 +30,11 @@ export type PyValue =
 
 const DEEPEST = 400;
 const SHIFT = 15n;
+/** A little more than kernels send: a list or dict costs as much as many plain parts. */
+const MOST_PARTS = 24_000_000;
+const NESTING_COST = 16;
+/** Longer integers, of over 36 million decimal digits, come as their size alone. */
+const MOST_DIGITS = 8_000_000;
 
 /** Reads one value that fills `bytes` exactly; anything else throws a FrameError. */
 export function decodeValue(bytes: Buffer): PyValue {
@@ -41,6 +46,7 @@ export function decodeValue(bytes: Buffer): PyValue {
 
 class Reader {
   offset = 0;
+  #parts = 0;
   readonly #bytes: Buffer;
 
   constructor(bytes: Buffer) {
@@ -49,6 +55,7 @@ class Reader {
 
   value(depth: number): PyValue {
     if (depth > DEEPEST) throw new FrameError('a value is nested too deeply');
+    this.#spend(1);
     const type = this.#byte();
     switch (type) {
       case 0x4e: // N
@@ -79,6 +86,12 @@ class Reader {
     }
   }
 
+  /** Bytes alone do not bound what a value takes in memory. */
+  #spend(parts: number): void {
+    this.#parts += parts;
+    if (this.#parts > MOST_PARTS) throw new FrameError('a value of too many parts');
+  }
+
   #byte(): number {
     return this.#take(1)[0] as number;
   }
@@ -102,9 +115,10 @@ class Reader {
   }
 
   /** Digits of 15 bits, lowest first; a negative count is a negative number. */
-  #long(): number | bigint {
+  #long(): number | bigint | PyObject {
     const count = this.#int32();
     const digits = this.#take(Math.abs(count) * 2);
+    if (Math.abs(count) > MOST_DIGITS) return new PyObject('int', `<int of ${Math.abs(count) * 15} bits>`);
     if (Math.abs(count) > 4) {
       const value = bigFromDigits(digits);
       return count < 0 ? -value : value;
@@ -117,6 +131,7 @@ class Reader {
 
   #list(depth: number): PyValue[] {
     const count = this.#size();
+    this.#spend(NESTING_COST);
     // Every item takes a byte at least, so a false count cannot make a large array.
     if (count > this.#bytes.length - this.offset) throw new FrameError('a list ends too early');
     const items: PyValue[] = new Array(count);
@@ -126,12 +141,14 @@ class Reader {
 
   #dict(depth: number): { [name: string]: PyValue } {
     const record: { [name: string]: PyValue } = {};
+    this.#spend(NESTING_COST);
     while (this.#bytes[this.offset] !== 0x30) {
       const name = this.value(depth + 1);
       if (typeof name !== 'string') throw new FrameError('a dict with a key that is not text');
       const value = this.value(depth + 1);
       // `__proto__` must become a key like any other.
-      if (name === '__proto__') Object.defineProperty(record, name, { value, enumerable: true, configurable: true, writable: true });
+      if (name === '__proto__')
+        Object.defineProperty(record, name, { value, enumerable: true, configurable: true, writable: true });
       else record[name] = value;
     }
     this.offset++;
@@ -147,11 +164,18 @@ class Reader {
   }
 }
 
-/** Joins digits in halves through hexadecimal text: linear where shifting digit by digit would be quadratic. */
+/** Through hexadecimal text, four digits (60 bits, 15 letters) at a time: linear, where shifting would be quadratic. */
 function bigFromDigits(digits: Buffer): bigint {
-  const bits: string[] = [];
-  for (let at = digits.length - 2; at >= 0; at -= 2) bits.push(digits.readUInt16LE(at).toString(2).padStart(15, '0'));
-  return BigInt(`0b${bits.join('') || '0'}`);
+  const count = digits.length / 2;
+  const digit = (index: number): number => (index < count ? digits.readUInt16LE(index * 2) : 0);
+  const letters: string[] = [];
+  for (let at = Math.floor((count - 1) / 4) * 4; at >= 0; at -= 4) {
+    const low = digit(at) + digit(at + 1) * 0x8000;
+    const high = digit(at + 2) + digit(at + 3) * 0x8000;
+    letters.push((high * 4 + Math.floor(low / 0x10000000)).toString(16).padStart(8, '0'));
+    letters.push((low % 0x10000000).toString(16).padStart(7, '0'));
+  }
+  return BigInt(`0x${letters.join('') || '0'}`);
 }
 
 /** UTF-8 as Python writes it with `surrogatepass`: a lone surrogate is three bytes, and stays what it was. */
@@ -166,7 +190,9 @@ function decodeWithSurrogates(bytes: Buffer): string {
   for (let at = 0; at + 2 < bytes.length; at++) {
     if (bytes[at] !== 0xed || (bytes[at + 1] as number) < 0xa0) continue;
     text += bytes.toString('utf8', from, at);
-    text += String.fromCharCode(0xd000 | (((bytes[at + 1] as number) & 0x3f) << 6) | ((bytes[at + 2] as number) & 0x3f));
+    text += String.fromCharCode(
+      0xd000 | (((bytes[at + 1] as number) & 0x3f) << 6) | ((bytes[at + 2] as number) & 0x3f),
+    );
     at += 2;
     from = at + 1;
   }

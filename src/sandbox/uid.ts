@@ -37,5 +37,7 @@ function largestMappedUid(): number {
 
 function readMappedUids(): number {
   const lines = readFileSync('/proc/self/uid_map', 'utf8').trim().split('\n');
-  return Math.max(...lines.map((line) => line.trim().split(/\s+/).map(Number)).map(([first = 0, , count = 0]) => first + count));
+  return Math.max(
+    ...lines.map((line) => line.trim().split(/\s+/).map(Number)).map(([first = 0, , count = 0]) => first + count),
+  );
 }

@@ -1,6 +1,13 @@
 /** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
 
-import type { DisplayEvent, ExecutionEvent, InputRequestEvent, OutputEvent, ResultEvent, Status } from '../protocol/events.ts';
+import type {
+  DisplayEvent,
+  ExecutionEvent,
+  InputRequestEvent,
+  OutputEvent,
+  ResultEvent,
+  Status,
+} from '../protocol/events.ts';
 
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */

@@ -13,7 +13,7 @@ export class BackgroundLog {
   #closed = false;
 
   push(event: BackgroundEvent): void {
-    const size = event.type === 'display' ? JSON.stringify(Object.values(event.data)).length : event.text.length;
+    const size = event.type === 'display' ? sizeOf(event) : event.text.length;
     this.#events.push({ event, size });
     this.#size += size;
     while (this.#size > MOST_BYTES && this.#events.length > 1) this.#size -= this.#events.shift()?.size ?? 0;
@@ -40,4 +40,12 @@ export class BackgroundLog {
       }
     }
   }
+}
+
+/** About what a display takes in memory: its texts, and something for values that are none. */
+function sizeOf(event: DisplayEvent): number {
+  return Object.values(event.data).reduce<number>(
+    (sum, form) => sum + (typeof form === 'string' ? form.length : 1024),
+    0,
+  );
 }

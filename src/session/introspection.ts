@@ -50,5 +50,7 @@ export function parseInspection(answer: unknown): Inspection {
 export const parseCompleteness = (answer: unknown): Completeness => check(CompletenessAnswer, answer);
 
 export function parseVariables(answer: unknown): Variable[] {
-  return check(VariablesAnswer, answer).map(({ length, ...rest }) => (length === undefined ? rest : { ...rest, length }));
+  return check(VariablesAnswer, answer).map(({ length, ...rest }) =>
+    length === undefined ? rest : { ...rest, length },
+  );
 }

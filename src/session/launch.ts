@@ -43,8 +43,12 @@ export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
   makeOwnFolder(own.home, identity.uid, identity.gid, root);
   makeOwnFolder(own.workspace, identity.uid, identity.gid, root);
   const elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
-  const readable = policy.readable.map((path) => readableFolder(resolveFolder(path, 'sandbox.readable', dataDir), root));
-  const writable = policy.writable.map((path) => writableFolder(resolveFolder(path, 'sandbox.writable', dataDir), root));
+  const readable = policy.readable.map((path) =>
+    readableFolder(resolveFolder(path, 'sandbox.readable', dataDir), root),
+  );
+  const writable = policy.writable.map((path) =>
+    writableFolder(resolveFolder(path, 'sandbox.writable', dataDir), root),
+  );
   const spec: LaunchSpec = {
     uid: identity.uid,
     gid: identity.gid,

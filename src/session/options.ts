@@ -17,9 +17,7 @@ export const SessionOptions = z.strictObject({
   /** The folder the code works in. By default the agent's own workspace in the data folder. */
   cwd: text.min(1).optional(),
   /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
-  env: z
-    .record(z.string().regex(/^[^=\0]+$/, 'must be a variable name'), text)
-    .default({}),
+  env: z.record(z.string().regex(/^[^=\0]+$/, 'must be a variable name'), text).default({}),
   /** A Python 3.9 or later: a path, or a name on PATH. */
   python: text.min(1).optional(),
   sandbox: SandboxOption,

@@ -1,10 +1,18 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
 import type { Enclosure, Executor } from '../executors/contract.ts';
+import { EventListener, EventQueue, type EventSink } from '../kernel/events.ts';
 import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, ExecutionEvent, InputRequestEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type {
+  Death,
+  DisplayEvent,
+  ExecutionEvent,
+  InputRequestEvent,
+  OutputEvent,
+  ResultEvent,
+} from '../protocol/events.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 import type {
   Completeness,
@@ -40,7 +48,10 @@ export class Session implements SessionApi {
   /** A death that was asked for, by reset, restart or close, is no news. */
   #expectedEnd = false;
   #last: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  /** Executions that run or wait. */
+  #executions = 0;
+  /** Questions that are asked or wait. */
+  #questions = 0;
   #count = 0;
   #closing: Promise<void> | undefined;
 
@@ -83,16 +94,25 @@ export class Session implements SessionApi {
   }
 
   async run(code: string, options: RunOptions = {}): Promise<ResultEvent> {
-    const execution = this.#enqueue(code, options);
-    for await (const event of execution.events) {
-      options.onEvent?.(event);
+    let failure: { readonly error: unknown } | undefined;
+    const listener = new EventListener<ExecutionEvent>((event) => {
       if (event.type === 'input_request') void this.#answer(event, options.onInput);
-    }
-    return execution.result;
+      try {
+        options.onEvent?.(event);
+      } catch (error) {
+        // The caller's own mistake is the caller's to hear of, when the code is done.
+        failure ??= { error };
+      }
+    });
+    const result = await this.#enqueue(code, options, listener).result;
+    if (failure) throw failure.error;
+    return result;
   }
 
   stream(code: string, options: ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
-    return this.#enqueue(code, options).events;
+    const events = new EventQueue<ExecutionEvent>();
+    this.#enqueue(code, options, events);
+    return events;
   }
 
   async answerInput(id: number, text: string): Promise<void> {
@@ -168,26 +188,38 @@ export class Session implements SessionApi {
     this.#giveBack();
   }
 
-  #enqueue(code: string, options: ExecuteOptions): Execution {
+  #enqueue(code: string, options: ExecuteOptions, events: EventSink<ExecutionEvent>): Execution {
     this.#checkOpen();
     if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
-    if (this.#waiting > this.#options.queueLimit) {
-      const queued = this.#waiting - 1;
+    if (this.#executions > this.#options.queueLimit) {
+      const queued = this.#executions - 1;
       throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions wait for it already.`, {
         details: { queued },
       });
     }
-    const execution = new Execution(++this.#count, code, this.#settings(options));
+    const execution = new Execution(++this.#count, code, this.#settings(options), events);
     const { signal } = options;
-    const takeBack = () => execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
+    const takeBack = () =>
+      execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
     if (signal?.aborted) {
       takeBack();
       return execution;
     }
     signal?.addEventListener('abort', takeBack, { once: true });
-    this.#waiting++;
-    this.#last = this.#last.then(() => this.#perform(execution, signal, takeBack)).finally(() => this.#waiting--);
+    this.#executions++;
+    // Once only: what is abandoned may be abandoned twice.
+    execution.onEnd = () => {
+      execution.onEnd = () => {};
+      this.#executions--;
+    };
+    this.#last = this.#inTurn(this.#executions - 1 + this.#questions, () => this.#perform(execution, signal, takeBack));
     return execution;
+  }
+
+  /** After everything that came before, and at once where there is nothing. */
+  async #inTurn<T>(before: number, work: () => Promise<T>): Promise<T> {
+    if (before > 0) await this.#last;
+    return work();
   }
 
   #settings(options: ExecuteOptions): ExecutionSettings {
@@ -233,17 +265,22 @@ export class Session implements SessionApi {
   }
 
   #asked(id: number): Kernel {
-    if (!this.#kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+    if (!this.#kernel)
+      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
     return this.#kernel;
   }
 
   #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     this.#checkOpen();
-    if (this.#kernel?.running || this.#waiting > 0) {
+    if (this.#executions > 0) {
       throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
     }
-    const answer = this.#last.then(async () => (await this.#live()).ask(method, params));
-    this.#last = answer.catch(() => {}); // told to whoever asked
+    const answer = this.#inTurn(this.#questions++, async () => (await this.#live()).ask(method, params));
+    // A failure is told to whoever asked.
+    this.#last = answer.then(
+      () => this.#questions--,
+      () => this.#questions--,
+    );
     return answer;
   }
 
@@ -268,6 +305,11 @@ export class Session implements SessionApi {
     this.#kernel = kernel;
     void kernel.died.then((death) => {
       if (!this.#expectedEnd) this.#notice = death;
+      // Files in /tmp are memory too: a sandbox that ran out of it may have none left for the next kernel.
+      if (death.code === 'KERNEL_OUT_OF_MEMORY') {
+        if (this.#enclosure === enclosure) this.#enclosure = undefined;
+        void enclosure.close();
+      }
     });
     try {
       await kernel.ready;

@@ -198,6 +198,16 @@ export function outputContract(open: Open): void {
   });
 
   describe('output in the background', () => {
+    it('may be a display of any value', async () => {
+      await using session = await open();
+      const show = 'class Wide:\n  def _repr_mimebundle_(self, **_): return {"application/json": 10 ** 30}\n';
+      const background = session.background()[Symbol.asyncIterator]();
+      const wait = 'import threading, asyncio\nasync def later():\n  await asyncio.sleep(0.01)\n  display(Wide())\n';
+      await session.run(`${show}${wait}task = asyncio.ensure_future(later()); await asyncio.sleep(0)`);
+      expect((await background.next()).value).toMatchObject({ data: { 'application/json': 10n ** 30n } });
+      expect((await session.run('1 + 1')).value).toBe(2);
+    });
+
     it('of a thread that outlives its cell comes by itself, and not in the next result', async () => {
       await using session = await open();
       await session.run(

@@ -23,6 +23,18 @@ export function valuesContract(open: Open): void {
         2n ** 64n,
       ]);
       expect((await session.run('3 ** 5000')).value).toBe(3n ** 5000n);
+      expect((await session.run('-(7 ** 20000)')).value).toBe(-(7n ** 20000n));
+    });
+
+    it('that is longer than Python writes out has a repr all the same', async () => {
+      await using session = await open();
+      expect((await session.run('2 ** 20000')).repr).toBe(`0x1${'0'.repeat(5000)}`);
+      expect(await session.run('[2 ** 20000, 1]')).toMatchObject({
+        status: 'ok',
+        repr: expect.stringMatching(/, 1\]$/),
+      });
+      // The limit is the code's again.
+      expect(await session.run('print(2 ** 20000)')).toMatchObject({ status: 'error', error: { name: 'ValueError' } });
     });
 
     it('may be NaN, infinite or minus zero', async () => {

@@ -15,6 +15,7 @@ _COMMON = {
     "open_tree": 428,
     "move_mount": 429,
     "close_range": 436,
+    "openat2": 437,
     "mount_setattr": 442,
     "landlock_create_ruleset": 444,
     "landlock_add_rule": 445,

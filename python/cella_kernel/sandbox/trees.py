@@ -16,6 +16,7 @@ from .linux import NEWUSER, LayerError, check, clone, syscall
 
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
+_RESOLVE_NO_SYMLINKS = 0x04
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_IDMAP = 1, 2, 4, 0x00100000
 
 
@@ -48,9 +49,13 @@ def _open(folder: Dict[str, Any], uid: int, gid: int) -> int:
     path, owner = folder["path"], folder.get("owner")
     # A mount inside the folder may not know idmapping, so a folder with another owner comes alone.
     deep = 0 if owner else _AT_RECURSIVE
-    how = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC | deep)
-    opened = syscall("open_tree", ctypes.c_int(_AT_FDCWD), os.fsencode(path), how)
-    tree = check(opened, "workspace", "open_tree(%s)" % path)
+    folder_fd = _without_links(path)
+    try:
+        how = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | deep)
+        opened = syscall("open_tree", ctypes.c_int(folder_fd), b"", how)
+        tree = check(opened, "workspace", "open_tree(%s)" % path)
+    finally:
+        os.close(folder_fd)
     try:
         attributes = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if folder.get("readOnly") else 0)
         _set(tree, deep, attributes, 0, path)
@@ -64,6 +69,13 @@ def _open(folder: Dict[str, Any], uid: int, gid: int) -> int:
     except LayerError:
         os.close(tree)
         raise
+
+
+def _without_links(path: str) -> int:
+    """The host has resolved the path: if a link stands in it by now, somebody has put it there."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+    opened = syscall("openat2", ctypes.c_int(_AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    return check(opened, "workspace", path)
 
 
 def _set(tree: int, deep: int, attributes: int, namespace: int, path: str) -> None:

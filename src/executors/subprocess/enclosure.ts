@@ -4,7 +4,14 @@ import { randomUUID } from 'node:crypto';
 import { constants as os } from 'node:os';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameType } from '../../protocol/frames.ts';
-import { fromKernel, fromSupervisor, parseAttached, parseDied, parseFailed, parseOpened } from '../../protocol/kernel.ts';
+import {
+  fromKernel,
+  fromSupervisor,
+  parseAttached,
+  parseDied,
+  parseFailed,
+  parseOpened,
+} from '../../protocol/kernel.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure } from '../contract.ts';
 import { FrameSocket, PipeSource } from './socket.ts';
@@ -17,7 +24,11 @@ interface Attachment {
 }
 
 /** Where a number has two names, the first is the one that people know: SIGABRT, not SIGIOT. */
-const signalNames = new Map(Object.entries(os.signals).reverse().map(([name, number]) => [number, name]));
+const signalNames = new Map(
+  Object.entries(os.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+);
 
 export class SubprocessEnclosure implements Enclosure {
   readonly #template: Template;
@@ -63,7 +74,6 @@ export class SubprocessEnclosure implements Enclosure {
   /** Closes the sandbox around pid 1. Failures come out of the next `launch`. */
   start(spec: LaunchSpec): void {
     this.#policy = JSON.stringify(spec);
-    this.#supervisor.send(FrameType.start, 0, this.#policy);
     this.#template.bring(this.#id, this.#policy);
   }
 

@@ -17,7 +17,12 @@ export interface TemplateConfig {
 }
 
 const Answer = z.union([
-  z.object({ ready: z.literal(true), python: z.string(), cgroup: z.boolean(), notPreloaded: z.array(z.object({ name: z.string(), reason: z.string() })) }),
+  z.object({
+    ready: z.literal(true),
+    python: z.string(),
+    cgroup: z.boolean(),
+    notPreloaded: z.array(z.object({ name: z.string(), reason: z.string() })),
+  }),
   z.object({ ready: z.literal(false), layer: z.string(), message: z.string() }),
 ]);
 
@@ -109,7 +114,10 @@ export class Template {
     });
     const line = await firstLine(this.#process, createInterface({ input: stdout }));
     if (line === undefined) {
-      throw new CellaError('TEMPLATE_FAILED', `Python ended before it was ready: ${words.trim() || 'it said nothing'}.`);
+      throw new CellaError(
+        'TEMPLATE_FAILED',
+        `Python ended before it was ready: ${words.trim() || 'it said nothing'}.`,
+      );
     }
     const answer = Answer.parse(JSON.parse(line));
     if (!answer.ready) throw refusal(answer.layer, answer.message);
@@ -119,7 +127,8 @@ export class Template {
     }
     // The host may end while the template waits for work: nothing of it keeps the event loop alive.
     this.#process.unref();
-    for (const stream of [stdin, stdout, stderr]) if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
+    for (const stream of [stdin, stdout, stderr])
+      if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
   }
 }
 
@@ -129,9 +138,13 @@ export function refusal(layer: string, message: string): CellaError {
     return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
   }
   if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);
-  return new CellaError('SANDBOX_UNAVAILABLE', `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`, {
-    details: { layer },
-  });
+  return new CellaError(
+    'SANDBOX_UNAVAILABLE',
+    `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`,
+    {
+      details: { layer },
+    },
+  );
 }
 
 function firstLine(process: ChildProcess, lines: ReturnType<typeof createInterface>): Promise<string | undefined> {
