@@ -144,7 +144,10 @@ class Supervisor:
     def _let_go(self) -> None:
         """Tells the kernel that its files are there, and nothing else is: it may close itself in and begin."""
         if self._gate is not None:
-            self._gate.sendall(b"G")
+            try:
+                self._gate.sendall(b"G")
+            except OSError:
+                pass  # the kernel is gone, and has left its reason to be read
             self._poll.register(self._gate.fileno(), select.POLLIN)
 
     def _confinement_for_kernel(self) -> Optional[Confinement]:

@@ -24,9 +24,9 @@ export type Limits = z.infer<typeof Limits>;
 
 export const SandboxPolicy = z.strictObject({
   /** Folders the code may read, at the same path, beside the system, the packages and its workspace. */
-  readable: z.array(absolutePath).max(64).default([]),
+  readable: z.array(absolutePath).max(64, 'may name 64 folders at most').default([]),
   /** Folders the code may change, at the same path, beside its workspace. */
-  writable: z.array(absolutePath).max(64).default([]),
+  writable: z.array(absolutePath).max(64, 'may name 64 folders at most').default([]),
   /** `none` is a network of its own with nothing but loopback; `host` is the machine's. */
   network: z.enum(['none', 'host']).default('none'),
   /** Control groups bound a sandbox as a whole. By default a root host requires them, any other uses them if it may. */

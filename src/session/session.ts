@@ -96,7 +96,8 @@ export class Session implements SessionApi {
   async run(code: string, options: RunOptions = {}): Promise<ResultEvent> {
     let failure: { readonly error: unknown } | undefined;
     const listener = new EventListener<ExecutionEvent>((event) => {
-      if (event.type === 'input_request') void this.#answer(event, options.onInput);
+      // Later, for the kernel that asks is in the middle of handling the question.
+      if (event.type === 'input_request') queueMicrotask(() => void this.#answer(event, options.onInput));
       try {
         options.onEvent?.(event);
       } catch (error) {
@@ -295,6 +296,17 @@ export class Session implements SessionApi {
   }
 
   async #start(): Promise<Kernel> {
+    try {
+      return await this.#startOnce();
+    } catch (error) {
+      // A template that was killed a moment ago is not known to be dead before somebody tries it.
+      if (!(error instanceof CellaError) || error.code !== 'TEMPLATE_FAILED' || this.#closing) throw error;
+      this.#enclosure = undefined;
+      return await this.#startOnce();
+    }
+  }
+
+  async #startOnce(): Promise<Kernel> {
     if (!this.#enclosure?.alive) this.#enclosure = await this.#executor.open(this.#spec);
     const enclosure = this.#enclosure;
     const link = await enclosure.launch();

@@ -95,6 +95,18 @@ for at in range(0, len(memory), 4096):
     expect((await session.run('1')).value).toBe(1);
   });
 
+  if (root) {
+    test('a full /tmp that has used up the memory goes with the kernel that died of it', async () => {
+      const session = await open({ limits: { memoryMb: 128, scratchMb: 512 } });
+      const result = await session.run(`
+with open('/tmp/full', 'wb') as file:
+    while True:
+        file.write(bytes(1 << 20))`);
+      expect(result).toMatchObject({ status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } });
+      expect((await session.run('__import__("os").listdir("/tmp")')).value).toEqual([]);
+    });
+  }
+
   test(`children ${root ? 'are bound together: the largest is killed' : 'are bound each by itself'}`, async () => {
     const session = await open({ limits: { memoryMb: 160 } });
     const result = await session.run(`

@@ -165,6 +165,8 @@ export class SubprocessEnclosure implements Enclosure {
 
   #lost(problem?: Error): void {
     this.#alive = false;
+    if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
+      this.#template.lost();
     this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'the template closed the connection'));
     this.#bury();
     this.#gone.resolve();

@@ -80,6 +80,11 @@ export class Template {
     return this.#alive;
   }
 
+  /** Nobody listens any more: the process is dead or dying. */
+  lost(): void {
+    this.#alive = false;
+  }
+
   get pid(): number {
     return this.#process.pid ?? 0;
   }
