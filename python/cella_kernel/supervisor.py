@@ -39,7 +39,7 @@ class Supervisor:
         self._launcher = launcher
         self._group = group
         self._confined = False
-        self._first = None if launcher is None else Confinement(launcher, user_code=True)
+        self._first = None if launcher is None else Confinement(launcher, inherited=False)
         self._folders: Optional[List[int]] = None
         self._gate: Optional[socket.socket] = None
         self._poll = select.poll()
@@ -137,9 +137,7 @@ class Supervisor:
         self._confined = True
         self._let_go()
         if self._launcher is not None:
-            own = Confinement(self._launcher, user_code=False)
-            own.become(spec)
-            own.narrow(spec)
+            self._launcher.retire(spec)
 
     def _let_go(self) -> None:
         """Tells the kernel that its files are there, and nothing else is: it may close itself in and begin."""
@@ -155,7 +153,7 @@ class Supervisor:
         if self._launcher is None:
             return None
         if self._first is None or self._confined:
-            return Confinement(self._launcher, user_code=True)
+            return Confinement(self._launcher, inherited=self._confined)
         self._first.filter_early()
         return self._first
 
@@ -217,8 +215,8 @@ class Supervisor:
             if confinement is None:
                 if linux.supported():
                     linux.die_with_parent()
-            elif not self._confined:
-                confinement.become(spec)
+            elif self._launcher is not None and not self._confined:
+                self._launcher.give_up_rights(spec)
             os.environ.update(spec["env"])
             time.tzset()
             os.umask(0o022)

@@ -187,7 +187,7 @@ def _user_namespace(folder: str) -> str:
 def _landlock(folder: str) -> str:
     with open(__file__, "rb"):
         pass  # it can be read before, so that a refusal comes from Landlock
-    rules = landlock.Ruleset(scoped=True)
+    rules = landlock.Ruleset()
     rules.allow_writing(folder)
     linux.no_new_privileges()
     rules.restrict()

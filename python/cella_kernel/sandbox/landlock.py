@@ -28,13 +28,13 @@ def abi() -> int:
 class Ruleset:
     """What will be allowed. Nothing is refused before `restrict`."""
 
-    def __init__(self, scoped: bool) -> None:
+    def __init__(self) -> None:
         version = abi()
         if version < 1:
             raise LayerError("landlock", "this kernel has no Landlock, or it is turned off")
         self._all = (1 << _RIGHTS.get(version, 16)) - 1
-        # Scoped: no signal to a process outside, no abstract socket that was made outside.
-        scope = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if scoped and version >= 6 else 0
+        # No signal to a process outside, no abstract socket that was made outside.
+        scope = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= 6 else 0
         attributes = struct.pack("QQQ", self._all, 0, scope)
         size = ctypes.c_size_t(24 if version >= 6 else 16 if version >= 4 else 8)
         created = syscall("landlock_create_ruleset", attributes, size, ctypes.c_uint32(0))

@@ -1,7 +1,7 @@
 """Puts processes under the policy.
 
 A sandbox is made in steps, so that a spare can have most of them behind it: `start` and `begin` are the same for
-every session, `bring_in` opens what one session may see, and each process closes itself in with a Confinement.
+every session, `bring_in` opens what one session may see, and each kernel closes itself in with a Confinement.
 """
 
 from __future__ import annotations
@@ -79,22 +79,45 @@ class Launcher:
             self.groups.remove()
         self.stage.remove()
 
+    def give_up_rights(self, spec: Dict[str, Any]) -> None:
+        """Every right that goes with the user; and the limits are lowered, for good."""
+        if self.root:
+            _become(spec["uid"], spec["gid"])
+        else:
+            # A namespace of its own makes the process limit count this sandbox alone.
+            enter_user_namespace(NEWUSER)
+            linux.drop_bounding_set()
+            linux.drop_capabilities()
+        limits.apply(spec["limits"], alone=self.groups is None)
+        linux.die_with_parent()
+        linux.set_dumpable(False)
+
+    def retire(self, spec: Dict[str, Any]) -> None:
+        """Pid 1, which runs nobody's code, is left what it needs to signal kernels and to fork others."""
+        self.give_up_rights(spec)
+        self.filter_calls()
+
+    def filter_calls(self) -> None:
+        linux.no_new_privileges()
+        linux.install_filter(self.filter)
+
 
 class Confinement:
-    """One process closing itself in, for good. What does not depend on the session is done when it is made."""
+    """One kernel closing itself in. What does not depend on the session is done when it is made.
 
-    def __init__(self, launcher: Launcher, user_code: bool) -> None:
+    `inherited`: the process comes from a pid 1 that has retired, so that Landlock alone is missing.
+    """
+
+    def __init__(self, launcher: Launcher, inherited: bool) -> None:
         self._launcher = launcher
-        self._user_code = user_code
-        # Pid 1 must be able to signal kernels, which have a domain of their own; nothing else may reach outside.
-        self._rules = landlock.Ruleset(scoped=user_code)
+        self._filtered = inherited
+        self._rules = landlock.Ruleset()
         self._rules.allow_listing("/")
         for path in (*launcher.stage.paths, *_READABLE):
             self._rules.allow_reading(path)
         for path in _WRITABLE:
             self._rules.allow_writing(path)
-        self._filtered = False
-        if launcher.root:
+        if launcher.root and not inherited:
             linux.drop_bounding_set()
 
     def filter_early(self) -> None:
@@ -105,19 +128,6 @@ class Confinement:
     def discard(self) -> None:
         """Another process has it."""
         self._rules.close()
-
-    def become(self, spec: Dict[str, Any]) -> None:
-        """Gives up every right that goes with the user, and lowers the limits."""
-        if self._launcher.root:
-            _become(spec["uid"], spec["gid"])
-        else:
-            # A namespace of its own makes the process limit count this sandbox alone.
-            enter_user_namespace(NEWUSER)
-            linux.drop_bounding_set()
-            linux.drop_capabilities()
-        limits.apply(spec["limits"], alone=self._launcher.groups is None)
-        linux.die_with_parent()
-        linux.set_dumpable(False)
 
     def descriptors(self) -> "list[int]":
         return [self._rules.fd]
@@ -130,14 +140,12 @@ class Confinement:
             self._rules.allow_writing(folder["path"])
         linux.no_new_privileges()
         self._rules.restrict()
-        if self._user_code:
-            limits.limit_open_files(spec["limits"]["openFiles"])
+        limits.limit_open_files(spec["limits"]["openFiles"])
         self._filter()
 
     def _filter(self) -> None:
         if not self._filtered:
-            linux.no_new_privileges()
-            linux.install_filter(self._launcher.filter)
+            self._launcher.filter_calls()
             self._filtered = True
 
 
