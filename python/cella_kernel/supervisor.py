@@ -39,7 +39,6 @@ class Supervisor:
         self._launcher = launcher
         self._group = group
         self._confined = False
-        self._first = None if launcher is None else Confinement(launcher, inherited=False)
         self._folders: Optional[List[int]] = None
         self._gate: Optional[socket.socket] = None
         self._poll = select.poll()
@@ -119,13 +118,13 @@ class Supervisor:
         return bytes(line)
 
     def _advance(self) -> None:
-        """Forks a kernel for a connection that waits, then closes the sandbox once its policy is known.
+        """Forks a kernel for a connection that waits, and closes the sandbox once its policy is known.
 
-        The kernel comes first: it readies itself while pid 1 brings in the folders.
+        A spare's kernel comes before the policy, and closes itself in beside pid 1; any other inherits most of it.
         """
         if self._pending and not self._kernel:
             self._fork(self._pending.pop(0))
-        if self._spec is not None and self._kernel and not self._confined:
+        if self._spec is not None and not self._confined:
             try:
                 self._close_in(self._spec)
             except (LayerError, OSError) as error:
@@ -147,15 +146,6 @@ class Supervisor:
             except OSError:
                 pass  # the kernel is gone, and has left its reason to be read
             self._poll.register(self._gate.fileno(), select.POLLIN)
-
-    def _confinement_for_kernel(self) -> Optional[Confinement]:
-        """The first kernel's is made before the fork, by pid 1, so that its memory is shared."""
-        if self._launcher is None:
-            return None
-        if self._first is None or self._confined:
-            return Confinement(self._launcher, inherited=self._confined)
-        self._first.filter_early()
-        return self._first
 
     def _from_kernel(self) -> None:
         """The kernel's side of the gate closes when it is confined; before that it says why it could not be."""
@@ -180,14 +170,15 @@ class Supervisor:
         self._ringing = False
         self._doorbell = Doorbell()
         ours, theirs = socket.socketpair()
+        # Made before the fork, so that the memory it takes is shared.
+        confinement = None if self._launcher is None else Confinement(self._launcher, inherited=self._confined)
         pid = linux.fork()
         if pid == 0:
             ours.close()
-            self._become_kernel(descriptors, theirs)
+            self._become_kernel(descriptors, theirs, confinement)
         theirs.close()
-        if self._first is not None:
-            self._first.discard()
-            self._first = None
+        if confinement is not None:
+            confinement.discard()
         self._gate = ours
         self._kernel = pid
         for fd in descriptors:
@@ -196,14 +187,15 @@ class Supervisor:
         if self._confined:
             self._let_go()
 
-    def _become_kernel(self, descriptors: List[int], gate: socket.socket) -> None:
+    def _become_kernel(self, descriptors: List[int], gate: socket.socket, confinement: Optional[Confinement]) -> None:
         """The kernel's side of a fork. What can be done before the policy is known is done first."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         the_kernel = kernel.the_kernel
         assert the_kernel is not None
         try:
-            confinement = self._confinement_for_kernel()
+            if confinement is not None:
+                confinement.begin()
             os.setsid()
             keep = [gate.fileno(), *(confinement.descriptors() if confinement else ())]
             # Those of pid 1 (its own connection, its control group) may have any number; the kernel gets none of them.
@@ -216,7 +208,7 @@ class Supervisor:
                 if linux.supported():
                     linux.die_with_parent()
             elif self._launcher is not None and not self._confined:
-                self._launcher.give_up_rights(spec)
+                self._launcher.give_up_rights(spec, bounded=True)
             os.environ.update(spec["env"])
             time.tzset()
             os.umask(0o022)

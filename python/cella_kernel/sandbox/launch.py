@@ -79,9 +79,14 @@ class Launcher:
             self.groups.remove()
         self.stage.remove()
 
-    def give_up_rights(self, spec: Dict[str, Any]) -> None:
-        """Every right that goes with the user; and the limits are lowered, for good."""
+    def give_up_rights(self, spec: Dict[str, Any], bounded: bool) -> None:
+        """Every right that goes with the user; and the limits are lowered, for good.
+
+        `bounded`: the bounding set of capabilities is empty already.
+        """
         if self.root:
+            if not bounded:
+                linux.drop_bounding_set()
             _become(spec["uid"], spec["gid"])
         else:
             # A namespace of its own makes the process limit count this sandbox alone.
@@ -94,7 +99,7 @@ class Launcher:
 
     def retire(self, spec: Dict[str, Any]) -> None:
         """Pid 1, which runs nobody's code, is left what it needs to signal kernels and to fork others."""
-        self.give_up_rights(spec)
+        self.give_up_rights(spec, bounded=False)
         self.filter_calls()
 
     def filter_calls(self) -> None:
@@ -117,12 +122,11 @@ class Confinement:
             self._rules.allow_reading(path)
         for path in _WRITABLE:
             self._rules.allow_writing(path)
-        if launcher.root and not inherited:
-            linux.drop_bounding_set()
 
-    def filter_early(self) -> None:
-        """A root host's kernel needs none of the filtered calls to close itself in; an ordinary user's needs unshare."""
-        if self._launcher.root:
+    def begin(self) -> None:
+        """What a root host's kernel can give up before its policy is known; an ordinary user's needs unshare for that."""
+        if self._launcher.root and not self._filtered:
+            linux.drop_bounding_set()
             self._filter()
 
     def discard(self) -> None:
