@@ -15,7 +15,7 @@ export interface Plan {
 export const full: Plan = {
   start: { rounds: 20, cellaPerRound: 5 },
   spare: { rounds: 100 },
-  roundTrip: { rounds: 20, cellsPerRound: 50, warmUpCells: 50 },
+  roundTrip: { rounds: 10, cellsPerRound: 200, warmUpCells: 500 },
   memory: { kernels: 5 },
   bigPrint: { rounds: 5, bytes: 50_000_000 },
   smallPrints: { rounds: 5, lines: 500_000, lineBytes: 100 },

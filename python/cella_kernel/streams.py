@@ -18,10 +18,15 @@ _NEXT_FLUSH_S = 0.01
 
 
 class Flusher:
-    """One parked thread that flushes a burst of output shortly after it begins. No thread before the first print."""
+    """One parked thread that flushes output shortly after it begins, and while its cell goes on. None before a print.
+
+    While it is at work, streams write without a detour through Python.
+    """
 
     def __init__(self) -> None:
-        self.armed = False
+        # Whether a cell runs: then it goes on until the cell ends, else until it has flushed once.
+        self.in_cell = False
+        self._armed = False
         self._streams: List["Stream"] = []
         self._gate = None
 
@@ -29,7 +34,9 @@ class Flusher:
         self._streams.append(stream)
 
     def arm(self) -> None:
-        self.armed = True
+        if self._armed:
+            return
+        self._armed = True
         if self._gate is None:
             gate = _thread.allocate_lock()
             gate.acquire()
@@ -38,12 +45,20 @@ class Flusher:
                 self._gate = gate
             except RuntimeError:
                 # No thread can be had at the limit on processes or memory: the text goes out at once, then.
+                self._armed = False
                 self._flush_all()
+                return
         elif self._gate.locked():
             self._gate.release()
+        for stream in self._streams:
+            stream.__dict__["write"] = stream.write_plainly
+
+    def disarm(self) -> None:
+        self._armed = False
+        for stream in self._streams:
+            stream.__dict__.pop("write", None)
 
     def _flush_all(self) -> None:
-        self.armed = False
         for stream in self._streams:
             try:
                 stream.flush()
@@ -52,18 +67,18 @@ class Flusher:
 
     def forget(self) -> None:
         """After a fork: the thread is not in this process."""
-        self.armed = False
+        self.disarm()
         self._gate = None
 
     def _run(self, gate: "_thread.LockType") -> None:
-        delay = _FIRST_FLUSH_S
         while True:
-            time.sleep(delay)
-            self._flush_all()
-            # A burst that goes on is flushed at the slower pace; after a pause the first byte is quick again.
-            parked = time.monotonic()
+            time.sleep(_FIRST_FLUSH_S)
+            while self._armed:
+                if not self.in_cell:
+                    self.disarm()
+                self._flush_all()
+                time.sleep(_NEXT_FLUSH_S)
             gate.acquire()
-            delay = _NEXT_FLUSH_S if time.monotonic() - parked < _NEXT_FLUSH_S else _FIRST_FLUSH_S
 
 
 class Stream(io.TextIOWrapper):
@@ -76,6 +91,7 @@ class Stream(io.TextIOWrapper):
         self.mode = "w"
         self._label = name
         self._flusher = flusher
+        self.write_plainly = _text_write.__get__(self)
         flusher.add(self)
 
     @property
@@ -84,8 +100,7 @@ class Stream(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         count = _text_write(self, text)
-        if not self._flusher.armed:
-            self._flusher.arm()
+        self._flusher.arm()
         return count
 
     def detach(self) -> io.FileIO:  # type: ignore[override]
@@ -123,6 +138,7 @@ class Output:
     def begin(self, mark: bytes) -> None:
         self._mark = mark
         self._marks = [0, 0]
+        self._flusher.in_cell = True
 
     def flush(self) -> None:
         for stream in (self.out, self.err):
@@ -148,6 +164,8 @@ class Output:
 
     def end(self) -> Tuple[int, int]:
         """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
+        self._flusher.in_cell = False
+        self._flusher.disarm()
         self.flush()
         events = dict(self._watch.poll(0))
         if events:
