@@ -21,6 +21,10 @@ _FUTURES = 0
 for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
 _SILENT = re.compile(r"[ \t\f]*;")
+# A whole statement on one line, with no quote or bracket that an earlier line could have opened, and no semicolon.
+_ENDS_IN_STATEMENT = re.compile(
+    r"(?:[^\W\d]\w*(?:\.\w+)*[ ]*(?:[-+*/%&|^@]|//|[*][*]|<<|>>)?=(?!=)|import |from |pass\b)[^;'\"\\#(){}\[\]\n]*\Z"
+)
 # An exception's text is the code's to choose; a result has a largest size.
 _LONGEST_TEXT = 1 << 20
 # The class's own name, whatever its metaclass makes of `__name__`.
@@ -67,8 +71,10 @@ class Runner:
         return value
 
     def _compile(self, name: str, source: str) -> Tuple[Optional[CodeType], Optional[Tuple[CodeType, bool]]]:
+        # Most cells that end in no expression can be told by their last line: they need no tree to take it from.
+        whole = "class" not in source and _ENDS_IN_STATEMENT.match(source, source.rfind("\n") + 1) is not None
         try:
-            tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | _TOP_LEVEL_AWAIT | self._flags, True)
+            tree = compile(source, name, "exec", (0 if whole else ast.PyCF_ONLY_AST) | _TOP_LEVEL_AWAIT | self._flags, True)
         except UnicodeEncodeError as error:
             line = source.count("\n", 0, error.start) + 1
             message = "the code holds a lone surrogate, U+%04X" % ord(source[error.start])
@@ -78,6 +84,9 @@ class Runner:
             raise SyntaxError(str(error), (name, line, None, None)) from None
         except MemoryError:
             raise SyntaxError("the code is nested too deeply to be parsed", (name, 1, None, None)) from None
+        if isinstance(tree, CodeType):
+            self._flags |= tree.co_flags & _FUTURES
+            return tree, None
         statements: List[ast.stmt] = tree.body
         sources.remember_classes(name, source, statements)
         expression = statements.pop() if statements and type(statements[-1]) is ast.Expr else None

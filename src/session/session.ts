@@ -31,6 +31,7 @@ import { prepareLaunch } from './launch.ts';
 import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
 
 const MOST_HISTORY = 1000;
+const NO_OPTIONS: RunOptions = {};
 const NOBODY = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
 
 export class Session implements SessionApi {
@@ -93,7 +94,7 @@ export class Session implements SessionApi {
     return this.#enclosure?.alive ? this.#enclosure.pid : 0;
   }
 
-  async run(code: string, options: RunOptions = {}): Promise<ResultEvent> {
+  async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {
     let failure: { readonly error: unknown } | undefined;
     const listener = new EventListener<ExecutionEvent>((event) => {
       // Later, for the kernel that asks is in the middle of handling the question.
@@ -110,7 +111,7 @@ export class Session implements SessionApi {
     return result;
   }
 
-  stream(code: string, options: ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
+  stream(code: string, options: ExecuteOptions = NO_OPTIONS): AsyncIterable<ExecutionEvent> {
     const events = new EventQueue<ExecutionEvent>();
     this.#enqueue(code, options, events);
     return events;
@@ -224,7 +225,7 @@ export class Session implements SessionApi {
   }
 
   #settings(options: ExecuteOptions): ExecutionSettings {
-    const { timeoutMs, inputTimeoutMs } = checkExecuteOptions(options);
+    const { timeoutMs, inputTimeoutMs } = options === NO_OPTIONS ? NO_OPTIONS : checkExecuteOptions(options);
     return {
       timeoutMs: timeoutMs ?? this.#options.timeoutMs,
       inputTimeoutMs: inputTimeoutMs ?? this.#options.inputTimeoutMs,

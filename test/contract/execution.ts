@@ -66,6 +66,19 @@ export function executionContract(open: Open): void {
       expect(result.value).toEqual(['__main__', 5, '__main__']);
     });
 
+    it('tells a comparison, which is a value, from an assignment, which is none', async () => {
+      await using session = await open();
+      await session.run('x = 1');
+      for (const code of ['x <= 1', 'x >= 1', 'x == 1', '\n\nx <= 1', 'y = 2\nx == 1', 'x=2;x==2']) {
+        expect({ code, value: (await session.run(code)).value }).toEqual({ code, value: true });
+      }
+      for (const code of ['x = 1', 'x += 1', 'x <<= 1', 'x **= 2', 'x //= 1', 'import os', 'pass', 'x: int = 3']) {
+        expect({ code, repr: (await session.run(code)).repr }).toEqual({ code, repr: undefined });
+      }
+      expect((await session.run('"""\nx = 5"""')).value).toBe('\nx = 5');
+      expect((await session.run('dict(\nx = 5)')).value).toEqual({ x: 5 });
+    });
+
     it('awaits at the top level, in statements and in the last expression', async () => {
       await using session = await open();
       await session.run('import asyncio\nasync def later(x):\n    await asyncio.sleep(0)\n    return x');
