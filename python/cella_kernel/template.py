@@ -29,8 +29,6 @@ from .sandbox.linux import LayerError
 
 
 _PIPE_BYTES = 1 << 20
-# How long the template is left alone before it makes things for the next sandbox.
-_STOCK_UP_AFTER_MS = 25
 # Policies that came before their sandbox; the oldest are for sandboxes that have ended.
 _MOST_EARLY = 512
 
@@ -70,11 +68,7 @@ class Template:
         for fd in (life, self._listener.fileno(), reader):
             self._poll.register(fd, select.POLLIN)
         while True:
-            stock = self._launcher is not None and self._launcher.wants_stock
-            events = self._poll.poll(_STOCK_UP_AFTER_MS if stock else None)
-            if not events and self._launcher is not None:
-                self._launcher.stock_up()
-            for fd, _ in events:
+            for fd, _ in self._poll.poll():
                 if fd == self._listener.fileno():
                     self._accept()
                 elif fd in self._waiting:

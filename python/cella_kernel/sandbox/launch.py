@@ -10,7 +10,7 @@ import fcntl
 import os
 import socket
 import struct
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional
 
 from . import cgroup, landlock, limits, linux, seccomp
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
@@ -41,49 +41,25 @@ class Launcher:
             enter_user_namespace(NEWUSER | NEWNS)
         self.stage = Stage(folder)
         self.stage.build(packages)
-        self._stock: Optional[Tuple[Optional[cgroup.Group], int]] = None
-        self._stocking = True
-        self._needs_loopback = False
 
     def start(self, network: str) -> "tuple[int, Optional[cgroup.Group]]":
         """fork() into new namespaces. Returns (0, group) in the child, which must call `begin`, and (pid, group) here."""
-        stock, self._stock = self._stock, None
-        group, ready_network = stock or (self.groups.make() if self.groups else None, None)
-        flags = NEWNS | NEWPID | NEWIPC | NEWUTS
-        if network != "host" and ready_network is None:
-            flags |= NEWNET
+        group = self.groups.make() if self.groups else None
+        flags = NEWNS | NEWPID | NEWIPC | NEWUTS | (0 if network == "host" else NEWNET)
         handle = group.handle() if group else None
         try:
             pid = linux.clone(flags, handle)
-            if pid == 0 and network != "host" and ready_network is not None:
-                linux.join_network(ready_network)
         finally:
-            for fd in (handle, ready_network):
-                if fd is not None:
-                    os.close(fd)
-        if pid == 0:
-            self._needs_loopback = bool(flags & NEWNET)
+            if handle is not None:
+                os.close(handle)
         return pid, group
-
-    @property
-    def wants_stock(self) -> bool:
-        return self._stock is None and self._stocking
-
-    def stock_up(self) -> None:
-        """Makes the next sandbox's control group and network while nobody waits for them."""
-        try:
-            group = self.groups.make() if self.groups else None
-            self._stock = (group, linux.new_network(_loopback_up))
-        except (LayerError, OSError):
-            # Whatever is short now is met, and told, when a sandbox needs it.
-            self._stocking = False
 
     def begin(self, network: str, group: Optional[cgroup.Group]) -> None:
         """What is the same for every session: control group, network, host name, the shared part of the file tree."""
         linux.die_with_parent()
         if group:
             group.enter()
-        if self._needs_loopback:
+        if network != "host":
             _loopback_up()
         try:
             socket.sethostname("cella")

@@ -6,7 +6,7 @@ import ctypes
 import os
 import platform
 import struct
-from typing import Callable, Optional
+from typing import Optional
 
 MACHINE = platform.machine()
 
@@ -98,26 +98,6 @@ def fork() -> int:
 
 def unshare(flags: int, layer: str = "namespaces") -> None:
     check(libc.unshare(flags), layer, "unshare(0x%x)" % flags)
-
-
-def new_network(prepare: Callable[[], None]) -> int:
-    """A descriptor of a new network namespace, `prepare`d; this process is back in its own afterwards."""
-    own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        unshare(NEWNET)
-        try:
-            prepare()
-            return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            # A process that is lost in another network must not go on.
-            if libc.setns(ctypes.c_int(own), ctypes.c_int(NEWNET)) != 0:
-                os._exit(1)
-    finally:
-        os.close(own)
-
-
-def join_network(namespace: int) -> None:
-    check(libc.setns(ctypes.c_int(namespace), ctypes.c_int(NEWNET)), "namespaces", "setns into a network")
 
 
 def close_from(first: int) -> None:
