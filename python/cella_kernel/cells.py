@@ -23,7 +23,7 @@ for _name in __future__.all_feature_names:
 _SILENT = re.compile(r"[ \t\f]*;")
 # A whole statement on one line, with no quote or bracket that an earlier line could have opened, and no semicolon.
 _ENDS_IN_STATEMENT = re.compile(
-    r"(?:[^\W\d]\w*(?:\.\w+)*[ ]*(?:[-+*/%&|^@]|//|[*][*]|<<|>>)?=(?!=)|import |from |pass\b)[^;'\"\\#(){}\[\]\n]*\Z"
+    r"(?:[^\W\d]\w*(?:\.\w+)*[ ]*(?:[-+*/%&|^@]|//|[*][*]|<<|>>)?=(?!=)|import |from |pass\b)[^;'\"\\#(){}\[\]\r\n]*\Z"
 )
 # An exception's text is the code's to choose; a result has a largest size.
 _LONGEST_TEXT = 1 << 20

@@ -13,11 +13,11 @@ _SIZE = HEADER.size
 # host -> template, the first frame of a connection
 OPEN, ATTACH = ord("O"), ord("A")
 # host -> pid 1 of a sandbox
-START, INTERRUPT, KILL = ord("S"), ord("I"), ord("K")
+INTERRUPT, KILL = ord("I"), ord("K")
 # template and pid 1 -> host
 OPENED, ATTACHED, FAILED, STARTED, DIED = ord("o"), ord("a"), ord("f"), ord("s"), ord("d")
 # host -> kernel
-EXECUTE, REQUEST, REPLY = ord("X"), ord("Q"), ord("Y")
+START, EXECUTE, REQUEST, REPLY = ord("S"), ord("X"), ord("Q"), ord("Y")
 # kernel -> host
 HELLO, RESULT, DISPLAY, ANSWER, CALL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c")
 
@@ -65,15 +65,6 @@ class Channel:
                 buffer = b"".join(parts)
         self._buffer = buffer
         return True
-
-    def receive(self) -> Optional[Frame]:
-        """The next frame; None at the end of the stream."""
-        while True:
-            frame = self.take()
-            if frame is not None:
-                return frame
-            if not self.fill():
-                return None
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         length = len(payload)

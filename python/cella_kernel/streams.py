@@ -49,7 +49,10 @@ class Flusher:
                 self._flush_all()
                 return
         elif self._gate.locked():
-            self._gate.release()
+            try:
+                self._gate.release()
+            except RuntimeError:
+                pass  # another thread was faster
         for stream in self._streams:
             stream.__dict__["write"] = stream.write_plainly
 

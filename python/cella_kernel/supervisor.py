@@ -69,7 +69,7 @@ class Supervisor:
                     self._from_host()
                 elif fd == self._handoff.fileno():
                     self._from_template()
-                else:
+                elif self._gate is not None and fd == self._gate.fileno():
                     self._from_kernel()
             self._reap()
             self._ring_again()
@@ -145,7 +145,6 @@ class Supervisor:
                 self._gate.sendall(b"G")
             except OSError:
                 pass  # the kernel is gone, and has left its reason to be read
-            self._poll.register(self._gate.fileno(), select.POLLIN)
 
     def _from_kernel(self) -> None:
         """The kernel's side of the gate closes when it is confined; before that it says why it could not be."""
@@ -180,6 +179,7 @@ class Supervisor:
         if confinement is not None:
             confinement.discard()
         self._gate = ours
+        self._poll.register(ours.fileno(), select.POLLIN)
         self._kernel = pid
         for fd in descriptors:
             os.close(fd)
@@ -257,8 +257,8 @@ class Supervisor:
     def _signal(self, pid: int, number: int) -> None:
         try:
             os.kill(pid, number)
-        except ProcessLookupError:
-            pass  # it ended by itself a moment ago, and is reaped next
+        except (ProcessLookupError, PermissionError):
+            pass  # it ended by itself, and is reaped next; or, without a sandbox, became another user's
 
     def _reap(self) -> None:
         while True:

@@ -4,6 +4,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
+  type DisplayPayload,
   type HelloPayload,
   type InputCall,
   parseAnswer,
@@ -11,6 +12,7 @@ import {
   parseDisplay,
   parseHello,
   parseResult,
+  type ResultPayload,
 } from '../protocol/kernel.ts';
 import { encodeText, type PyValue } from '../protocol/values.ts';
 import { describeDeath } from './death.ts';
@@ -25,13 +27,20 @@ const MARK_WAIT_MS = 1000;
 /** How long a dead kernel's output may take to end. */
 const LAST_OUTPUT_MS = 300;
 const MOST_CALLS = 64;
+const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
 const QUESTION_GRACE_MS = 2000;
 /** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
 const QUESTION_BIT = 0x80000000;
 
-type Background = (event: OutputEvent | DisplayEvent) => void;
+type Background = (event: OutputEvent | DisplayEvent, bytes: number) => void;
+
+/** A frame in its turn: taken apart once, however often it has to wait. */
+interface Waiting {
+  readonly frame: Frame;
+  parsed?: unknown;
+}
 
 interface Question {
   readonly id: number;
@@ -56,7 +65,8 @@ export class Kernel {
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
-  #frames: Frame[] = [];
+  #frames: Waiting[] = [];
+  #waitingBytes = 0;
   #pumping = false;
   #markTimer: NodeJS.Timeout | undefined;
   #clock: StopClock | undefined;
@@ -151,7 +161,8 @@ export class Kernel {
 
   /** Ends the kernel; what ran gets a result that says so. */
   async kill(): Promise<void> {
-    this.#link.kill();
+    // The sandbox may have another kernel by the time that one is dead.
+    if (this.#state.kind !== 'dead') this.#link.kill();
     await this.#died.promise;
   }
 
@@ -171,7 +182,7 @@ export class Kernel {
 
   #output(type: 'stdout' | 'stderr', text: string): boolean {
     if (this.#state.kind === 'running') return this.#state.execution.output(type, text);
-    this.#background({ type, text });
+    this.#background({ type, text }, text.length);
     return true;
   }
 
@@ -199,7 +210,10 @@ export class Kernel {
   #receive(frame: Frame): void {
     // A kernel that was cut off is dying: nothing that it still sends is heard.
     if (this.#violation !== undefined) return;
-    this.#frames.push(frame);
+    this.#frames.push({ frame });
+    this.#waitingBytes += frame.payload.length;
+    // What waits for output to be read must not fill the host's memory meanwhile.
+    if (this.#waitingBytes > MOST_WAITING_BYTES) this.#link.control.pause();
     this.#pump();
   }
 
@@ -209,9 +223,12 @@ export class Kernel {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      for (let frame = this.#frames[0]; frame && this.#state.kind !== 'dead'; frame = this.#frames[0]) {
-        if (!this.#handle(frame)) break;
+      for (let next = this.#frames[0]; next && this.#state.kind !== 'dead'; next = this.#frames[0]) {
+        if (!this.#handle(next)) break;
         this.#frames.shift();
+        const before = this.#waitingBytes;
+        this.#waitingBytes -= next.frame.payload.length;
+        if (before > MOST_WAITING_BYTES && this.#waitingBytes <= MOST_WAITING_BYTES) this.#link.control.resume();
       }
     } catch (error) {
       this.#cutOff(error instanceof FrameError ? error.message : String(error));
@@ -221,16 +238,17 @@ export class Kernel {
   }
 
   /** Returns false where the frame must wait. */
-  #handle(frame: Frame): boolean {
+  #handle(next: Waiting): boolean {
+    const { frame } = next;
     switch (frame.type) {
       case FrameType.hello:
         return this.#hello(parseHello(frame.payload));
       case FrameType.result:
-        return this.#result(frame);
+        return this.#result(frame, once(next, parseResult));
       case FrameType.display:
-        return this.#display(frame);
+        return this.#display(frame, once(next, parseDisplay));
       case FrameType.call:
-        return this.#call(frame);
+        return this.#call(frame, once(next, parseCall));
       case FrameType.answer:
         return this.#answer(frame);
       default:
@@ -245,12 +263,11 @@ export class Kernel {
     return true;
   }
 
-  #result(frame: Frame): boolean {
+  #result(frame: Frame, payload: ResultPayload): boolean {
     if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
       throw new FrameError(`a result for execution ${frame.id}, which does not run`);
     }
     const { execution } = this.#state;
-    const payload = parseResult(frame.payload);
     if (!this.#reached(payload.marks)) return false;
     this.#stdout.finish();
     this.#stderr.finish();
@@ -263,12 +280,11 @@ export class Kernel {
     return true;
   }
 
-  #display(frame: Frame): boolean {
-    const payload = parseDisplay(frame.payload);
+  #display(frame: Frame, payload: DisplayPayload): boolean {
     const event: DisplayEvent = { type: 'display', data: payload.data };
     // By a thread, between two executions: the next may be on its way to the kernel already.
     if (frame.id === 0) {
-      this.#background(event);
+      this.#background(event, frame.payload.length);
       return true;
     }
     if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
@@ -280,8 +296,7 @@ export class Kernel {
     return true;
   }
 
-  #call(frame: Frame): boolean {
-    const [, call] = parseCall(frame.payload);
+  #call(frame: Frame, [, call]: ['input', InputCall]): boolean {
     if (this.#calls.has(frame.id)) throw new FrameError(`a second call with the number ${frame.id}`);
     if (this.#calls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
     if (this.#state.kind !== 'running' || this.#state.execution.number !== call.execution) {
@@ -418,4 +433,9 @@ export class Kernel {
     for (const call of this.#calls.values()) clearTimeout(call.timer);
     this.#calls.clear();
   }
+}
+
+function once<T>(next: Waiting, parse: (payload: Buffer) => T): T {
+  next.parsed ??= parse(next.frame.payload);
+  return next.parsed as T;
 }

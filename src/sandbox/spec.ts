@@ -64,8 +64,8 @@ export function resolveFolder(path: string, option: string, dataDir: string): st
   if (SYSTEM_TREES.some((tree) => `${real}/`.startsWith(`${tree}/`))) {
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name another folder.`);
   }
-  if (`${dataDir}/`.startsWith(`${real}/`)) {
-    const why = 'it holds Cella’s data folder, and with it the workspaces of other agents';
+  if (`${dataDir}/`.startsWith(`${real}/`) || `${real}/`.startsWith(`${dataDir}/`)) {
+    const why = 'it holds Cella’s data folder or lies in it, and with it the workspaces of other agents';
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be shown to a sandbox: ${why}.`);
   }
   return real;

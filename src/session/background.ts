@@ -12,8 +12,7 @@ export class BackgroundLog {
   #wake: (() => void) | undefined;
   #closed = false;
 
-  push(event: BackgroundEvent): void {
-    const size = event.type === 'display' ? sizeOf(event) : event.text.length;
+  push(event: BackgroundEvent, size: number): void {
     this.#events.push({ event, size });
     this.#size += size;
     while (this.#size > MOST_BYTES && this.#events.length > 1) this.#size -= this.#events.shift()?.size ?? 0;
@@ -40,12 +39,4 @@ export class BackgroundLog {
       }
     }
   }
-}
-
-/** About what a display takes in memory: its texts, and something for values that are none. */
-function sizeOf(event: DisplayEvent): number {
-  return Object.values(event.data).reduce<number>(
-    (sum, form) => sum + (typeof form === 'string' ? form.length : 1024),
-    0,
-  );
 }

@@ -28,7 +28,7 @@ export function borrowExecutor(config: TemplateConfig): { executor: Executor; gi
     if (entry.users > 0 || entries.get(key) !== entry) return;
     entry.timer = setTimeout(() => {
       entries.delete(key);
-      void entry.executor.close();
+      entry.executor.close().catch(() => {}); // it ends with this process at the latest
     }, IDLE_MS).unref();
   };
   return { executor: entry.executor, giveBack };

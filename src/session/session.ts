@@ -44,6 +44,7 @@ export class Session implements SessionApi {
   #enclosure: Enclosure | undefined;
   #kernel: Kernel | undefined;
   #starting: Promise<Kernel> | undefined;
+  #changing: Promise<void> = Promise.resolve();
   /** The death that the next result must tell of. */
   #notice: Death | undefined;
   /** A death that was asked for, by reset, restart or close, is no news. */
@@ -129,20 +130,23 @@ export class Session implements SessionApi {
     return this.#kernel?.interrupt() ?? false;
   }
 
-  async reset(): Promise<void> {
-    this.#checkOpen();
-    this.#expectedEnd = true;
-    await this.#kernel?.kill();
-    await this.#live();
+  reset(): Promise<void> {
+    return this.#alone(async () => {
+      this.#expectedEnd = true;
+      await this.#kernel?.kill();
+      await this.#live();
+    });
   }
 
-  async restart(): Promise<void> {
-    this.#checkOpen();
-    this.#expectedEnd = true;
-    await this.#enclosure?.close();
-    await this.#kernel?.died;
-    this.#enclosure = undefined;
-    await this.#live();
+  restart(): Promise<void> {
+    return this.#alone(async () => {
+      this.#expectedEnd = true;
+      const enclosure = this.#enclosure;
+      await enclosure?.close();
+      await this.#kernel?.died;
+      if (this.#enclosure === enclosure) this.#enclosure = undefined;
+      await this.#live();
+    });
   }
 
   async complete(code: string, cursor = code.length): Promise<Completion> {
@@ -188,6 +192,21 @@ export class Session implements SessionApi {
     await this.#last;
     this.#background.close();
     this.#giveBack();
+  }
+
+  /** One change of kernel at a time, and none while one is starting. */
+  async #alone(work: () => Promise<void>): Promise<void> {
+    this.#checkOpen();
+    const before = this.#changing;
+    const done = Promise.withResolvers<void>();
+    this.#changing = done.promise;
+    try {
+      await before;
+      await this.#starting?.catch(() => {}); // told to whoever waits for that kernel
+      await work();
+    } finally {
+      done.resolve();
+    }
   }
 
   #enqueue(code: string, options: ExecuteOptions, events: EventSink<ExecutionEvent>): Execution {
@@ -238,7 +257,7 @@ export class Session implements SessionApi {
     const stop = () => this.#kernel?.running === execution && this.#kernel.interrupt();
     try {
       if (signal?.aborted) return;
-      const kernel = this.#kernel && !this.#kernel.dead ? this.#kernel : await this.#live();
+      const kernel = this.#kernel?.idle ? this.#kernel : await this.#live();
       if (signal?.aborted) return;
       signal?.removeEventListener('abort', takeBack);
       signal?.addEventListener('abort', stop, { once: true });
@@ -289,7 +308,7 @@ export class Session implements SessionApi {
   /** The kernel that lives, started anew where the last one died. */
   #live(): Promise<Kernel> {
     if (this.#closing) return Promise.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
-    if (this.#kernel && !this.#kernel.dead) return Promise.resolve(this.#kernel);
+    if (!this.#starting && this.#kernel && !this.#kernel.dead) return Promise.resolve(this.#kernel);
     this.#starting ??= this.#start().finally(() => {
       this.#starting = undefined;
     });
@@ -314,7 +333,7 @@ export class Session implements SessionApi {
     const notice = this.#notice;
     this.#notice = undefined;
     this.#expectedEnd = false;
-    const kernel = new Kernel(link, (event) => this.#background.push(event), notice);
+    const kernel = new Kernel(link, (event, bytes) => this.#background.push(event, bytes), notice);
     this.#kernel = kernel;
     void kernel.died.then((death) => {
       if (!this.#expectedEnd) this.#notice = death;

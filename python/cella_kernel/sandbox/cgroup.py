@@ -95,6 +95,8 @@ class Groups:
         _sweep(set(parents.values()))
         try:
             for folder in set(self._own.values()):
+                # One that was killed may have had the same pid.
+                _remove_tree(folder)
                 os.mkdir(folder, 0o755)
             if version == 2:
                 for folder in set(self._own.values()):

@@ -24,7 +24,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/nix/store", "/
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _ETC = (
     "alternatives", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types",
-    "matplotlibrc", "python3", "python3.11", "ssl", "ca-certificates", "pki", "services", "protocols", "magic", "xdg",
+    "matplotlibrc", "python3", "python3.11", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted", "services", "protocols", "magic", "xdg",
     "host.conf", "gai.conf", "os-release", "debian_version",
 )  # fmt: skip
 # Files of /etc that differ from sandbox to sandbox: links into its own root.
@@ -100,6 +100,8 @@ class Stage:
         os.mkdir(etc)
         for name in _ETC:
             source, target = os.path.join("/etc", name), os.path.join(etc, name)
+            if os.path.exists(source):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
             if os.path.islink(source):
                 os.symlink(os.readlink(source), target)
             elif os.path.isdir(source):

@@ -21,6 +21,7 @@ interface Attachment {
   readonly control: FrameSocket;
   readonly stdout: PipeSource;
   readonly stderr: PipeSource;
+  readonly exited: Promise<Exit>;
 }
 
 /** Where a number has two names, the first is the one that people know: SIGABRT, not SIGIOT. */
@@ -81,19 +82,17 @@ export class SubprocessEnclosure implements Enclosure {
     if (!this.#ready) await this.#opened.promise;
     const attaching = this.#ready ?? this.#attach();
     this.#ready = undefined;
-    const { control, stdout, stderr } = await attaching.catch((error) => {
+    const { control, stdout, stderr, exited } = await attaching.catch((error) => {
       throw this.#failure ?? error;
     });
     // Pid 1 opens what the policy names while the kernel gives up its rights: both are told.
     control.send(FrameType.start, 0, this.#policy);
-    const exited = Promise.withResolvers<Exit>();
-    this.#exited = exited;
     if (!this.#alive) this.#bury();
     return {
       control,
       stdout,
       stderr,
-      exited: exited.promise,
+      exited,
       interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, execution),
       kill: () => this.#supervisor.send(FrameType.kill, 0),
     };
@@ -112,6 +111,9 @@ export class SubprocessEnclosure implements Enclosure {
 
   async #attach(): Promise<Attachment> {
     const id = randomUUID();
+    // From here on: the kernel may die before anybody asks for it.
+    this.#exited = Promise.withResolvers<Exit>();
+    const exited = this.#exited.promise;
     const control = new FrameSocket(this.#template.path, fromKernel);
     control.send(FrameType.attach, 0, JSON.stringify({ id, sandbox: this.#id }));
     const paths = await new Promise<{ out: string; err: string }>((resolve, reject) => {
@@ -129,7 +131,7 @@ export class SubprocessEnclosure implements Enclosure {
     });
     control.unread();
     try {
-      return { control, stdout: new PipeSource(paths.out), stderr: new PipeSource(paths.err) };
+      return { control, stdout: new PipeSource(paths.out), stderr: new PipeSource(paths.err), exited };
     } catch (cause) {
       control.close();
       throw refusal('template', `its pipes could not be opened (${cause instanceof Error ? cause.message : cause})`);

@@ -36,7 +36,7 @@ export class SubprocessExecutor implements Executor {
   async close(): Promise<void> {
     this.#wanted = 0;
     clearTimeout(this.#refill);
-    await this.#filling;
+    await this.#filling?.catch(() => {}); // whoever asked for spares was told
     const spares = this.#spares.splice(0);
     await Promise.all(spares.map((spare) => spare.close()));
     const template = this.#template;

@@ -35,7 +35,11 @@ export class Template {
   private constructor(process: ChildProcess, folder: string) {
     this.#process = process;
     this.#folder = folder;
-    this.#exited = new Promise((resolve) => process.once('exit', () => resolve()));
+    this.#exited = new Promise((resolve) => {
+      process.once('exit', () => resolve());
+      // It never began: nothing else will tell of its end.
+      process.once('error', () => resolve());
+    });
     void this.#exited.then(async () => {
       this.#alive = false;
       await rm(folder, { recursive: true, force: true });
