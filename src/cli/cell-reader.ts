@@ -12,35 +12,32 @@ export async function readCell(
   { prompts }: { prompts: boolean },
 ): Promise<string | undefined> {
   let code = '';
-  let begin = '';
   for (;;) {
     const before = code;
     const prompt = !prompts ? '' : code === '' ? '>>> ' : '... ';
-    const line = await lines.read({ prompt, begin, complete: (text) => completeLine(session, before, text) });
+    const line = await lines.read({ prompt, complete: (text) => completeLine(session, before, text) });
     if (line.kind === 'interrupt') {
       code = '';
-      begin = '';
     } else if (line.kind === 'line') {
       if (code === '' && line.text.trim() === '') continue;
       code = code === '' ? line.text : `${code}\n${line.text}`;
-      const next = await indentOfNext(session, code);
-      if (next === undefined) return code;
-      begin = prompts ? next : '';
+      // The next line is the person's own to indent, as in Python itself.
+      if (!(await needsMore(session, code))) return code;
     } else {
       return code === '' ? undefined : code;
     }
   }
 }
 
-/** Undefined where no further line is needed. Invalid code counts as whole: running it tells what is wrong. */
-async function indentOfNext(session: Asked, code: string): Promise<string | undefined> {
+/** Invalid code counts as whole: running it tells what is wrong. */
+async function needsMore(session: Asked, code: string): Promise<boolean> {
   try {
     // A line of spaces, as an indented prompt leaves it, ends a block like an empty one.
     const state = await session.isComplete(code.replace(/\n[ \t]+$/, '\n'));
-    return state.status === 'incomplete' ? state.indent : undefined;
+    return state.status === 'incomplete';
   } catch {
     // A kernel that cannot answer says why when it is to run the code.
-    return undefined;
+    return false;
   }
 }
 

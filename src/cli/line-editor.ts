@@ -9,10 +9,6 @@ import { Curtain } from './curtain.ts';
 import type { Line, LineRequest, LineSource } from './lines.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The terminal marks where a paste begins and ends, so that indented text is not indented once more. */
-const PASTE_ON = '\x1b[?2004h';
-const PASTE_OFF = '\x1b[?2004l';
-
 interface Reading {
   readonly request: LineRequest;
   finish(line: Line): void;
@@ -27,14 +23,12 @@ export class LineEditor implements LineSource {
   /** What was typed or pasted before it was asked for. */
   readonly #ahead: Line[] = [];
   #reading: Reading | undefined;
-  #pasting = false;
 
   /** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
   constructor(terminal: Terminal, onInterrupt: () => void) {
     this.#terminal = terminal;
     this.#onInterrupt = onInterrupt;
     this.#curtain = new Curtain(terminal.screen);
-    terminal.stdin.on('keypress', this.#notePaste);
   }
 
   async read(request: LineRequest): Promise<Line> {
@@ -55,7 +49,6 @@ export class LineEditor implements LineSource {
       this.#curtain.hidden = true;
     } else {
       editor.prompt(true);
-      if (request.begin && !this.#pasting && editor.line === '') editor.write(request.begin);
     }
     return await this.#wait(editor, request);
   }
@@ -79,7 +72,6 @@ export class LineEditor implements LineSource {
 
   close(): void {
     this.#interface?.close();
-    this.#terminal.stdin.off('keypress', this.#notePaste);
     this.#curtain.destroy();
   }
 
@@ -147,7 +139,6 @@ export class LineEditor implements LineSource {
         complete(line).then(([matches, replaced]) => done(null, [[...matches], replaced]), nothing);
       },
     });
-    this.#terminal.screen.write(PASTE_ON);
     const finish = (line: Line) => (this.#reading ? this.#reading.finish(line) : this.#ahead.push(line));
     editor.on('line', (text) => finish({ kind: 'line', text }));
     editor.on('SIGINT', () => {
@@ -158,7 +149,6 @@ export class LineEditor implements LineSource {
     });
     editor.on('close', () => {
       this.#interface = undefined;
-      this.#terminal.screen.write(PASTE_OFF);
       finish({ kind: 'end' });
     });
     editor.on('history', (history) => {
@@ -169,9 +159,4 @@ export class LineEditor implements LineSource {
     this.#interface = editor;
     return editor;
   }
-
-  readonly #notePaste = (_text: string | undefined, key: { name?: string }) => {
-    if (key.name === 'paste-start') this.#pasting = true;
-    if (key.name === 'paste-end') this.#pasting = false;
-  };
 }

@@ -4,8 +4,6 @@ export interface LineRequest {
   readonly prompt: string;
   /** The line is not shown while it is typed. */
   readonly password?: boolean;
-  /** Text that stands in the line already. */
-  readonly begin?: string;
   /** Keeps the line for the arrow keys, and lets Tab complete it. */
   readonly complete?: (line: string) => Promise<readonly [matches: readonly string[], replaced: string]>;
   /** Stops waiting for the line. What was typed so far is dropped. */

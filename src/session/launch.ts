@@ -4,6 +4,7 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
+import { CellaError } from '../protocol/errors.ts';
 import { findPython } from '../sandbox/python.ts';
 import {
   type LaunchSpec,
@@ -81,10 +82,18 @@ const realPaths = new Map<string, string>();
 function realDataDir(wanted: string): string {
   const known = realPaths.get(wanted);
   if (known !== undefined) return known;
-  mkdirSync(wanted, { recursive: true, mode: 0o700 });
-  const real = realpathSync.native(wanted);
-  realPaths.set(wanted, real);
-  return real;
+  try {
+    // Making folders in /proc and its like never ends.
+    const place = wanted.split('/')[1] ?? '';
+    if (['proc', 'sys', 'dev'].includes(place)) throw new Error(`/${place} holds no files of its own`);
+    mkdirSync(wanted, { recursive: true, mode: 0o700 });
+    const real = realpathSync.native(wanted);
+    realPaths.set(wanted, real);
+    return real;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('INVALID_OPTIONS', `dataDir: ${wanted} cannot be used: ${reason}.`, { cause });
+  }
 }
 
 /** Nothing of the host's own environment: no key, token or path of it reaches the code. */
