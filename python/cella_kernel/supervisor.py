@@ -127,8 +127,10 @@ class Supervisor:
         if self._spec is not None and not self._confined:
             try:
                 self._close_in(self._spec)
-            except (LayerError, OSError) as error:
+            except LayerError as error:
                 self._fail(error)
+            except OSError as error:
+                self._fail(LayerError("workspace", str(error)))
 
     def _close_in(self, spec: Dict[str, Any]) -> None:
         if self._launcher is not None:
@@ -361,7 +363,7 @@ def _enter(folder: str) -> None:
 def reason(error: BaseException) -> Dict[str, str]:
     if isinstance(error, LayerError):
         return {"layer": error.layer, "message": error.message}
-    return {"layer": "workspace" if isinstance(error, OSError) else "template", "message": "%s: %s" % (type(error).__name__, error)}
+    return {"layer": "template", "message": "%s: %s" % (type(error).__name__, error)}
 
 
 def fail(channel: Channel, error: BaseException) -> None:

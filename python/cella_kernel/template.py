@@ -82,7 +82,10 @@ class Template:
                     self._hear(life)
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return  # it was broken off, or there is no descriptor for it now: the sandboxes that live go on
         if not _comes_from(connection, self._host):
             connection.close()
             return

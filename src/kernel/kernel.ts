@@ -27,6 +27,8 @@ const MARK_WAIT_MS = 1000;
 /** How long a dead kernel's output may take to end. */
 const LAST_OUTPUT_MS = 300;
 const MOST_CALLS = 64;
+/** More than a kernel can number. */
+const REQUESTS = 2 ** 32;
 const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
@@ -62,6 +64,7 @@ export class Kernel {
   readonly #stderr: OutputStream;
   readonly #background: Background;
   readonly #restartedAfter: Death | undefined;
+  readonly #firstRequest: number;
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
@@ -76,9 +79,13 @@ export class Kernel {
   #violation: string | undefined;
   #closing = false;
 
-  /** `restartedAfter` is the death that made this kernel necessary; the first result tells of it. */
-  constructor(link: KernelLink, background: Background, restartedAfter?: Death) {
+  /**
+   * `restartedAfter` is the death that made this kernel necessary; the first result tells of it. `generation` counts the
+   * kernels of a session: an answer to a question of one that is dead must not reach another.
+   */
+  constructor(link: KernelLink, background: Background, restartedAfter?: Death, generation = 0) {
     this.#link = link;
+    this.#firstRequest = generation * REQUESTS;
     this.#background = background;
     this.#restartedAfter = restartedAfter;
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
@@ -152,11 +159,11 @@ export class Kernel {
   }
 
   answerInput(id: number, text: string): void {
-    this.#reply(id, { value: text });
+    this.#reply(id - this.#firstRequest, { value: text });
   }
 
   cancelInput(id: number, reason: string): void {
-    this.#reply(id, { error: reason });
+    this.#reply(id - this.#firstRequest, { error: reason });
   }
 
   /** Ends the kernel; what ran gets a result that says so. */
@@ -272,7 +279,7 @@ export class Kernel {
     this.#stdout.finish();
     this.#stderr.finish();
     // A thread may still wait in input(), and nobody hears of it any more.
-    for (const id of [...this.#calls.keys()]) this.cancelInput(id, 'the cell ended before input() was answered');
+    for (const id of [...this.#calls.keys()]) this.#reply(id, { error: 'the cell ended before input() was answered' });
     this.#leave();
     this.#state = { kind: 'idle' };
     const notice = this.#finished++ === 0 ? this.#restartedAfter : undefined;
@@ -312,21 +319,28 @@ export class Kernel {
 
   #askForInput(execution: Execution, id: number, call: InputCall): void {
     const { inputTimeoutMs } = execution.settings;
-    const giveUp = () => this.cancelInput(id, `nobody answered within ${inputTimeoutMs / 1000} s`);
+    const giveUp = () => this.#reply(id, { error: `nobody answered within ${inputTimeoutMs / 1000} s` });
     const timer = inputTimeoutMs > 0 ? setTimeout(giveUp, inputTimeoutMs) : undefined;
     this.#calls.set(id, { timer });
     if (execution.events.abandoned) {
-      this.cancelInput(id, NO_READER);
+      this.#reply(id, { error: NO_READER });
       return;
     }
     this.#clock?.pause();
-    execution.ask({ type: 'input_request', id, prompt: call.prompt, password: call.password });
+    execution.ask({
+      type: 'input_request',
+      id: this.#firstRequest + id,
+      prompt: call.prompt,
+      password: call.password,
+    });
   }
 
   /** Nobody will ever hear of these requests. */
   #refuseUnread(events: readonly ExecutionEvent[]): void {
     for (const event of events) {
-      if (event.type === 'input_request' && this.#calls.has(event.id)) this.cancelInput(event.id, NO_READER);
+      if (event.type !== 'input_request') continue;
+      const id = event.id - this.#firstRequest;
+      if (this.#calls.has(id)) this.#reply(id, { error: NO_READER });
     }
   }
 

@@ -44,6 +44,8 @@ export class Session implements SessionApi {
   #enclosure: Enclosure | undefined;
   #kernel: Kernel | undefined;
   #starting: Promise<Kernel> | undefined;
+  /** How many kernels this session has had. */
+  #generation = 0;
   #changing: Promise<void> = Promise.resolve();
   /** The death that the next result must tell of. */
   #notice: Death | undefined;
@@ -333,7 +335,7 @@ export class Session implements SessionApi {
     const notice = this.#notice;
     this.#notice = undefined;
     this.#expectedEnd = false;
-    const kernel = new Kernel(link, (event, bytes) => this.#background.push(event, bytes), notice);
+    const kernel = new Kernel(link, (event, bytes) => this.#background.push(event, bytes), notice, this.#generation++);
     this.#kernel = kernel;
     void kernel.died.then((death) => {
       if (!this.#expectedEnd) this.#notice = death;

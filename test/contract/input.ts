@@ -143,6 +143,22 @@ export function inputContract(open: Open): void {
       expect((await background.next()).value).toMatchObject({ text: expect.stringMatching(/^EOF: .*no cell/) });
     });
 
+    it('of a kernel that has died is not answered by what was meant for it in the next', async () => {
+      await using session = await open();
+      let late = 0;
+      for await (const event of session.stream(
+        'import os, threading\nthreading.Timer(0.2, os._exit, (1,)).start()\ninput()',
+      )) {
+        if (event.type === 'input_request') late = event.id;
+      }
+      for await (const event of session.stream('input()')) {
+        if (event.type !== 'input_request') continue;
+        await expect(session.answerInput(late, 'secret')).rejects.toMatchObject({ code: 'INPUT_NOT_PENDING' });
+        await session.answerInput(event.id, 'mine');
+      }
+      expect((await session.run('_')).value).toBe('mine');
+    });
+
     it('that is cancelled is an EOFError with the reason', async () => {
       await using session = await open();
       const { request, rest } = await untilAsked(session, caught);
