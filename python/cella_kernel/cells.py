@@ -122,6 +122,13 @@ class Runner:
             asyncio.set_event_loop(self._loop)
         return self._loop
 
+    def after_fork(self) -> None:
+        """The pipe that wakes the loop up would be shared with the process that this one was forked from."""
+        loop: Any = self._loop
+        if loop is not None and _usable(loop):
+            loop._close_self_pipe()
+            loop._make_self_pipe()
+
     def go_on(self, fd: int) -> None:
         """Lets tasks that cells left behind run until the host sends something."""
         loop = self._loop

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
+import os
 import struct
+from typing import Optional
 
 _WORD = struct.Struct("<I")
+_BYTES = 8
+_ADD_SEALS, _GET_SEALS, _SEAL_SHRINK = 1033, 1034, 2
 
 
 class Doorbell:
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 8)
+    """Without a descriptor it can be shared with forks of this process only."""
+
+    def __init__(self, fd: int = -1) -> None:
+        self._memory = mmap.mmap(fd, _BYTES)
 
     def ring(self, execution: int) -> None:
         self._memory[4:8] = _WORD.pack(0)
@@ -25,3 +32,21 @@ class Doorbell:
 
     def heard(self) -> bool:
         return self._memory[4:8] != b"\0\0\0\0"
+
+
+def make_shareable() -> int:
+    """A descriptor that a doorbell can be opened from, here and in any process that is handed it."""
+    fd = os.memfd_create("cella-doorbell", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, _BYTES)
+    fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SHRINK)
+    return fd
+
+
+def open_foreign(fd: int) -> Optional[Doorbell]:
+    """From a process that runs the code: memory that could be cut off under us would end us, and is not taken."""
+    try:
+        if fcntl.fcntl(fd, _GET_SEALS) & _SEAL_SHRINK and os.fstat(fd).st_size >= _BYTES:
+            return Doorbell(fd)
+    except (OSError, ValueError):
+        pass  # not such memory at all
+    return None

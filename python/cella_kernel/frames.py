@@ -13,13 +13,13 @@ _SIZE = HEADER.size
 # host -> template, the first frame of a connection
 OPEN, ATTACH = ord("O"), ord("A")
 # host -> pid 1 of a sandbox
-INTERRUPT, KILL = ord("I"), ord("K")
+INTERRUPT, KILL, DROP, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
 # template and pid 1 -> host
-OPENED, ATTACHED, FAILED, STARTED, DIED = ord("o"), ord("a"), ord("f"), ord("s"), ord("d")
+OPENED, ATTACHED, FAILED, DIED, GONE, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
 # host -> kernel
-START, EXECUTE, REQUEST, REPLY = ord("S"), ord("X"), ord("Q"), ord("Y")
+START, EXECUTE, REQUEST, REPLY, TWIN = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T")
 # kernel -> host
-HELLO, RESULT, DISPLAY, ANSWER, CALL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c")
+HELLO, RESULT, DISPLAY, ANSWER, CALL, TWINNED = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("t")
 
 Frame = Tuple[int, int, bytes]
 

@@ -10,12 +10,15 @@ import os
 import signal
 import socket
 import sys
+import time
 from types import ModuleType
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
-from . import asking, cells, display, figures, frames, introspection, sources
+from . import asking, cells, display, figures, frames, introspection, sources, twins
 from .doorbell import Doorbell
 from .interrupts import Interrupts
+from .sandbox import linux
+from .sandbox.linux import LayerError
 from .streams import Output
 from .switchboard import CallError, Switchboard
 from .values import pack, portable, short_repr
@@ -23,7 +26,7 @@ from .values import pack, portable, short_repr
 _MARK_BYTES = 16
 # The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
 # and always the same, so that a kernel can be built before they are there.
-_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER = _OWN = range(256, 261)
+_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = _OWN = range(256, 262)
 _ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
@@ -47,6 +50,8 @@ class Kernel:
         self._namespace = module.__dict__
         self._runner = cells.Runner(self._namespace, self._interrupts)
         self._executing = 0
+        # Ready before anybody asked for it.
+        self._spare = False
         # Held from a mark to its frame, so that a thread's display never comes between an execution and its end.
         self._ordering = _thread.RLock()
         self._builtins = dict(vars(builtins))
@@ -62,16 +67,28 @@ class Kernel:
         builtins.display = self._display  # type: ignore[attr-defined]
         self._builtins = dict(vars(builtins))
 
-    def rehearse(self) -> None:
-        """Runs a few cells against nobody: what the interpreter adapts to its first calls is then shared by all kernels."""
+    def be_spare(self) -> None:
+        """Nobody waits for this kernel yet."""
+        self.rehearse(rounds=2)
+        self._spare = True
+
+    def rehearse(self, rounds: int = _REHEARSALS) -> None:
+        """Runs a few cells against nobody.
+
+        In the template: what the interpreter adapts to its first calls is then shared by all kernels. In a spare: the
+        memory that the first cell will write to is this process's own, while nobody waits for it.
+        """
         host, ours = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
-        ends = (ours.fileno(), pipes[0][1], pipes[1][1], pipes[0][0], pipes[1][0])
+        ends = (ours.fileno(), pipes[0][1], pipes[1][1], pipes[0][0], pipes[1][0], ours.fileno())
         for fd, number in zip(ends, _OWN):
             os.dup2(fd, number, inheritable=False)
-        for number in range(_REHEARSALS):
-            self._execute(number, bytes(_MARK_BYTES) + b"rehearsed = 1\n")
-            self._execute(number, bytes(_MARK_BYTES) + b"rehearsed\n")
+        sample = json.dumps({"env": {}, "reseed": False, "sample": [1, "text"]}).encode()
+        for _ in range(rounds):
+            host.sendall(frames.HEADER.pack(len(sample), frames.START, 0) + sample)
+            self._handle(*self._switchboard.next_frame())
+            for cell in (b"rehearsed = 1\n", b"rehearsed\n"):
+                self._execute(0, bytes(_MARK_BYTES) + cell)
             host.recv(65536)
         self._forget_rehearsal()
         host.close()
@@ -79,27 +96,15 @@ class Kernel:
         for fd in (*_OWN, *pipes[0], *pipes[1]):
             os.close(fd)
 
-    def limber(self) -> None:
-        """In a spare: touches the memory that the first cell will touch, while nobody waits for it."""
-        if not self._switchboard.readable():
-            self._add_value({}, self._runner.run(0, "rehearsed = 1\nrehearsed"))
-            json.loads(json.dumps({"sample": [1, "text"]}))
-            self._forget_rehearsal()
-
     def _forget_rehearsal(self) -> None:
         for name in ("rehearsed", "_", "__", "___"):
             self._namespace.pop(name, None)
         sources.forget_all()
 
-    def adopt(self, descriptors: List[int], doorbell: Doorbell) -> None:
+    def adopt(self, descriptors: List[int], gate: int, doorbell: Doorbell) -> None:
         """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
-        moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
-        for fd, number in zip(moved, _OWN):
-            os.dup2(fd, number, inheritable=False)
-        os.dup2(_OUT, 1)
-        os.dup2(_ERR, 2)
-        for fd in (*descriptors, *moved):
-            os.close(fd)
+        taken = [*descriptors, gate]
+        self._move(taken, _OWN)
         for name in ("SIGPIPE", "SIGXFSZ"):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         self._interrupts.arm(doorbell)
@@ -107,24 +112,73 @@ class Kernel:
         _reseed()
         self._pid = os.getpid()
 
-    def policy(self) -> Dict[str, Any]:
-        """The first thing that the host sends: what this kernel must close itself in with."""
-        kind, _, payload = self._switchboard.next_frame()
-        if kind != frames.START:
-            raise ValueError("the first frame of a kernel must be START")
-        return json.loads(payload)
+    def _move(self, descriptors: List[int], numbers: Sequence[int]) -> None:
+        moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
+        for fd, number in zip(moved, numbers):
+            os.dup2(fd, number, inheritable=False)
+        for fd in {*descriptors, *moved} - set(numbers):
+            os.close(fd)
+        os.dup2(_OUT, 1)
+        os.dup2(_ERR, 2)
 
     def serve(self) -> None:
-        hello = {"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name}
-        self._switchboard.send(frames.HELLO, 0, pack(hello))
+        self._say_hello()
         while True:
             if not self._switchboard.waiting():
                 self._runner.go_on(self._switchboard.fd)
-            kind, number, payload = self._switchboard.next_frame()
-            if kind == frames.EXECUTE:
-                self._execute(number, payload)
-            elif kind == frames.REQUEST:
-                self._answer(number, json.loads(payload))
+            self._handle(*self._switchboard.next_frame())
+
+    def _handle(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == frames.EXECUTE:
+            self._execute(number, payload)
+        elif kind == frames.REQUEST:
+            self._answer(number, json.loads(payload))
+        elif kind == frames.TWIN:
+            self._twin(number)
+        elif kind == frames.START:
+            self._start(json.loads(payload))
+
+    def _say_hello(self) -> None:
+        hello = {"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name}
+        self._switchboard.send(frames.HELLO, 0, pack(hello))
+
+    def _start(self, settings: Dict[str, Any]) -> None:
+        """What differs between sessions of one policy: it comes before the first cell."""
+        os.environ.update(settings["env"])
+        if "TZ" in settings["env"]:
+            time.tzset()
+        if settings["reseed"]:
+            _reseed()
+        if self._spare:
+            # Somebody has taken it, and is about to send a cell: it is awake by then.
+            self._switchboard.expect()
+            self._spare = False
+
+    def _twin(self, number: int) -> None:
+        """Keeps this moment: a fork that can become a kernel at any time. Says whether it could be made."""
+        answer: Dict[str, Any] = {}
+        try:
+            self._output.rest()
+            revived = twins.freeze(number, _GATE, _OWN[:-1])
+        except (twins.ForkUnsafe, LayerError, OSError) as error:
+            answer, revived = {"unsafe": str(error)}, None
+        if revived is not None:
+            self._revive(revived)
+        else:
+            self._switchboard.send(frames.TWINNED, number, pack(answer))
+
+    def _revive(self, revived: twins.Revived) -> None:
+        """In a twin: this process is the kernel from here on, and its moment is the one that was kept."""
+        self._pid = os.getpid()
+        self._move(revived.descriptors, _OWN[:-1])
+        self._switchboard.start_over()
+        self._ordering = _thread.RLock()
+        self._output.after_fork()
+        self._runner.after_fork()
+        self._interrupts.arm(revived.bell)
+        _know_thread()
+        linux.die_with_parent()
+        self._say_hello()
 
     def _execute(self, number: int, payload: bytes) -> None:
         with self._ordering:
@@ -261,6 +315,11 @@ def _reseed() -> None:
         module = sys.modules.get(name)
         if module is not None:
             module.seed()
+    _know_thread()
+
+
+def _know_thread() -> None:
+    """After a fork without Python's hooks: the main thread has another number."""
     main_thread = getattr(sys.modules.get("threading"), "_main_thread", None)
     if main_thread is not None and hasattr(main_thread, "_set_native_id"):
         main_thread._set_native_id()

@@ -7,14 +7,15 @@ import io
 import os
 import select
 import sys
-import time
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from .sandbox.linux import libc
 
 _text_write = io.TextIOWrapper.write
 _FIRST_FLUSH_S = 0.002
 _NEXT_FLUSH_S = 0.01
+# To a stream's plain `write`: its own, and the one by which the count is asked.
+_OWN_REFERENCES = 2
 
 
 class Flusher:
@@ -28,10 +29,18 @@ class Flusher:
         self.in_cell = False
         self._armed = False
         self._streams: List["Stream"] = []
-        self._gate = None
+        # Always locked while its thread waits; another lock, or none, tells a thread to end.
+        self._gate: Optional["_thread.LockType"] = None
 
     def add(self, stream: "Stream") -> None:
         self._streams.append(stream)
+
+    def begin(self) -> None:
+        """A cell begins. Where the code has kept a stream's plain `write`, nothing else would tell of a print."""
+        self.in_cell = True
+        for stream in self._streams:
+            if sys.getrefcount(stream.write_plainly) > _OWN_REFERENCES:
+                self.arm()
 
     def arm(self) -> None:
         if self._armed:
@@ -40,11 +49,12 @@ class Flusher:
         if self._gate is None:
             gate = _thread.allocate_lock()
             gate.acquire()
+            self._gate = gate
             try:
                 _thread.start_new_thread(self._run, (gate,))
-                self._gate = gate
             except RuntimeError:
                 # No thread can be had at the limit on processes or memory: the text goes out at once, then.
+                self._gate = None
                 self._armed = False
                 self._flush_all()
                 return
@@ -61,6 +71,18 @@ class Flusher:
         for stream in self._streams:
             stream.__dict__.pop("write", None)
 
+    def leave(self) -> None:
+        """Has the thread end, so that this process can be forked; the next print starts another."""
+        gate, self._gate = self._gate, None
+        self.disarm()
+        if gate is not None and gate.locked():
+            gate.release()
+
+    def forget(self) -> None:
+        """After a fork: the thread is not in this process."""
+        self.disarm()
+        self._gate = None
+
     def _flush_all(self) -> None:
         for stream in self._streams:
             try:
@@ -68,20 +90,16 @@ class Flusher:
             except (OSError, ValueError):
                 pass  # the code closed the descriptor or the stream; its own next write tells it
 
-    def forget(self) -> None:
-        """After a fork: the thread is not in this process."""
-        self.disarm()
-        self._gate = None
-
     def _run(self, gate: "_thread.LockType") -> None:
-        while True:
-            time.sleep(_FIRST_FLUSH_S)
-            while self._armed:
+        while self._gate is gate:
+            gate.acquire(True, _FIRST_FLUSH_S)
+            while self._armed and self._gate is gate:
                 if not self.in_cell:
                     self.disarm()
                 self._flush_all()
-                time.sleep(_NEXT_FLUSH_S)
-            gate.acquire()
+                gate.acquire(True, _NEXT_FLUSH_S)
+            if self._gate is gate and not self._armed:
+                gate.acquire()
 
 
 class Stream(io.TextIOWrapper):
@@ -141,7 +159,7 @@ class Output:
     def begin(self, mark: bytes) -> None:
         self._mark = mark
         self._marks = [0, 0]
-        self._flusher.in_cell = True
+        self._flusher.begin()
 
     def flush(self) -> None:
         for stream in (self.out, self.err):
@@ -188,6 +206,16 @@ class Output:
                 os.dup2(nothing, 0)
                 os.close(nothing)
 
+    def rest(self) -> None:
+        """Nothing is left in a buffer, and no thread of ours: this process can be forked."""
+        self.flush()
+        self._flusher.leave()
+
     def after_fork(self) -> None:
         self._flusher.forget()
+
+    def forget_marks(self) -> None:
+        """In a fork that was frozen in the middle of a cell: that cell is over."""
+        self._mark = b""
+        self._flusher.in_cell = False
 

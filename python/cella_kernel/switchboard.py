@@ -20,6 +20,8 @@ from .values import pack
 
 # A little longer than a host takes from one cell's result to the next cell.
 _CLOSELY_S = 0.0003
+# As long as a host takes from a session's start to its first cell.
+_EXPECTED_S = 0.002
 
 
 class Switchboard:
@@ -35,11 +37,22 @@ class Switchboard:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
         self._last_call = 0
-        self._quick = False
+        # How long to look for the next frame before sleeping.
+        self._closely = 0.0
 
     @property
     def fd(self) -> int:
         return self._channel.fd
+
+    def start_over(self) -> None:
+        """In a fork: what was on its way belongs to the process that it came from."""
+        self._channel = Channel(self._channel.fd)
+        self._sending = _thread.allocate_lock()
+        self._reading = _thread.allocate_lock()
+        self._inbox.clear()
+        self._replies.clear()
+        self._calling.clear()
+        self._parked.clear()
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         with self._interrupts, self._sending:
@@ -67,12 +80,15 @@ class Switchboard:
         """
         began = monotonic()
         ready = self._poll.poll(0)
-        if self._quick:
-            while not ready and monotonic() - began < _CLOSELY_S:
-                ready = self._poll.poll(0)
+        while not ready and monotonic() - began < self._closely:
+            ready = self._poll.poll(0)
         if not ready:
             self._poll.poll()
-        self._quick = monotonic() - began < _CLOSELY_S
+        self._closely = _CLOSELY_S if monotonic() - began < _CLOSELY_S else 0.0
+
+    def expect(self) -> None:
+        """The next frame is on its way."""
+        self._closely = _EXPECTED_S
 
     def waiting(self) -> bool:
         """Whether a frame is already here, so that the main loop need not wait."""

@@ -19,18 +19,14 @@ import struct
 import sys
 from typing import Any, Dict, List, Optional, Set
 
-from . import frames, kernel, supervisor
+from . import frames, handoff, kernel, processes, supervisor
 from .frames import Channel
 from .sandbox import linux, trees
 from .sandbox.cgroup import Group
 from .sandbox.launch import Launcher
 from .sandbox.linux import LayerError
 
-
-
 _PIPE_BYTES = 1 << 20
-# Policies that came before their sandbox; the oldest are for sandboxes that have ended.
-_MOST_EARLY = 512
 
 
 class Sandbox:
@@ -56,7 +52,6 @@ class Template:
         self._waiting: Dict[int, Channel] = {}
         self._refused: Set[int] = set()
         self._readers: Dict[str, List[int]] = {}
-        self._early: Dict[str, Dict[str, Any]] = {}
         self._heard = b""
         self._poll = select.poll()
 
@@ -107,15 +102,15 @@ class Template:
             os.close(channel.fd)
             return
         kind, _, payload = frame
-        request = json.loads(payload)
         try:
+            request = json.loads(payload)
             if kind == frames.OPEN:
                 self._open(channel, request)
             elif kind == frames.ATTACH:
                 self._attach(channel, request)
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
-        except (LayerError, OSError) as error:
+        except (LayerError, OSError, ValueError, KeyError) as error:
             self._refuse(channel, error)
             return
         os.close(channel.fd)
@@ -142,20 +137,36 @@ class Template:
 
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        policy = request["policy"]
         group: Optional[Group] = None
         if self._launcher is None:
             pid = os.fork()
         else:
-            pid, group = self._launcher.start(request["network"])
+            pid, group = self._launcher.start(policy["network"])
         if pid == 0:
-            supervisor.main(channel, theirs, self._launcher, group, request)
+            supervisor.main(channel, theirs, self._launcher, group, policy["network"])
         theirs.close()
         self._sandboxes[request["id"]] = Sandbox(pid, ours, group)
-        if request["id"] in self._early:
-            self._bring(request["id"], self._early.pop(request["id"]))
         if group is not None:
             group.close()
         channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
+        self._bring(ours, policy)
+
+    def _bring(self, way: socket.socket, policy: Dict[str, Any]) -> None:
+        """Hands a sandbox its policy, with the folders that it names."""
+        folders: List[int] = []
+        try:
+            try:
+                # Without a sandbox the code sees the host's own folders.
+                folders = trees.open_all(policy) if self._launcher is not None else []
+                handoff.send(way, handoff.POLICY, policy, folders)
+            except LayerError as error:
+                handoff.send(way, handoff.FAILURE, supervisor.reason(error), [])
+        except OSError:
+            pass  # the sandbox has ended; its own connection tells the host
+        finally:
+            for fd in folders:
+                os.close(fd)
 
     def _attach(self, channel: Channel, request: Dict[str, Any]) -> None:
         sandbox = self._sandboxes.get(request["sandbox"])
@@ -165,22 +176,16 @@ class Template:
         writers: List[int] = []
         try:
             paths = [self._pipe("%s.%s" % (request["id"], name), readers, writers) for name in ("out", "err")]
-            socket.send_fds(sandbox.handoff, [supervisor.KERNEL], [channel.fd, *writers, *readers])
+            # The host opens the reading ends by these names, then says so on our standard input.
+            self._readers[request["id"]] = readers
+            # Before the connection is handed on: whoever has it may speak at once.
+            channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
+            handoff.send(sandbox.handoff, handoff.KERNEL, request, [channel.fd, *writers, *readers])
         except OSError as error:
-            for fd in readers:
-                os.close(fd)
             raise LayerError("template", "the sandbox %s has ended: %s" % (request["sandbox"], error)) from None
         finally:
             for fd in writers:
                 os.close(fd)
-        # The host opens the reading ends by these names, then says so on our standard input.
-        self._readers[request["id"]] = readers
-        try:
-            channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
-        except OSError:
-            for fd in self._readers.pop(request["id"]):
-                os.close(fd)
-            raise
 
     def _pipe(self, name: str, readers: List[int], writers: List[int]) -> str:
         """A pipe whose reading end the host can open by the path that is returned."""
@@ -200,50 +205,21 @@ class Template:
         return "/proc/%d/fd/%d" % (os.getpid(), reader)
 
     def _hear(self, life: int) -> None:
-        """Standard input: one JSON object a line. Its end is ours."""
+        """Standard input: a line for each connection whose pipes the host has opened. Its end is ours."""
         data = os.read(life, 65536)
         if not data:
             self._end()
         self._heard += data
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
-            message = json.loads(line)
-            if "opened" in message:
-                self._close_readers(message["opened"])
-            else:
-                self._bring(message["sandbox"], message["policy"])
+            self._close_readers(line.decode("ascii"))
 
     def _close_readers(self, connection: str) -> None:
-        """The host has opened the pipes of this connection."""
         for fd in self._readers.pop(connection, ()):
             os.close(fd)
         if self._launcher is None:
             for end in ("out", "err"):
                 os.unlink(os.path.join(self._folder, "%s.%s" % (connection, end)))
-
-    def _bring(self, name: str, policy: Dict[str, Any]) -> None:
-        """Hands a sandbox its policy, with the folders that it names."""
-        sandbox = self._sandboxes.get(name)
-        if sandbox is None:
-            # Its OPEN comes on another connection, and is not here yet, or it has ended.
-            self._early[name] = policy
-            while len(self._early) > _MOST_EARLY:
-                del self._early[next(iter(self._early))]
-            return
-        folders: List[int] = []
-        try:
-            try:
-                # Without a sandbox the code sees the host's own folders.
-                folders = trees.open_all(policy) if self._launcher is not None else []
-                message = [supervisor.POLICY, json.dumps(policy).encode(), b"\n"]
-                socket.send_fds(sandbox.handoff, message, folders)
-            except LayerError as error:
-                sandbox.handoff.sendall(supervisor.NO_FOLDERS + json.dumps(supervisor.reason(error)).encode() + b"\n")
-        except OSError:
-            pass  # the sandbox has ended; its own connection tells the host
-        finally:
-            for fd in folders:
-                os.close(fd)
 
     def _reap(self) -> None:
         while True:
@@ -256,7 +232,6 @@ class Template:
             for name, sandbox in list(self._sandboxes.items()):
                 if sandbox.pid == pid:
                     del self._sandboxes[name]
-                    self._early.pop(name, None)
                     sandbox.handoff.close()
                     if sandbox.group is not None:
                         sandbox.group.remove()
@@ -264,7 +239,7 @@ class Template:
     def _end(self) -> None:
         if self._launcher is None:
             # Children that the code started do not end with their parent: there is no namespace that takes them along.
-            supervisor.end_descendants()
+            processes.end_descendants()
             self._sandboxes.clear()
         for sandbox in self._sandboxes.values():
             try:

@@ -3,10 +3,30 @@
 import type { KernelLink } from '../kernel/link.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
-/** A closed place in which one kernel at a time lives; it outlives its kernels. */
+export interface LaunchOptions {
+  /** Variables beside those of the policy. A kernel that comes from a twin has what it had besides. */
+  readonly env: Readonly<Record<string, string>>;
+  /** A frozen fork to begin with, instead of an empty kernel. `keep`: it stays, and can be begun with again. */
+  readonly from?: { readonly twin: number; readonly keep: boolean };
+  /** Another kernel with the same memory lives on: what is random must differ. */
+  readonly reseed?: boolean;
+}
+
+/** Private memory in bytes, by number. */
+export interface Usage {
+  readonly kernels: Readonly<Record<string, number>>;
+  readonly twins: Readonly<Record<string, number>>;
+}
+
+/** A closed place in which kernels and their frozen forks live; it outlives its kernels. */
 export interface Enclosure {
-  /** Starts a kernel. The one before must have exited. */
-  launch(): Promise<KernelLink>;
+  /** A spare's first kernel is woken up before this returns. */
+  launch(options: LaunchOptions): Promise<KernelLink>;
+  /** Lets go of a twin. */
+  drop(twin: number): void;
+  /** Told when a twin has ended without being asked to. */
+  onGone: (twin: number, outOfMemory: boolean) => void;
+  measure(): Promise<Usage>;
   /** The process, as the host sees it, that everything in here descends from. */
   readonly pid: number;
   /** Why it could not be closed around its first process, if it could not. */
@@ -16,9 +36,26 @@ export interface Enclosure {
   close(): Promise<void>;
 }
 
+/** Enclosures to keep ready: those of one shape differ in nothing but whose folder they hold. */
+export interface SpareOrder {
+  readonly shape: string;
+  readonly count: number;
+  /** A policy with a folder that is nobody's yet. */
+  make(): LaunchSpec;
+  /** Told of a policy whose enclosure is not needed, or could not be made. */
+  discard(spec: LaunchSpec): void;
+}
+
+export interface Spare {
+  readonly enclosure: Enclosure;
+  readonly spec: LaunchSpec;
+}
+
 export interface Executor {
   open(spec: LaunchSpec): Promise<Enclosure>;
-  /** Keeps this many enclosures ready for `open`. */
-  keepSpares(count: number): Promise<void>;
+  /** An enclosure of that shape with a kernel that is ready, if there is one. */
+  takeSpare(shape: string): Spare | undefined;
+  /** In the background, a little later. One that cannot be made is no loss: the next `open` meets the reason itself. */
+  keepSpares(order: SpareOrder): void;
   close(): Promise<void>;
 }

@@ -10,14 +10,18 @@ import {
   parseAnswer,
   parseCall,
   parseDisplay,
+  parseFailed,
   parseHello,
   parseResult,
+  parseTwinned,
   type ResultPayload,
 } from '../protocol/kernel.ts';
+import { refusal } from '../protocol/refusal.ts';
 import { encodeText, type PyValue } from '../protocol/values.ts';
+import { Calls } from './calls.ts';
 import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
-import type { KernelLink } from './link.ts';
+import type { Exit, KernelLink } from './link.ts';
 import { newMark } from './mark.ts';
 import { OutputStream } from './output.ts';
 import { StopClock } from './stop-clock.ts';
@@ -65,6 +69,7 @@ export class Kernel {
   readonly #background: Background;
   readonly #restartedAfter: Death | undefined;
   readonly #firstRequest: number;
+  readonly #calls: Calls;
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
@@ -73,7 +78,6 @@ export class Kernel {
   #pumping = false;
   #markTimer: NodeJS.Timeout | undefined;
   #clock: StopClock | undefined;
-  #calls = new Map<number, { timer: NodeJS.Timeout | undefined }>();
   #questions = 0;
   #finished = 0;
   #violation: string | undefined;
@@ -88,6 +92,10 @@ export class Kernel {
     this.#firstRequest = generation * REQUESTS;
     this.#background = background;
     this.#restartedAfter = restartedAfter;
+    this.#calls = new Calls((id, reply) => {
+      if (this.#calls.size === 0) this.#clock?.resume();
+      this.#link.control.send(FrameType.reply, id, JSON.stringify(reply));
+    });
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
     this.#ready.promise.catch(() => {});
     this.#stdout = this.#open('stdout');
@@ -152,6 +160,16 @@ export class Kernel {
     return promise;
   }
 
+  /** Has the kernel keep this moment as a frozen fork of that number; rejects with FORK_UNSAFE where it cannot. */
+  async twin(number: number): Promise<void> {
+    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
+    const { promise, resolve, reject } = Promise.withResolvers<PyValue>();
+    const timer = setTimeout(() => this.#link.kill(), QUESTION_TIMEOUT_MS);
+    this.#state = { kind: 'answering', question: { id: number, resolve, reject, timer } };
+    this.#link.control.send(FrameType.twin, number);
+    await promise;
+  }
+
   interrupt(): boolean {
     if (this.#state.kind !== 'running') return false;
     this.#stop(this.#state.execution, 'interrupt');
@@ -159,11 +177,11 @@ export class Kernel {
   }
 
   answerInput(id: number, text: string): void {
-    this.#reply(id - this.#firstRequest, { value: text });
+    this.#calls.reply(id - this.#firstRequest, { value: text });
   }
 
   cancelInput(id: number, reason: string): void {
-    this.#reply(id - this.#firstRequest, { error: reason });
+    this.#calls.reply(id - this.#firstRequest, { error: reason });
   }
 
   /** Ends the kernel; what ran gets a result that says so. */
@@ -258,6 +276,10 @@ export class Kernel {
         return this.#call(frame, once(next, parseCall));
       case FrameType.answer:
         return this.#answer(frame);
+      case FrameType.twinned:
+        return this.#twinned(frame);
+      case FrameType.failed:
+        return this.#failed(frame);
       default:
         throw new FrameError(`a frame of type ${frame.type} out of place`);
     }
@@ -279,7 +301,7 @@ export class Kernel {
     this.#stdout.finish();
     this.#stderr.finish();
     // A thread may still wait in input(), and nobody hears of it any more.
-    for (const id of [...this.#calls.keys()]) this.#reply(id, { error: 'the cell ended before input() was answered' });
+    this.#calls.replyAll({ error: 'the cell ended before input() was answered' });
     this.#leave();
     this.#state = { kind: 'idle' };
     const notice = this.#finished++ === 0 ? this.#restartedAfter : undefined;
@@ -307,8 +329,8 @@ export class Kernel {
     if (this.#calls.has(frame.id)) throw new FrameError(`a second call with the number ${frame.id}`);
     if (this.#calls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
     if (this.#state.kind !== 'running' || this.#state.execution.number !== call.execution) {
-      this.#calls.set(frame.id, { timer: undefined });
-      this.#reply(frame.id, { error: 'input() was called while no cell was running' });
+      this.#calls.add(frame.id);
+      this.#calls.reply(frame.id, { error: 'input() was called while no cell was running' });
       return true;
     }
     if (!this.#reached(call.marks)) return false;
@@ -318,12 +340,9 @@ export class Kernel {
   }
 
   #askForInput(execution: Execution, id: number, call: InputCall): void {
-    const { inputTimeoutMs } = execution.settings;
-    const giveUp = () => this.#reply(id, { error: `nobody answered within ${inputTimeoutMs / 1000} s` });
-    const timer = inputTimeoutMs > 0 ? setTimeout(giveUp, inputTimeoutMs) : undefined;
-    this.#calls.set(id, { timer });
+    this.#calls.add(id, execution.settings.inputTimeoutMs);
     if (execution.events.abandoned) {
-      this.#reply(id, { error: NO_READER });
+      this.#calls.reply(id, { error: NO_READER });
       return;
     }
     this.#clock?.pause();
@@ -340,19 +359,8 @@ export class Kernel {
     for (const event of events) {
       if (event.type !== 'input_request') continue;
       const id = event.id - this.#firstRequest;
-      if (this.#calls.has(id)) this.#reply(id, { error: NO_READER });
+      if (this.#calls.has(id)) this.#calls.reply(id, { error: NO_READER });
     }
-  }
-
-  #reply(id: number, body: { value: string } | { error: string }): void {
-    const call = this.#calls.get(id);
-    if (!call || this.#state.kind === 'dead') {
-      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
-    }
-    clearTimeout(call.timer);
-    this.#calls.delete(id);
-    if (this.#calls.size === 0) this.#clock?.resume();
-    this.#link.control.send(FrameType.reply, id, JSON.stringify(body));
   }
 
   #answer(frame: Frame): boolean {
@@ -369,6 +377,28 @@ export class Kernel {
     } else {
       question.resolve(payload.value);
     }
+    return true;
+  }
+
+  #twinned(frame: Frame): boolean {
+    if (this.#state.kind !== 'answering' || this.#state.question.id !== frame.id) {
+      throw new FrameError('a twin that nobody asked for');
+    }
+    const { question } = this.#state;
+    const { unsafe } = parseTwinned(frame.payload);
+    clearTimeout(question.timer);
+    this.#state = { kind: 'idle' };
+    if (unsafe === undefined) question.resolve(null);
+    else question.reject(new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`));
+    return true;
+  }
+
+  /** Before it could say hello: it was not closed in, and has run nothing. */
+  #failed(frame: Frame): boolean {
+    if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
+    const { layer, message } = parseFailed(frame.payload);
+    this.#ready.reject(refusal(layer, message));
+    void this.#bury({ outOfMemory: false, lost: 'it could not be closed in' });
     return true;
   }
 
@@ -405,8 +435,9 @@ export class Kernel {
     this.#link.kill();
   }
 
-  async #bury(exit: Awaited<KernelLink['exited']>): Promise<void> {
+  async #bury(exit: Exit): Promise<void> {
     await this.#lastOutput();
+    if (this.#state.kind === 'dead') return;
     const before = this.#state;
     this.#frames = [];
     this.#stdout.finish();
@@ -444,8 +475,7 @@ export class Kernel {
     this.#markTimer = undefined;
     this.#clock?.stop();
     this.#clock = undefined;
-    for (const call of this.#calls.values()) clearTimeout(call.timer);
-    this.#calls.clear();
+    this.#calls.forget();
   }
 }
 

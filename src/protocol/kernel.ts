@@ -15,14 +15,16 @@ export const fromKernel: ReadonlyMap<number, number> = new Map([
   [FrameType.display, 64 * MB],
   [FrameType.answer, 64 * MB],
   [FrameType.call, MB],
+  [FrameType.twinned, 64 * 1024],
 ]);
 
 /** The same for the connection that belongs to pid 1 of a sandbox. */
 export const fromSupervisor: ReadonlyMap<number, number> = new Map([
   [FrameType.opened, 4096],
   [FrameType.failed, 64 * 1024],
-  [FrameType.started, 0],
   [FrameType.died, 4096],
+  [FrameType.gone, 4096],
+  [FrameType.measured, 64 * 1024],
 ]);
 
 const marks = z.tuple([z.int().min(0), z.int().min(0)]);
@@ -56,8 +58,11 @@ const DiedPayload = z.strictObject({
   signal: z.int().optional(),
   exitCode: z.int().optional(),
   outOfMemory: z.boolean(),
-  cpuSeconds: z.number(),
 });
+const GonePayload = z.strictObject({ outOfMemory: z.boolean() });
+const sizes = z.record(z.string().regex(/^\d+$/), z.number());
+const MeasuredPayload = z.strictObject({ kernels: sizes, twins: sizes });
+const TwinnedPayload = z.strictObject({ unsafe: z.string().optional() });
 const FailedPayload = z.strictObject({ layer: z.string(), message: z.string() });
 const OpenedPayload = z.strictObject({ pid: z.int() });
 const AttachedPayload = z.strictObject({ out: z.string(), err: z.string() });
@@ -66,9 +71,6 @@ export type HelloPayload = z.infer<typeof HelloPayload>;
 export type ResultPayload = z.infer<typeof ResultPayload>;
 export type DisplayPayload = z.infer<typeof DisplayPayload>;
 export type InputCall = z.infer<typeof InputCall>;
-export type AnswerPayload = z.infer<typeof AnswerPayload>;
-export type DiedPayload = z.infer<typeof DiedPayload>;
-export type FailedPayload = z.infer<typeof FailedPayload>;
 
 /** Kernels answer with values, the trusted processes with JSON. Both throw a FrameError for anything else. */
 const asValue =
@@ -103,7 +105,10 @@ export const parseResult = (payload: Buffer): ResultPayload => {
 export const parseDisplay = asValue(DisplayPayload);
 export const parseCall = asValue(CallPayload);
 export const parseAnswer = asValue(AnswerPayload);
+export const parseTwinned = asValue(TwinnedPayload);
 export const parseDied = asJson(DiedPayload);
+export const parseGone = asJson(GonePayload);
+export const parseMeasured = asJson(MeasuredPayload);
 export const parseFailed = asJson(FailedPayload);
 export const parseOpened = asJson(OpenedPayload);
 export const parseAttached = asJson(AttachedPayload);

@@ -16,7 +16,8 @@ export const Limits = z.strictObject({
   cpuSeconds: z.int().min(1).max(31_536_000).default(86_400),
   /** The largest file that code may write. */
   fileSizeMb: z.int().min(1).max(1_048_576).default(1024),
-  openFiles: z.int().min(64).max(1_048_576).default(1024),
+  /** The kernel's own have numbers up to 530. */
+  openFiles: z.int().min(576).max(1_048_576).default(1024),
   /** /tmp and /dev/shm together, in memory. */
   scratchMb: z.int().min(1).max(1_048_576).default(512),
 });

@@ -1,12 +1,13 @@
 /** The policy of one sandbox, resolved: what pid 1 is told before it closes itself in. */
 
-import { accessSync, chmodSync, chownSync, constants, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
 import type { Limits, SandboxPolicy } from '../protocol/policy.ts';
 
 export interface Folder {
   readonly path: string;
+  /** Where it is inside the sandbox, if not at the same path. */
+  readonly at?: string;
   /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
   readonly owner?: readonly [uid: number, gid: number];
 }
@@ -16,8 +17,13 @@ export interface LaunchSpec {
   readonly gid: number;
   readonly network: 'none' | 'host';
   readonly readable: readonly Folder[];
+  /** The agent's own, which is among the writable ones too. */
+  readonly folder: Folder;
   readonly writable: readonly Folder[];
+  /** What every session of this policy finds in its environment. */
   readonly env: Readonly<Record<string, string>>;
+  /** Paths as they are inside. */
+  readonly home: string;
   readonly cwd: string;
   readonly limits: {
     readonly memoryBytes: number;
@@ -89,23 +95,6 @@ export function writableFolder(path: string, root: boolean): Folder {
 export function readableFolder(path: string, root: boolean): Folder {
   const { uid, gid, mode } = statSync(path);
   return root && (mode & 0o005) !== 0o005 ? { path, owner: [uid, gid] } : { path };
-}
-
-/** A folder of the data folder, made where it is missing, owned by the sandbox's user. */
-export function makeOwnFolder(path: string, uid: number, gid: number, root: boolean): void {
-  const facts = lstatSync(path, { throwIfNoEntry: false });
-  if (facts === undefined) mkdirSync(path, { recursive: true, mode: 0o700 });
-  else if (!facts.isDirectory()) throw new CellaError('INVALID_OPTIONS', `dataDir: ${path} is not a folder.`);
-  if (root && (facts === undefined || facts.uid !== uid || facts.gid !== gid)) chownSync(path, uid, gid);
-}
-
-/** The folder around those: only the host's user can come as far as here, so that all may pass through it. */
-export function makePassage(path: string): void {
-  const facts = lstatSync(path, { throwIfNoEntry: false });
-  if (facts === undefined) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  if (facts === undefined) mkdirSync(path, { recursive: true });
-  // Whatever the umask of this process is, and whatever somebody made of the folder.
-  if (facts === undefined || (facts.mode & 0o777) !== 0o711) chmodSync(path, 0o711);
 }
 
 export function policyOf(sandbox: 'on' | 'off' | SandboxPolicy): SandboxPolicy {

@@ -1,9 +1,9 @@
 /** The user that a sandbox runs as: on a root host one of its own for every agent, else the host's. */
 
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 
 export interface Identity {
+  /** Whether this process is root, and the sandbox another user. */
   readonly root: boolean;
   readonly uid: number;
   readonly gid: number;
@@ -13,18 +13,23 @@ export interface Identity {
 const RANGES = [
   { first: 1_900_000_000, count: 67_108_864 },
   { first: 20_000, count: 40_000 },
-];
+] as const;
 
-/** The same agent key in the same data folder always has the same uid, so that its files stay its own. */
-export function identityFor(dataDir: string, agentKey: string): Identity {
+/** For a folder that has no user of its own yet. No two folders of a file system have the same number at a time. */
+export function identityOf(folder: string, isolated: boolean): Identity {
   const uid = process.getuid?.() ?? 0;
-  if (uid !== 0 || process.platform !== 'linux') return { root: false, uid, gid: process.getgid?.() ?? uid };
+  if (!isolated || uid !== 0 || process.platform !== 'linux') {
+    return { root: false, uid, gid: process.getgid?.() ?? uid };
+  }
   const mapped = largestMappedUid();
   const range = RANGES.find(({ first, count }) => first + count <= mapped) ?? RANGES[1];
-  if (!range) throw new Error('no range of uids');
-  const hash = createHash('sha256').update(`${dataDir}\0${agentKey}`).digest().readUInt32LE(0);
-  const own = range.first + (hash % range.count);
+  const own = range.first + Number(statSync(folder, { bigint: true }).ino % BigInt(range.count));
   return { root: true, uid: own, gid: own };
+}
+
+/** Whether a uid is one that `identityOf` gives. */
+export function isOurs(uid: number): boolean {
+  return RANGES.some(({ first, count }) => uid >= first && uid < first + count);
 }
 
 let mappedUids: number | undefined;

@@ -1,66 +1,115 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
 import { mkdirSync, realpathSync } from 'node:fs';
-import { delimiter, dirname, resolve } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
+import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
+import type { KernelLink } from '../kernel/link.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { findPython } from '../sandbox/python.ts';
 import {
   type LaunchSpec,
   limitsToSpec,
-  makeOwnFolder,
-  makePassage,
   policyOf,
   readableFolder,
   resolveFolder,
   writableFolder,
 } from '../sandbox/spec.ts';
-import { identityFor } from '../sandbox/uid.ts';
-import { agentFolders } from './folders.ts';
+import { folderName } from '../storage/folder-name.ts';
+import { claimHome, discardHome, exists, type Home, homeOf, INSIDE, makeHome, sweepHomes } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
 
-export interface Launch {
+/** Everything about the sandbox of one session that is known before there is one. */
+export class Launch {
   readonly template: TemplateConfig;
-  readonly spec: LaunchSpec;
-}
+  /** What the caller wants the code to find in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly #baseEnv: Readonly<Record<string, string>>;
+  readonly #isolated: boolean;
+  readonly #own: string;
+  readonly #elsewhere: string | undefined;
+  readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
 
-export async function prepareLaunch(options: CheckedOptions): Promise<Launch> {
-  const environment = readEnvironment();
-  const python = await locatePython(options.python ?? environment.python);
-  const dataDir = realDataDir(resolve(options.dataDir ?? environment.dataDir));
-  const identity = identityFor(dataDir, options.agentKey);
-  const policy = policyOf(options.sandbox);
-  const sandbox = options.sandbox === 'off' ? 'off' : 'on';
-  const template: TemplateConfig = {
-    python,
-    sandbox,
-    cgroup: policy.cgroup ?? (identity.root ? 'required' : 'if-available'),
-    preload: options.preload,
-  };
-  const root = identity.root && sandbox === 'on';
-  const own = agentFolders(dataDir, options.agentKey);
-  makePassage(own.own);
-  makeOwnFolder(own.home, identity.uid, identity.gid, root);
-  makeOwnFolder(own.workspace, identity.uid, identity.gid, root);
-  const elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
-  const readable = policy.readable.map((path) =>
-    readableFolder(resolveFolder(path, 'sandbox.readable', dataDir), root),
-  );
-  const writable = policy.writable.map((path) =>
-    writableFolder(resolveFolder(path, 'sandbox.writable', dataDir), root),
-  );
-  const spec: LaunchSpec = {
-    uid: identity.uid,
-    gid: identity.gid,
-    network: policy.network,
-    readable,
-    writable: [{ path: own.own }, ...(elsewhere === undefined ? [] : [writableFolder(elsewhere, root)]), ...writable],
-    env: environmentFor(python, own.home, options.env),
-    cwd: elsewhere ?? own.workspace,
-    limits: limitsToSpec(options.limits),
-  };
-  return { template, spec };
+  private constructor(options: CheckedOptions, python: string, dataDir: string) {
+    const policy = policyOf(options.sandbox);
+    this.#isolated = options.sandbox !== 'off';
+    const root = this.#isolated && process.getuid?.() === 0;
+    this.template = {
+      python,
+      sandbox: this.#isolated ? 'on' : 'off',
+      cgroup: policy.cgroup ?? (root ? 'required' : 'if-available'),
+      preload: options.preload,
+    };
+    this.#own = join(dataDir, 'agents', folderName(options.agentKey));
+    this.#elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
+    const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir);
+    const readable = policy.readable.map(folder('sandbox.readable')).map((path) => readableFolder(path, root));
+    const writable = policy.writable.map(folder('sandbox.writable')).map((path) => writableFolder(path, root));
+    if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));
+    this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
+    this.#baseEnv = environmentFor(python);
+    this.env = options.env;
+  }
+
+  static async prepare(options: CheckedOptions): Promise<Launch> {
+    const python = await locatePython(options.python ?? readEnvironment().python);
+    return new Launch(options, python, realDataDir(options.dataDir ?? readEnvironment().dataDir));
+  }
+
+  /** The folder, on the host, that the code works in. */
+  get cwd(): string {
+    return this.#elsewhere ?? join(this.#own, 'workspace');
+  }
+
+  /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
+  async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink> }> {
+    if (!exists(this.#own)) {
+      const spare = executor.takeSpare(this.#shape);
+      if (spare) {
+        // It wakes up while the folder gets its name.
+        const first = spare.enclosure.launch({ env: this.env });
+        if (claimHome(spare.spec.folder.path, this.#own)) return { enclosure: spare.enclosure, first };
+        await spare.enclosure.close();
+        discardHome(spare.spec.folder.path);
+      }
+    }
+    return { enclosure: await executor.open(this.#spec(homeOf(this.#own, this.#isolated))) };
+  }
+
+  /** Sandboxes for other keys with the same options. */
+  spares(count: number): SpareOrder {
+    const agents = dirname(this.#own);
+    return {
+      shape: this.#shape,
+      count,
+      make: () => {
+        sweepHomes(agents);
+        return this.#spec(makeHome(agents, this.#isolated));
+      },
+      discard: (spec) => discardHome(spec.folder.path),
+    };
+  }
+
+  get #shape(): string {
+    return JSON.stringify([dirname(this.#own), this.#elsewhere, this.#shared]);
+  }
+
+  #spec(home: Home): LaunchSpec {
+    const { own, uid, gid, owner } = home;
+    const inside = this.#isolated ? INSIDE : own;
+    const folder = { path: own, at: inside, ...(owner ? { owner } : {}) };
+    return {
+      ...this.#shared,
+      uid,
+      gid,
+      folder,
+      writable: [folder, ...this.#shared.writable],
+      env: { ...this.#baseEnv, HOME: join(inside, 'home') },
+      home: join(inside, 'home'),
+      cwd: this.#elsewhere ?? join(inside, 'workspace'),
+    };
+  }
 }
 
 const located = new Map<string | undefined, Promise<string>>();
@@ -79,16 +128,17 @@ function locatePython(wanted: string | undefined): Promise<string> {
 const realPaths = new Map<string, string>();
 
 /** Made where it is missing, for this user alone, and freed of symbolic links. */
-function realDataDir(wanted: string): string {
-  const known = realPaths.get(wanted);
+function realDataDir(named: string): string {
+  const known = realPaths.get(named);
   if (known !== undefined) return known;
+  const wanted = resolve(named);
   try {
     // Making folders in /proc and its like never ends.
     const place = wanted.split('/')[1] ?? '';
     if (['proc', 'sys', 'dev'].includes(place)) throw new Error(`/${place} holds no files of its own`);
     mkdirSync(wanted, { recursive: true, mode: 0o700 });
     const real = realpathSync.native(wanted);
-    realPaths.set(wanted, real);
+    realPaths.set(named, real);
     return real;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -97,15 +147,17 @@ function realDataDir(wanted: string): string {
 }
 
 /** Nothing of the host's own environment: no key, token or path of it reaches the code. */
-function environmentFor(python: string, home: string, extra: Readonly<Record<string, string>>): Record<string, string> {
+function environmentFor(python: string): Record<string, string> {
   return {
     PATH: [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
-    HOME: home,
     USER: 'cella',
     LOGNAME: 'cella',
     LANG: 'C.UTF-8',
     TMPDIR: '/tmp',
     MPLBACKEND: 'agg',
-    ...extra,
+    // Threads of a native library do not survive a fork, and with them no rollback and no checkpoint is possible.
+    OPENBLAS_NUM_THREADS: '1',
+    OMP_NUM_THREADS: '1',
+    MKL_NUM_THREADS: '1',
   };
 }

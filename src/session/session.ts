@@ -4,6 +4,7 @@ import type { Enclosure, Executor } from '../executors/contract.ts';
 import { EventListener, EventQueue, type EventSink } from '../kernel/events.ts';
 import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
 import { Kernel } from '../kernel/kernel.ts';
+import type { KernelLink } from '../kernel/link.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type {
   Death,
@@ -13,7 +14,6 @@ import type {
   OutputEvent,
   ResultEvent,
 } from '../protocol/events.ts';
-import type { LaunchSpec } from '../sandbox/spec.ts';
 import type {
   Completeness,
   Completion,
@@ -27,7 +27,7 @@ import type {
 import { BackgroundLog } from './background.ts';
 import { borrowExecutor } from './executors.ts';
 import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './introspection.ts';
-import { prepareLaunch } from './launch.ts';
+import { Launch } from './launch.ts';
 import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
 
 const MOST_HISTORY = 1000;
@@ -38,7 +38,7 @@ export class Session implements SessionApi {
   readonly #options: CheckedOptions;
   readonly #executor: Executor;
   readonly #giveBack: () => void;
-  readonly #spec: LaunchSpec;
+  readonly #launch: Launch;
   readonly #background = new BackgroundLog();
   readonly #history: HistoryEntry[] = [];
   #enclosure: Enclosure | undefined;
@@ -59,9 +59,9 @@ export class Session implements SessionApi {
   #count = 0;
   #closing: Promise<void> | undefined;
 
-  private constructor(options: CheckedOptions, spec: LaunchSpec, executor: Executor, giveBack: () => void) {
+  private constructor(options: CheckedOptions, launch: Launch, executor: Executor, giveBack: () => void) {
     this.#options = options;
-    this.#spec = spec;
+    this.#launch = launch;
     this.#executor = executor;
     this.#giveBack = giveBack;
   }
@@ -69,13 +69,12 @@ export class Session implements SessionApi {
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
   static async open(options: SessionOptions = {}): Promise<Session> {
     const checked = checkOptions(options);
-    const { template, spec } = await prepareLaunch(checked);
-    const { executor, giveBack } = borrowExecutor(template);
-    const session = new Session(checked, spec, executor, giveBack);
+    const launch = await Launch.prepare(checked);
+    const { executor, giveBack } = borrowExecutor(launch.template);
+    const session = new Session(checked, launch, executor, giveBack);
     try {
       await session.#live();
-      // Made in the background; a spare that cannot be made is no loss to this session.
-      if (checked.spares > 0) executor.keepSpares(checked.spares).catch(() => {});
+      if (checked.spares > 0) executor.keepSpares(launch.spares(checked.spares));
       return session;
     } catch (error) {
       await session.close();
@@ -87,9 +86,9 @@ export class Session implements SessionApi {
     return this.#options.agentKey;
   }
 
-  /** The folder that the code works in. */
+  /** The folder, on the host, that the code works in. */
   get cwd(): string {
-    return this.#spec.cwd;
+    return this.#launch.cwd;
   }
 
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
@@ -329,9 +328,10 @@ export class Session implements SessionApi {
   }
 
   async #startOnce(): Promise<Kernel> {
-    if (!this.#enclosure?.alive) this.#enclosure = await this.#executor.open(this.#spec);
+    let first: Promise<KernelLink> | undefined;
+    if (!this.#enclosure?.alive) ({ enclosure: this.#enclosure, first } = await this.#launch.open(this.#executor));
     const enclosure = this.#enclosure;
-    const link = await enclosure.launch();
+    const link = await (first ?? enclosure.launch({ env: this.#launch.env }));
     const notice = this.#notice;
     this.#notice = undefined;
     this.#expectedEnd = false;

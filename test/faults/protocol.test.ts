@@ -10,7 +10,7 @@ import { eventually } from '../support/attack.ts';
 import { descendants, templatesOf } from '../support/processes.ts';
 import { openSession } from '../support/session.ts';
 
-/** The connection's descriptor is found as any code could find it: the only socket there is. */
+/** The connection's descriptor is found as any code could find it: the one stream, beside the gate to pid 1. */
 const PRELUDE = `
 import gc, marshal, os, signal, socket, stat, struct, sys, threading, time
 def is_socket(fd):
@@ -18,7 +18,12 @@ def is_socket(fd):
         return stat.S_ISSOCK(os.fstat(fd).st_mode)
     except OSError:
         return False
-(control,) = [fd for fd in range(256, 1024) if is_socket(fd)]
+def kind_of(fd):
+    with socket.socket(fileno=os.dup(fd)) as copy:
+        return copy.type
+sockets = [fd for fd in range(256, 1024) if is_socket(fd)]
+(control,) = [fd for fd in sockets if kind_of(fd) == socket.SOCK_STREAM]
+(gate,) = [fd for fd in sockets if kind_of(fd) == socket.SOCK_SEQPACKET]
 def frame(kind, number, payload=b''):
     return struct.pack('<IBI', len(payload), ord(kind), number) + payload
 def send(data):
@@ -238,13 +243,21 @@ print('x' * 300_000)`,
   });
 });
 
+const POLICY = {
+  ...{ uid: 20_000, gid: 20_000, network: 'none', readable: [], writable: [], env: {}, home: '/', cwd: '/' },
+  limits: {
+    ...{ memoryBytes: 2 ** 28, processes: 8, cpuSeconds: 10, fileBytes: 2 ** 20, openFiles: 576 },
+    scratchBytes: 2 ** 20,
+  },
+};
+
 test('connections to a template that break off at once disturb nobody', async () => {
   const { session, undisturbed } = await pair();
   const [template] = templatesOf(process.pid);
   for (let count = 0; count < 40; count++) {
     const socket = connect(join(template?.folder ?? '', 'template'));
     await once(socket, 'connect');
-    socket.write(encodeFrame(FrameType.open, 0, JSON.stringify({ id: `broken-${count}`, network: 'none' })));
+    socket.write(encodeFrame(FrameType.open, 0, JSON.stringify({ id: `broken-${count}`, policy: POLICY })));
     socket.destroy();
   }
   expect((await session.run('kept')).value).toBe(1);

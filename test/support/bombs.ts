@@ -187,7 +187,7 @@ first, second`);
   });
 
   test('too many open files are an OSError, and the kernel lives on', async () => {
-    const session = await open({ limits: { openFiles: 64 } });
+    const session = await open({ limits: { openFiles: 576 } });
     const result = await session.run(`
 files = []
 try:
@@ -201,8 +201,10 @@ number, count > 32`);
   });
 
   test('a kernel with few open files can be followed by another', async () => {
-    const session = await open({ limits: { openFiles: 64 } });
+    const session = await open({ limits: { openFiles: 576 } });
     expect((await session.run('import os; os._exit(3)')).status).toBe('died');
-    expect((await session.run('import resource; resource.getrlimit(resource.RLIMIT_NOFILE)')).value).toEqual([64, 64]);
+    expect((await session.run('import resource; resource.getrlimit(resource.RLIMIT_NOFILE)')).value).toEqual([
+      576, 576,
+    ]);
   });
 }

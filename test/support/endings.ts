@@ -129,9 +129,9 @@ function processesEnd(open: Open): void {
     const keys = Array.from({ length: 50 }, (_, index) => `agent ${index}`);
     const sessions = await Promise.all(keys.map((agentKey) => open({ dataDir, agentKey })));
     const code =
-      "import subprocess\nchild = subprocess.Popen(['sleep', '3600'], start_new_session=True)\nkey = __import__('os').getcwd()\nkey";
+      "import subprocess\nchild = subprocess.Popen(['sleep', '3600'], start_new_session=True)\nchild.poll() is None";
     const results = await Promise.all(sessions.map((session) => session.run(code)));
-    expect(new Set(results.map(({ value }) => value)).size).toBe(50);
+    expect(results.filter(({ value }) => value === true)).toHaveLength(50);
     const [template] = templatesOf(process.pid);
     expect(descendants(template?.pid ?? 0)).toHaveLength(150);
     await Promise.all(sessions.map((session) => session.close()));

@@ -1,7 +1,7 @@
 """Puts processes under the policy.
 
-A sandbox is made in steps, so that a spare can have most of them behind it: `start` and `begin` are the same for
-every session, `bring_in` opens what one session may see, and each kernel closes itself in with a Confinement.
+A sandbox is made in steps: `start` and `begin` are the same for every session, `bring_in` opens what one session may
+see, `retire` gives up all rights but that, and each kernel closes itself in with `confine`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import struct
 from typing import Any, Dict, Iterable, List, Optional
 
-from . import cgroup, landlock, limits, linux, seccomp
+from . import cgroup, landlock, limits, linux, seccomp, trees
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
 from .mounts import Stage
 
@@ -79,14 +79,23 @@ class Launcher:
             self.groups.remove()
         self.stage.remove()
 
-    def give_up_rights(self, spec: Dict[str, Any], bounded: bool) -> None:
-        """Every right that goes with the user; and the limits are lowered, for good.
+    def rules(self, spec: Dict[str, Any]) -> landlock.Ruleset:
+        """What Landlock will leave each kernel: made once, after the folders are there."""
+        rules = landlock.Ruleset()
+        rules.allow_listing("/")
+        for path in (*self.stage.paths, *_READABLE, *(trees.place(folder) for folder in spec["readable"])):
+            rules.allow_reading(path)
+        for path in (*_WRITABLE, *(trees.place(folder) for folder in spec["writable"])):
+            rules.allow_writing(path)
+        return rules
 
-        `bounded`: the bounding set of capabilities is empty already.
+    def retire(self, spec: Dict[str, Any]) -> None:
+        """Gives up every right that goes with the user, and lowers the limits, for good.
+
+        Pid 1, which runs nobody's code, is left what it needs to signal kernels and to fork others; they inherit this.
         """
         if self.root:
-            if not bounded:
-                linux.drop_bounding_set()
+            linux.drop_bounding_set()
             _become(spec["uid"], spec["gid"])
         else:
             # A namespace of its own makes the process limit count this sandbox alone.
@@ -96,61 +105,15 @@ class Launcher:
         limits.apply(spec["limits"], alone=self.groups is None)
         linux.die_with_parent()
         linux.set_dumpable(False)
-
-    def retire(self, spec: Dict[str, Any]) -> None:
-        """Pid 1, which runs nobody's code, is left what it needs to signal kernels and to fork others."""
-        self.give_up_rights(spec, bounded=False)
-        self.filter_calls()
-
-    def filter_calls(self) -> None:
         linux.no_new_privileges()
         linux.install_filter(self.filter)
 
 
-class Confinement:
-    """One kernel closing itself in. What does not depend on the session is done when it is made.
-
-    `inherited`: the process comes from a pid 1 that has retired, so that Landlock alone is missing.
-    """
-
-    def __init__(self, launcher: Launcher, inherited: bool) -> None:
-        self._launcher = launcher
-        self._filtered = inherited
-        self._rules = landlock.Ruleset()
-        self._rules.allow_listing("/")
-        for path in (*launcher.stage.paths, *_READABLE):
-            self._rules.allow_reading(path)
-        for path in _WRITABLE:
-            self._rules.allow_writing(path)
-
-    def begin(self) -> None:
-        """What a root host's kernel can give up before its policy is known; an ordinary user's needs unshare for that."""
-        if self._launcher.root and not self._filtered:
-            linux.drop_bounding_set()
-            self._filter()
-
-    def discard(self) -> None:
-        """Another process has it."""
-        self._rules.close()
-
-    def descriptors(self) -> "list[int]":
-        return [self._rules.fd]
-
-    def narrow(self, spec: Dict[str, Any]) -> None:
-        """Leaves this process nothing but the policy's files and calls. No user code has run before this returns."""
-        for folder in spec["readable"]:
-            self._rules.allow_reading(folder["path"])
-        for folder in spec["writable"]:
-            self._rules.allow_writing(folder["path"])
-        linux.no_new_privileges()
-        self._rules.restrict()
-        limits.limit_open_files(spec["limits"]["openFiles"])
-        self._filter()
-
-    def _filter(self) -> None:
-        if not self._filtered:
-            self._launcher.filter_calls()
-            self._filtered = True
+def confine(rules: landlock.Ruleset, spec: Dict[str, Any]) -> None:
+    """Leaves a process that pid 1 has forked nothing but the policy's files. No user code has run before this returns."""
+    rules.restrict()
+    limits.limit_open_files(spec["limits"]["openFiles"])
+    linux.set_dumpable(True)
 
 
 def enter_user_namespace(flags: int) -> None:

@@ -17,9 +17,10 @@ def apply(limits: Dict[str, int], alone: bool) -> None:
     if alone:
         # Shared memory is not data: only the whole address space bounds it.
         _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
+        # Counts every process of the user: a control group counts those of the sandbox.
+        _lower(resource.RLIMIT_NPROC, limits["processes"])
     # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
     _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
-    _lower(resource.RLIMIT_NPROC, limits["processes"])
     # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])

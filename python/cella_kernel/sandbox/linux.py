@@ -34,6 +34,7 @@ NEWPID = 0x20000000
 NEWNET = 0x40000000
 
 _SIGCHLD = 17
+_CLONE_PARENT = 0x00008000
 _CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x200000000
 _PR_SET_PDEATHSIG = 1
@@ -94,6 +95,16 @@ def fork() -> int:
     The caller must have one thread, so that there is nothing for them to mend but `random` and `threading`.
     """
     return check(_held.fork(), "namespaces", "fork")
+
+
+def fork_beside() -> int:
+    """fork() whose child has our own parent: it is pid 1's to reap, and no child of the code's.
+
+    The caller must have one thread: no handlers of the C library run either.
+    """
+    number = _BY_MACHINE[MACHINE]["clone"]
+    pid = _held.syscall(ctypes.c_long(number), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
+    return check(pid, "namespaces", "fork")
 
 
 def unshare(flags: int, layer: str = "namespaces") -> None:

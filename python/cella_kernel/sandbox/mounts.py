@@ -170,8 +170,8 @@ class Stage:
     def finish(self, spec: Dict[str, Any], folders: List[int]) -> None:
         """Brings in the session's own folders: detached mounts, in the order of `trees.in_order`."""
         for folder, tree in zip(trees.in_order(spec), folders):
-            trees.attach(tree, self._folder(folder["path"]))
-        self._write_own(spec["uid"], spec["gid"], spec["env"].get("HOME", "/"))
+            trees.attach(tree, self._folder(trees.place(folder)))
+        self._write_own(spec["uid"], spec["gid"], spec["home"])
         size = "size=%d" % spec["limits"]["scratchBytes"]
         mount("tmpfs", "/tmp", "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
         restrict("/", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, recursive=False)

@@ -25,6 +25,11 @@ def in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
     return [*({**folder, "readOnly": True} for folder in spec["readable"]), *spec["writable"]]
 
 
+def place(folder: Dict[str, Any]) -> str:
+    """Where it is inside: at the same path, unless the policy names another."""
+    return folder.get("at") or folder["path"]
+
+
 def open_all(spec: Dict[str, Any]) -> List[int]:
     """A descriptor for each folder of the policy, in order."""
     trees: List[int] = []

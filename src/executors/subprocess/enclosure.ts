@@ -1,7 +1,6 @@
 /** One sandbox made by a template: its pid 1, and the connections of the kernels that live in it. */
 
 import { randomUUID } from 'node:crypto';
-import { constants as os } from 'node:os';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameType } from '../../protocol/frames.ts';
 import {
@@ -10,47 +9,45 @@ import {
   parseAttached,
   parseDied,
   parseFailed,
+  parseGone,
+  parseMeasured,
   parseOpened,
 } from '../../protocol/kernel.ts';
+import { refusal } from '../../protocol/refusal.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { Enclosure } from '../contract.ts';
+import type { Enclosure, LaunchOptions, Usage } from '../contract.ts';
+import { signalName } from './signals.ts';
 import { FrameSocket, PipeSource } from './socket.ts';
-import { refusal, type Template } from './template.ts';
+import type { Template } from './template.ts';
 
 interface Attachment {
+  readonly kernel: number;
   readonly control: FrameSocket;
   readonly stdout: PipeSource;
   readonly stderr: PipeSource;
-  readonly exited: Promise<Exit>;
 }
 
-/** Where a number has two names, the first is the one that people know: SIGABRT, not SIGIOT. */
-const signalNames = new Map(
-  Object.entries(os.signals)
-    .reverse()
-    .map(([name, number]) => [number, name]),
-);
-
 export class SubprocessEnclosure implements Enclosure {
+  onGone: (twin: number, outOfMemory: boolean) => void = () => {};
   readonly #template: Template;
   readonly #id = randomUUID();
   readonly #supervisor: FrameSocket;
   readonly #opened = Promise.withResolvers<number>();
   readonly #gone = Promise.withResolvers<void>();
+  readonly #exits = new Map<number, PromiseWithResolvers<Exit>>();
+  readonly #measuring: PromiseWithResolvers<Usage>[] = [];
   #pid = 0;
-  #policy = '';
+  #kernels = 0;
   #alive = true;
   #closing = false;
   #failure: Error | undefined;
-  #ready: Promise<Attachment> | undefined;
-  #exited: PromiseWithResolvers<Exit> | undefined;
+  #prepared: Attachment | undefined;
 
-  /** Begins a sandbox. What differs between sessions comes with `start`. */
-  constructor(template: Template, network: LaunchSpec['network']) {
+  constructor(template: Template, policy: LaunchSpec) {
     this.#template = template;
     this.#opened.promise.catch(() => {}); // told by whoever waits
     this.#supervisor = new FrameSocket(template.path, fromSupervisor);
-    this.#supervisor.send(FrameType.open, 0, JSON.stringify({ id: this.#id, network }));
+    this.#supervisor.send(FrameType.open, 0, JSON.stringify({ id: this.#id, policy }));
     this.#supervisor.read(
       (frame) => this.#receive(frame),
       (problem) => this.#lost(problem),
@@ -65,79 +62,105 @@ export class SubprocessEnclosure implements Enclosure {
     return this.#alive;
   }
 
-  /** Waits until it is made and its first kernel could be forked; what a spare does ahead of time. */
+  /** The reason why the sandbox could not be closed, if it could not. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  /** Starts the first kernel ahead of time, and waits until it has said hello; what makes it a spare. */
   async prepare(): Promise<void> {
-    await this.#opened.promise;
-    this.#ready ??= this.#attach();
-    await this.#ready;
+    this.#prepared = await this.#attach({ spare: true });
+    await this.#prepared.control.spoken;
+    if (!this.#alive) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
-  /** Closes the sandbox around pid 1. Failures come out of the next `launch`. */
-  start(spec: LaunchSpec): void {
-    this.#policy = JSON.stringify(spec);
-    this.#template.bring(this.#id, this.#policy);
+  launch({ env, from, reseed = false }: LaunchOptions): Promise<KernelLink> {
+    const start = JSON.stringify({ env, reseed });
+    const prepared = this.#prepared;
+    if (prepared && !from) {
+      this.#prepared = undefined;
+      return Promise.resolve(this.#start(prepared, start));
+    }
+    return this.#attach({ from }).then((attachment) => this.#start(attachment, start));
   }
 
-  async launch(): Promise<KernelLink> {
-    if (!this.#ready) await this.#opened.promise;
-    const attaching = this.#ready ?? this.#attach();
-    this.#ready = undefined;
-    const { control, stdout, stderr, exited } = await attaching.catch((error) => {
-      throw this.#failure ?? error;
-    });
-    // Pid 1 opens what the policy names while the kernel gives up its rights: both are told.
-    control.send(FrameType.start, 0, this.#policy);
+  #start({ kernel, control, stdout, stderr }: Attachment, start: string): KernelLink {
+    control.send(FrameType.start, 0, start);
+    const exited = this.#exit(kernel).promise;
     if (!this.#alive) this.#bury();
     return {
       control,
       stdout,
       stderr,
       exited,
-      interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, execution),
-      kill: () => this.#supervisor.send(FrameType.kill, 0),
+      interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
+      kill: () => this.#supervisor.send(FrameType.kill, kernel),
     };
   }
 
-  /** The reason why the sandbox could not be closed, if it could not. */
-  get failure(): Error | undefined {
-    return this.#failure;
+  drop(twin: number): void {
+    this.#supervisor.send(FrameType.drop, twin);
+  }
+
+  measure(): Promise<Usage> {
+    const asked = Promise.withResolvers<Usage>();
+    if (this.#alive) {
+      this.#measuring.push(asked);
+      this.#supervisor.send(FrameType.measure, 0);
+    } else asked.resolve({ kernels: {}, twins: {} });
+    return asked.promise;
   }
 
   async close(): Promise<void> {
     this.#closing = true;
+    // A kernel that was prepared for nobody has nobody else to close its connections.
+    if (this.#prepared) closeAttachment(this.#prepared);
     this.#supervisor.close();
     await this.#gone.promise;
   }
 
-  async #attach(): Promise<Attachment> {
+  async #attach({ from, spare = false }: { from?: LaunchOptions['from']; spare?: boolean }): Promise<Attachment> {
+    await this.#opened.promise;
     const id = randomUUID();
+    const kernel = ++this.#kernels;
     // From here on: the kernel may die before anybody asks for it.
-    this.#exited = Promise.withResolvers<Exit>();
-    const exited = this.#exited.promise;
+    this.#exit(kernel);
     const control = new FrameSocket(this.#template.path, fromKernel);
-    control.send(FrameType.attach, 0, JSON.stringify({ id, sandbox: this.#id }));
-    const paths = await new Promise<{ out: string; err: string }>((resolve, reject) => {
-      control.read(
-        (frame) => {
-          if (frame.type === FrameType.attached) resolve(parseAttached(frame.payload));
-          else if (frame.type === FrameType.failed) reject(asError(frame));
-          else control.hold(frame);
-        },
-        () => reject(this.#failure ?? refusal('template', 'the template closed the connection')),
-      );
-    }).catch((error) => {
-      control.close();
-      throw error;
-    });
-    control.unread();
+    const place = { twin: from?.twin ?? null, keep: from?.keep ?? false, spare };
+    const request = { id, sandbox: this.#id, kernel, ...place };
+    control.send(FrameType.attach, 0, JSON.stringify(request));
+    const pipes: PipeSource[] = [];
     try {
-      return { control, stdout: new PipeSource(paths.out), stderr: new PipeSource(paths.err), exited };
+      const paths = parseAttached(await this.#first(control));
+      for (const path of [paths.out, paths.err]) pipes.push(new PipeSource(path));
+      const [stdout, stderr] = pipes as [PipeSource, PipeSource];
+      return { kernel, control, stdout, stderr };
     } catch (cause) {
       control.close();
-      throw refusal('template', `its pipes could not be opened (${cause instanceof Error ? cause.message : cause})`);
+      for (const pipe of pipes) pipe.close();
+      this.#exits.delete(kernel);
+      const reason = cause instanceof Error ? cause : new Error(String(cause));
+      throw (
+        this.#failure ?? ('code' in reason && reason.code === 'ENOENT' ? refusal('template', reason.message) : reason)
+      );
     } finally {
       this.#template.opened(id);
     }
+  }
+
+  /** The template's answer to a connection. What comes right behind it is the kernel's. */
+  #first(control: FrameSocket): Promise<Buffer> {
+    return new Promise<Buffer>((resolve, reject) => {
+      control.read(
+        (frame) => {
+          control.unread();
+          if (frame.type === FrameType.attached) resolve(frame.payload);
+          else if (frame.type === FrameType.failed) reject(asError(frame));
+          else reject(refusal('template', 'it answered with something else'));
+        },
+        () => reject(refusal('template', 'the template closed the connection')),
+      );
+    });
   }
 
   #receive(frame: Frame): void {
@@ -153,16 +176,29 @@ export class SubprocessEnclosure implements Enclosure {
         break;
       case FrameType.died: {
         const { signal, exitCode, outOfMemory } = parseDied(frame.payload);
-        this.#exited?.resolve({
+        this.#exit(frame.id).resolve({
           outOfMemory,
-          ...(signal === undefined ? {} : { signal: signalNames.get(signal) ?? `signal ${signal}` }),
+          ...(signal === undefined ? {} : { signal: signalName(signal) }),
           ...(exitCode === undefined ? {} : { exitCode }),
         });
+        this.#exits.delete(frame.id);
         break;
       }
+      case FrameType.gone:
+        this.onGone(frame.id, parseGone(frame.payload).outOfMemory);
+        break;
+      case FrameType.measured:
+        this.#measuring.shift()?.resolve(parseMeasured(frame.payload));
+        break;
       default:
-        break; // STARTED tells the kernel's pid inside the sandbox: of use to people who read a trace
+        break; // a template of another version: what it says beside this is not needed
     }
+  }
+
+  #exit(kernel: number): PromiseWithResolvers<Exit> {
+    const known = this.#exits.get(kernel) ?? Promise.withResolvers<Exit>();
+    this.#exits.set(kernel, known);
+    return known;
   }
 
   #lost(problem?: Error): void {
@@ -171,13 +207,23 @@ export class SubprocessEnclosure implements Enclosure {
       this.#template.lost();
     this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'the template closed the connection'));
     this.#bury();
+    for (const asked of this.#measuring.splice(0)) asked.resolve({ kernels: {}, twins: {} });
     this.#gone.resolve();
   }
 
   #bury(): void {
     const lost = this.#closing ? 'its session was closed' : 'the sandbox it lived in has ended';
-    this.#exited?.resolve({ outOfMemory: false, lost, ...(this.#closing ? { signal: 'SIGKILL' } : {}) });
+    for (const exit of this.#exits.values()) {
+      exit.resolve({ outOfMemory: false, lost, ...(this.#closing ? { signal: 'SIGKILL' } : {}) });
+    }
+    this.#exits.clear();
   }
+}
+
+function closeAttachment({ control, stdout, stderr }: Attachment): void {
+  control.close();
+  stdout.close();
+  stderr.close();
 }
 
 function asError(frame: Frame): Error {

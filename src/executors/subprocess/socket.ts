@@ -11,6 +11,7 @@ export class FrameSocket implements FrameLink {
   readonly #decoder: FrameDecoder;
   #onFrame: ((frame: Frame) => void) | undefined;
   #onEnd: ((problem?: Error) => void) | undefined;
+  readonly #spoken = Promise.withResolvers<void>();
   #early: Frame[] = [];
   #ended: { problem?: Error } | undefined;
 
@@ -31,18 +32,20 @@ export class FrameSocket implements FrameLink {
     this.#onEnd = onEnd;
     const early = this.#early;
     this.#early = [];
-    for (const frame of early) onFrame(frame);
-    if (this.#ended) onEnd(this.#ended.problem);
+    // A reader may leave after any of them.
+    for (const frame of early) (this.#onFrame ?? ((rest) => this.#early.push(rest)))(frame);
+    if (this.#ended) this.#onEnd?.(this.#ended.problem);
   }
 
-  /** Takes the reader away again; a frame that it was given too early is kept for the next. */
+  /** Takes the reader away again: what comes next waits for another. */
   unread(): void {
     this.#onFrame = undefined;
     this.#onEnd = undefined;
   }
 
-  hold(frame: Frame): void {
-    this.#early.push(frame);
+  /** Resolves when a frame waits to be read, or none will come. */
+  get spoken(): Promise<void> {
+    return this.#spoken.promise;
   }
 
   pause(): void {
@@ -68,13 +71,17 @@ export class FrameSocket implements FrameLink {
     }
     for (const frame of frames) {
       if (this.#onFrame) this.#onFrame(frame);
-      else this.#early.push(frame);
+      else {
+        this.#early.push(frame);
+        this.#spoken.resolve();
+      }
     }
   }
 
   #end(problem?: Error): void {
     if (this.#ended) return;
     this.#ended = problem ? { problem } : {};
+    this.#spoken.resolve();
     this.#onEnd?.(problem);
   }
 }

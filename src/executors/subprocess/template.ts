@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
+import { refusal } from '../../protocol/refusal.ts';
 import { interpreterFacts, kernelPackage } from '../../sandbox/python.ts';
 
 export interface TemplateConfig {
@@ -19,8 +20,6 @@ export interface TemplateConfig {
 const Answer = z.union([
   z.object({
     ready: z.literal(true),
-    python: z.string(),
-    cgroup: z.boolean(),
     notPreloaded: z.array(z.object({ name: z.string(), reason: z.string() })),
   }),
   z.object({ ready: z.literal(false), layer: z.string(), message: z.string() }),
@@ -95,12 +94,7 @@ export class Template {
 
   /** Tells the template that the host has opened the pipes of this connection. */
   opened(connection: string): void {
-    this.#process.stdin?.write(`${JSON.stringify({ opened: connection })}\n`);
-  }
-
-  /** Has the template open the folders of a policy, and hand them to that sandbox. */
-  bring(sandbox: string, policy: string): void {
-    this.#process.stdin?.write(`{"sandbox":${JSON.stringify(sandbox)},"policy":${policy}}\n`);
+    this.#process.stdin?.write(`${connection}\n`);
   }
 
   /** Ends the template and everything forked from it. */
@@ -139,21 +133,6 @@ export class Template {
     for (const stream of [stdin, stdout, stderr])
       if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
   }
-}
-
-/** A layer that could not be put in place, as an error with the way out. */
-export function refusal(layer: string, message: string): CellaError {
-  if (layer === 'workspace') {
-    return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
-  }
-  if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);
-  return new CellaError(
-    'SANDBOX_UNAVAILABLE',
-    `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`,
-    {
-      details: { layer },
-    },
-  );
 }
 
 function firstLine(process: ChildProcess, lines: ReturnType<typeof createInterface>): Promise<string | undefined> {

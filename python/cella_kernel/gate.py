@@ -1,0 +1,36 @@
+"""The gate: where kernels and twins tell pid 1 of their sandbox what they are, with a descriptor or two."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+from typing import Any, Dict, List, Tuple
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+def tell(gate: int, word: Dict[str, Any], descriptors: List[int]) -> None:
+    """From a kernel or a twin to pid 1."""
+    with socket.socket(fileno=os.dup(gate)) as way:
+        socket.send_fds(way, [json.dumps(word).encode()], descriptors)
+
+
+def hear(gate: socket.socket, longest: int) -> Tuple[bytes, List[int], int]:
+    """One word from a kernel, what came with it, and the process that it is from (0 where the system does not tell)."""
+    room = socket.CMSG_SPACE(16 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
+    data, ancillary, _, _ = gate.recvmsg(longest, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    descriptors = array.array("i")
+    pid = 0
+    for level, kind, content in ancillary:
+        if level != socket.SOL_SOCKET:
+            continue
+        if kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+        elif kind == getattr(socket, "SCM_CREDENTIALS", None):
+            pid = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])[0]
+    return data, list(descriptors), pid
+
+

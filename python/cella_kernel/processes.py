@@ -1,0 +1,82 @@
+"""Processes and descriptors by the handful: who descends from whom, and closing all but a few."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Collection, Dict, List
+
+from .sandbox import linux
+
+# How often, and how long apart, processes without a namespace are killed: one that forks may be missed once.
+_MOST_ROUNDS, _ROUND_S = 200, 0.005
+
+
+def parents() -> Dict[int, int]:
+    """Every process that /proc shows, with its parent."""
+    found: Dict[int, int] = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return found  # no /proc on this system: kernels end with their connection
+    for name in names:
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
+                    found[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it ended while we looked
+    return found
+
+
+def descendants(root: int, spare: Collection[int] = ()) -> List[int]:
+    """What came from `root`, without the processes of `spare` and what came from those."""
+    known = parents()
+    found = {root}
+    grew = True
+    while grew:
+        more = {pid for pid, parent in known.items() if parent in found and pid not in found and pid not in spare}
+        grew = bool(more)
+        found |= more
+    return sorted(found - {root})
+
+
+def send_signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # it ended by itself, and is reaped next; or, without a sandbox, became another user's
+
+
+def end_descendants() -> None:
+    """Without a pid namespace: kills what came from this process, which adopts orphans, until nothing is left."""
+    for _ in range(_MOST_ROUNDS):
+        pids = descendants(os.getpid())
+        if not pids:
+            return
+        for pid in pids:
+            send_signal(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass  # none is left to reap
+        time.sleep(_ROUND_S)
+
+
+def close_others(keep: Collection[int]) -> None:
+    """Closes every descriptor but the standard ones and `keep`, however high its number."""
+    first = 3
+    for fd in sorted(set(keep)):
+        os.closerange(first, fd)
+        first = fd + 1
+    linux.close_from(first)
+
+
+def silence() -> None:
+    """Standard input, output and error of this process are nothing."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    os.close(nothing)

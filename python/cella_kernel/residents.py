@@ -1,0 +1,233 @@
+"""Who lives in a sandbox: its kernels, and the frozen forks ("twins") that can become kernels.
+
+Kernels and twins have the numbers that the host gave them. Processes that are neither were started by the code, and
+end with the kernel that they came from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from . import doorbell, frames, handoff
+from .doorbell import Doorbell
+from .frames import Channel
+from .processes import descendants, parents, send_signal
+from .ringing import Ringer
+from .sandbox.cgroup import Group
+from .sandbox.linux import LayerError
+
+_MOST_TWINS = 64
+# How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
+_REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
+
+
+class _Twin:
+    __slots__ = ("pid", "way", "bell", "becoming")
+
+    def __init__(self, pid: int, way: socket.socket, bell: Doorbell) -> None:
+        self.pid = pid
+        self.way = way
+        self.bell = bell
+        # The kernel that it was asked to be, until it is.
+        self.becoming: Optional[int] = None
+
+
+class Residents:
+    """`alone`: this is pid 1 of a pid namespace, where everything else came from a kernel."""
+
+    def __init__(self, channel: Channel, group: Optional[Group], alone: bool) -> None:
+        self._channel = channel
+        self._group = group
+        self._alone = alone
+        self._kernels: Dict[int, Tuple[int, Ringer]] = {}
+        self._twins: Dict[int, _Twin] = {}
+        self._cpu_seconds = 0
+        self._oom_kills = 0
+
+    def limit_cpu(self, seconds: int) -> None:
+        self._cpu_seconds = seconds
+
+    def add_kernel(self, number: int, pid: int, bell: Doorbell) -> None:
+        self._kernels[number] = (pid, Ringer(pid, bell))
+
+    @property
+    def ringing(self) -> bool:
+        return any(ringer.ringing for _, ringer in self._kernels.values())
+
+    def ring_again(self) -> None:
+        for _, ringer in self._kernels.values():
+            ringer.again()
+
+    def interrupt(self, number: int, execution: int) -> None:
+        if number in self._kernels:
+            self._kernels[number][1].ring(execution)
+
+    def told(self, pid: int, word: Dict[str, Any], descriptors: List[int]) -> bool:
+        """A process of this sandbox says what it is. Returns whether the descriptors were taken."""
+        if "twin" in word:
+            bell = doorbell.open_foreign(descriptors[1])
+            if bell is None or word["twin"] in self._twins or len(self._twins) >= _MOST_TWINS:
+                send_signal(pid, signal.SIGKILL)
+                return False
+            self._twins[int(word["twin"])] = _Twin(pid, socket.socket(fileno=descriptors[0]), bell)
+            os.close(descriptors[1])
+            return True
+        return self._became(pid, int(word["kernel"]), descriptors)
+
+    def _became(self, pid: int, number: int, descriptors: List[int]) -> bool:
+        """A twin, or a fork of one that stays, is a kernel from here on."""
+        for twin_number, twin in list(self._twins.items()):
+            if twin.becoming != number:
+                continue
+            bell: Optional[Doorbell] = twin.bell
+            if twin.pid == pid:
+                self._forget(twin_number)
+            else:
+                twin.becoming = None
+                bell = doorbell.open_foreign(descriptors[0])
+            if bell is not None and number not in self._kernels:
+                self.add_kernel(number, pid, bell)
+        return False
+
+    def revive(self, twin_number: int, number: int, keep: bool, descriptors: List[int]) -> None:
+        """Hands a connection to a twin, which becomes a kernel, or forks one where it is kept."""
+        twin = self._twins.get(twin_number)
+        if twin is None:
+            raise LayerError("twin", "the point to go back to is gone")
+        twin.becoming = number
+        handoff.send(twin.way, handoff.KERNEL, {"kernel": number, "keep": keep}, descriptors)
+
+    def drop(self, number: int) -> None:
+        twin = self._twins.get(number)
+        if twin is not None:
+            self._forget(number)
+            send_signal(twin.pid, signal.SIGKILL)
+
+    def _forget(self, number: int) -> None:
+        self._twins.pop(number).way.close()
+
+    def kill(self, number: int) -> None:
+        """Ends a kernel and what came from it; its death is told by `reap`."""
+        if number not in self._kernels:
+            return
+        pid = self._kernels[number][0]
+        if len(self._kernels) == 1:
+            self._kill_strangers({pid})
+        else:
+            self._kill_family(pid)
+
+    def kill_all(self) -> None:
+        if self._alone:
+            send_signal(-1, signal.SIGKILL)
+        else:
+            for pid in descendants(os.getpid()):
+                send_signal(pid, signal.SIGKILL)
+
+    def _kill_strangers(self, also: Set[int]) -> None:
+        """Everything but twins and the kernels that are not named."""
+        residents = {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
+        spared = residents - also
+        if self._alone and not spared:
+            send_signal(-1, signal.SIGKILL)
+            return
+        if self._alone:
+            # Stopped at one stroke, so that nothing can fork its way out while it is looked for.
+            send_signal(-1, signal.SIGSTOP)
+        mine = parents().keys() - {os.getpid()} if self._alone else descendants(os.getpid(), spared)
+        for pid in mine:
+            if pid not in spared:
+                send_signal(pid, signal.SIGKILL)
+        if self._alone:
+            for pid in spared:
+                send_signal(pid, signal.SIGCONT)
+
+    def _kill_family(self, pid: int) -> None:
+        """Beside other kernels: what descends from this one. Daemons that left it live until the sandbox ends."""
+        residents = {twin.pid for twin in self._twins.values()} | {other for other, _ in self._kernels.values()}
+        for descendant in [pid, *descendants(pid, residents)]:
+            send_signal(descendant, signal.SIGKILL)
+
+    def reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._reaped(pid, status, usage.ru_utime + usage.ru_stime)
+
+    def _reaped(self, pid: int, status: int, cpu_seconds: float) -> None:
+        for number, (own, _) in list(self._kernels.items()):
+            if own == pid:
+                self._died(number, status, cpu_seconds)
+        for number, twin in list(self._twins.items()):
+            if twin.pid == pid:
+                self._lost(number, twin, status)
+
+    def _died(self, number: int, status: int, cpu_seconds: float) -> None:
+        del self._kernels[number]
+        if not self._kernels:
+            self._kill_strangers(set())
+            self._wait_for_strangers()
+        body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory()}
+        if os.WIFSIGNALED(status):
+            ended_by = os.WTERMSIG(status)
+            # Code that ignores SIGXCPU meets the hard limit, which kills without a word.
+            past_limit = 0 < self._cpu_seconds < cpu_seconds - 1
+            body["signal"] = int(signal.SIGXCPU) if ended_by == signal.SIGKILL and past_limit else ended_by
+        else:
+            body["exitCode"] = os.WEXITSTATUS(status)
+        self._channel.send(frames.DIED, number, json.dumps(body).encode())
+
+    def _wait_for_strangers(self) -> None:
+        deadline = time.monotonic() + _REAP_S
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid:
+                self._reaped(pid, status, usage.ru_utime + usage.ru_stime)
+            elif not self._alone or parents().keys() <= {os.getpid(), *(twin.pid for twin in self._twins.values())}:
+                return
+            elif time.monotonic() > deadline:
+                return
+            else:
+                time.sleep(_REAP_AGAIN_S)
+
+    def _lost(self, number: int, twin: _Twin, status: int) -> None:
+        self._forget(number)
+        body = {"outOfMemory": self._was_out_of_memory()}
+        self._channel.send(frames.GONE, number, json.dumps(body).encode())
+        if twin.becoming is not None and twin.becoming not in self._kernels:
+            self._channel.send(frames.DIED, twin.becoming, json.dumps({"signal": 9, **body}).encode())
+
+    def _was_out_of_memory(self) -> bool:
+        if self._group is None:
+            return False
+        kills = self._group.oom_kills()
+        grew = kills > self._oom_kills
+        self._oom_kills = kills
+        return grew
+
+    def measure(self) -> Dict[str, Dict[str, int]]:
+        """Private memory of each kernel and each twin, in bytes."""
+        return {
+            "kernels": {str(number): _private_bytes(pid) for number, (pid, _) in self._kernels.items()},
+            "twins": {str(number): _private_bytes(twin.pid) for number, twin in self._twins.items()},
+        }
+
+
+def _private_bytes(pid: int) -> int:
+    try:
+        with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
+            lines = (line.split() for line in file if line.startswith("Private_"))
+            return sum(int(words[1]) for words in lines) * 1024
+    except OSError:
+        return 0  # it has ended, or keeps others from looking at it

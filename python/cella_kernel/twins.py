@@ -1,0 +1,112 @@
+"""A twin: a fork of a kernel, frozen at one point. It can become a kernel, or fork one and stay.
+
+A twin is a child of pid 1, not of the kernel: code that waits for its children never sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from typing import List, Optional, Sequence
+
+from . import gate as gates
+from . import handoff
+from .doorbell import Doorbell, make_shareable
+from .processes import silence
+from .sandbox import linux
+
+_SETTLE_S, _SETTLE_AGAIN_S = 0.1, 0.0002
+
+
+class ForkUnsafe(Exception):
+    """This process cannot be forked: threads would be missing in the fork, and what they have locked stay locked."""
+
+
+class Revived:
+    """What a twin was handed when it became a kernel."""
+
+    __slots__ = ("number", "descriptors", "bell")
+
+    def __init__(self, number: int, descriptors: List[int], bell: Doorbell) -> None:
+        self.number = number
+        self.descriptors = descriptors
+        self.bell = bell
+
+
+def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
+    """Forks a twin. Returns None in the kernel, at once, and in the twin when it is to be a kernel.
+
+    `own` are the descriptors that belong to the kernel alone; the twin lets go of them.
+    """
+    _check_threads()
+    ours, theirs = socket.socketpair()
+    ready, told = socket.socketpair()
+    pid = linux.fork_beside()
+    if pid:
+        theirs.close()
+        ours.close()
+        told.close()
+        with ready:
+            if ready.recv(1) != b"+":
+                raise ForkUnsafe("the fork could not be kept: too many points are held already")
+        return None
+    ready.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for fd in own:
+        os.close(fd)
+    silence()
+    bell = make_shareable()
+    gates.tell(gate, {"twin": number}, [ours.fileno(), bell])
+    ours.close()
+    told.sendall(b"+")
+    told.close()
+    return _wait(theirs, gate, bell)
+
+
+def _wait(way: socket.socket, gate: int, bell: int) -> Revived:
+    """Frozen, until pid 1 hands over a connection. Its end is ours."""
+    while True:
+        try:
+            _, body, descriptors = handoff.receive(way)
+        except (EOFError, OSError):
+            os._exit(0)
+        if body["keep"]:
+            pid = linux.fork_beside()
+            if pid:
+                for fd in descriptors:
+                    os.close(fd)
+                continue
+            os.close(bell)
+            bell = make_shareable()
+        way.close()
+        os.setsid()
+        gates.tell(gate, {"kernel": body["kernel"]}, [bell])
+        revived = Revived(body["kernel"], descriptors, Doorbell(bell))
+        os.close(bell)
+        return revived
+
+
+def _check_threads() -> None:
+    """One thread in all, by the system's own count: it knows those of native libraries too."""
+    if not linux.supported():
+        raise ForkUnsafe("forks of a kernel need Linux")
+    deadline = time.monotonic() + _SETTLE_S
+    # One that has just ended may still be counted.
+    while len(os.listdir("/proc/self/task")) > 1:
+        if time.monotonic() > deadline:
+            raise ForkUnsafe(_threads_by_name())
+        time.sleep(_SETTLE_AGAIN_S)
+
+
+def _threads_by_name() -> str:
+    threading = sys.modules.get("threading")
+    names = []
+    if threading is not None:
+        names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if names:
+        return "these threads are running: %s" % ", ".join(names[:20])
+    native = len(os.listdir("/proc/self/task")) - 1
+    return "%d threads of a native library (such as OpenMP) are running" % native

@@ -1,0 +1,95 @@
+/** Enclosures that are ready before anybody asks for one: closed in, with a kernel that has said hello. */
+
+import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { Spare, SpareOrder } from '../contract.ts';
+import { SubprocessEnclosure } from './enclosure.ts';
+import type { Template } from './template.ts';
+
+const REFILL_AFTER_MS = 25;
+
+interface Ready {
+  readonly enclosure: SubprocessEnclosure;
+  readonly spec: LaunchSpec;
+}
+
+interface Stock {
+  order: SpareOrder;
+  readonly ready: Ready[];
+  filling: Promise<void> | undefined;
+  refill: NodeJS.Timeout | undefined;
+}
+
+export class Spares {
+  readonly #live: () => Promise<Template>;
+  readonly #stocks = new Map<string, Stock>();
+  #closed = false;
+
+  constructor(live: () => Promise<Template>) {
+    this.#live = live;
+  }
+
+  take(shape: string): Spare | undefined {
+    const stock = this.#stocks.get(shape);
+    for (let next = stock?.ready.shift(); stock && next; next = stock.ready.shift()) {
+      this.#fillSoon(stock);
+      if (next.enclosure.alive) return next;
+      stock.order.discard(next.spec);
+    }
+    return undefined;
+  }
+
+  keep(order: SpareOrder): void {
+    const known = this.#stocks.get(order.shape);
+    if (known && known.order.count >= order.count) return;
+    const stock = known ?? { order, ready: [], filling: undefined, refill: undefined };
+    stock.order = order;
+    this.#stocks.set(order.shape, stock);
+    this.#fillSoon(stock);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const stocks = [...this.#stocks.values()];
+    this.#stocks.clear();
+    await Promise.all(stocks.map((stock) => empty(stock)));
+  }
+
+  /** A little later, so that making the next spare does not slow down whoever took this one. */
+  #fillSoon(stock: Stock): void {
+    clearTimeout(stock.refill);
+    // One that cannot be made is no loss to whoever took the last.
+    stock.refill = setTimeout(() => this.#fill(stock).catch(() => {}), REFILL_AFTER_MS).unref();
+  }
+
+  #fill(stock: Stock): Promise<void> {
+    stock.filling ??= this.#prepare(stock).finally(() => {
+      stock.filling = undefined;
+    });
+    return stock.filling;
+  }
+
+  async #prepare(stock: Stock): Promise<void> {
+    const template = await this.#live();
+    while (!this.#closed && stock.ready.length < stock.order.count && template.alive) {
+      const spec = stock.order.make();
+      const enclosure = new SubprocessEnclosure(template, spec);
+      try {
+        await enclosure.prepare();
+      } catch (error) {
+        await enclosure.close();
+        stock.order.discard(spec);
+        throw error;
+      }
+      stock.ready.push({ enclosure, spec });
+    }
+  }
+}
+
+async function empty(stock: Stock): Promise<void> {
+  clearTimeout(stock.refill);
+  await stock.filling?.catch(() => {}); // whoever asked for spares was told
+  for (const { enclosure, spec } of stock.ready.splice(0)) {
+    await enclosure.close();
+    stock.order.discard(spec);
+  }
+}
