@@ -32,8 +32,6 @@ def become_kernel(
         os.setsid()
         # Those of pid 1 (its own connection, its control group) may have any number; the kernel gets none of them.
         close_others([*descriptors, gate, *([rules.fd] if rules else ())])
-        os.environ.clear()
-        os.environ.update(spec["env"])
         os.umask(0o022)
         if linux.supported():
             linux.die_with_parent()

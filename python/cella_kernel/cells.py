@@ -56,6 +56,12 @@ class Runner:
         finally:
             self._interrupts.end()
 
+    def warm_up(self) -> None:
+        """Does what the first cell will do, with nothing in it."""
+        body, last = self._compile("<none>", "0")
+        if last is not None:
+            self._run_plainly(body, last[0])
+
     def _run_plainly(self, body: Optional[CodeType], expression: Optional[CodeType]) -> Any:
         if body is not None:
             eval(body, self._namespace)

@@ -70,6 +70,7 @@ class Kernel:
     def be_spare(self) -> None:
         """Nobody waits for this kernel yet."""
         self.rehearse(rounds=2)
+        _reseed()
         self._spare = True
 
     def rehearse(self, rounds: int = _REHEARSALS) -> None:
@@ -109,7 +110,7 @@ class Kernel:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         self._interrupts.arm(doorbell)
         self._output.install()
-        _reseed()
+        _know_thread()
         self._pid = os.getpid()
 
     def _move(self, descriptors: List[int], numbers: Sequence[int]) -> None:
@@ -150,9 +151,9 @@ class Kernel:
         if settings["reseed"]:
             _reseed()
         if self._spare:
-            # Somebody has taken it, and is about to send a cell: it is awake by then.
+            # Somebody is about to take it and to send a cell: by then it is awake, and has the code for it at hand.
+            self._runner.warm_up()
             self._switchboard.expect()
-            self._spare = False
 
     def _twin(self, number: int) -> None:
         """Keeps this moment: a fork that can become a kernel at any time. Says whether it could be made."""
@@ -181,6 +182,7 @@ class Kernel:
         self._say_hello()
 
     def _execute(self, number: int, payload: bytes) -> None:
+        self._spare = False
         with self._ordering:
             self._executing = number
             self._output.begin(payload[:_MARK_BYTES])
@@ -311,11 +313,13 @@ def publish(bundle: Dict[str, Any]) -> None:
 
 def _reseed() -> None:
     """Kernels come from one template: what is random must differ all the same."""
-    for name in ("random", "numpy.random"):
-        module = sys.modules.get(name)
-        if module is not None:
-            module.seed()
-    _know_thread()
+    random = sys.modules.get("random")
+    if random is not None:
+        random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy.random" in sys.modules:
+        # By an array: seeding without one takes a hundred times as long.
+        numpy.random.seed(numpy.frombuffer(os.urandom(64), dtype="u4"))
 
 
 def _know_thread() -> None:

@@ -23,7 +23,7 @@ from .residents import Residents
 from .ringing import AGAIN_S
 from .sandbox import landlock, linux
 from .sandbox.cgroup import Group
-from .sandbox.launch import Launcher
+from .sandbox.launch import Launcher, Surroundings
 from .sandbox.linux import LayerError
 
 # How long pid 1 waits for the host to hear why there is no sandbox.
@@ -213,20 +213,20 @@ def _say_why(channel: Channel, error: BaseException) -> None:
         pass  # what it still asks of a sandbox that is none
 
 
-def main(channel: Channel, way: socket.socket, launcher: Optional[Launcher], group: Optional[Group], network: str) -> None:
+def main(channel: Channel, way: socket.socket, launcher: Optional[Launcher], around: Surroundings) -> None:
     """Never returns. Runs in the process that the template has just made."""
     try:
         signal.set_wakeup_fd(-1)
         silence()
-        close_others({channel.fd, way.fileno(), *(group.descriptors() if group else ())})
+        close_others({channel.fd, way.fileno(), *around.descriptors()})
         if launcher is None:
             os.setsid()
             if linux.supported():
                 linux.die_with_parent()
                 linux.adopt_orphans()
         else:
-            launcher.begin(network, group)
-        Supervisor(channel, way, launcher, group).serve()
+            launcher.begin(around)
+        Supervisor(channel, way, launcher, around.group).serve()
     except BaseException as error:
         _say_why(channel, error)
     finally:

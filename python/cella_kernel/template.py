@@ -16,28 +16,27 @@ import select
 import signal
 import socket
 import struct
-import sys
 from typing import Any, Dict, List, Optional, Set
 
 from . import frames, handoff, kernel, processes, supervisor
 from .frames import Channel
 from .sandbox import linux, trees
-from .sandbox.cgroup import Group
-from .sandbox.launch import Launcher
+from .sandbox.launch import Launcher, Surroundings
 from .sandbox.linux import LayerError
+from .sandbox.networks import Networks
 
 _PIPE_BYTES = 1 << 20
 
 
 class Sandbox:
-    """What the template remembers of one sandbox: its pid 1, the way to hand it descriptors, its control group."""
+    """What the template remembers of one sandbox: its pid 1, the way to hand it descriptors, what is around it."""
 
-    __slots__ = ("pid", "handoff", "group")
+    __slots__ = ("pid", "way", "around")
 
-    def __init__(self, pid: int, handoff: socket.socket, group: Optional[Group]) -> None:
+    def __init__(self, pid: int, way: socket.socket, around: Surroundings) -> None:
         self.pid = pid
-        self.handoff = handoff
-        self.group = group
+        self.way = way
+        self.around = around
 
 
 class Template:
@@ -138,17 +137,15 @@ class Template:
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         policy = request["policy"]
-        group: Optional[Group] = None
         if self._launcher is None:
-            pid = os.fork()
+            pid, around = os.fork(), Surroundings("host", None)
         else:
-            pid, group = self._launcher.start(policy["network"])
+            pid, around = self._launcher.start(policy["network"])
         if pid == 0:
-            supervisor.main(channel, theirs, self._launcher, group, policy["network"])
+            supervisor.main(channel, theirs, self._launcher, around)
         theirs.close()
-        self._sandboxes[request["id"]] = Sandbox(pid, ours, group)
-        if group is not None:
-            group.close()
+        self._sandboxes[request["id"]] = Sandbox(pid, ours, around)
+        around.close()
         channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
         self._bring(ours, policy)
 
@@ -180,7 +177,7 @@ class Template:
             self._readers[request["id"]] = readers
             # Before the connection is handed on: whoever has it may speak at once.
             channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
-            handoff.send(sandbox.handoff, handoff.KERNEL, request, [channel.fd, *writers, *readers])
+            handoff.send(sandbox.way, handoff.KERNEL, request, [channel.fd, *writers, *readers])
         except OSError as error:
             raise LayerError("template", "the sandbox %s has ended: %s" % (request["sandbox"], error)) from None
         finally:
@@ -232,9 +229,8 @@ class Template:
             for name, sandbox in list(self._sandboxes.items()):
                 if sandbox.pid == pid:
                     del self._sandboxes[name]
-                    sandbox.handoff.close()
-                    if sandbox.group is not None:
-                        sandbox.group.remove()
+                    sandbox.way.close()
+                    sandbox.around.remove()
 
     def _end(self) -> None:
         if self._launcher is None:
@@ -274,8 +270,7 @@ def _widen(pipe: int) -> None:
 
 
 def _remove(sandbox: Sandbox) -> bool:
-    if sandbox.group is not None:
-        sandbox.group.remove()
+    sandbox.around.remove()
     return False
 
 
@@ -303,11 +298,11 @@ def main(options: Dict[str, Any]) -> None:
         answer.close()
         os._exit(1)
     kernel.build()
+    if launcher is not None:
+        launcher.networks = Networks()
     gc.collect()
     gc.freeze()
-    python = "%d.%d.%d" % sys.version_info[:3]
-    cgroup = bool(launcher and launcher.groups)
-    answer.write(json.dumps({"ready": True, "python": python, "cgroup": cgroup, "notPreloaded": failed}) + "\n")
+    answer.write(json.dumps({"ready": True, "notPreloaded": failed}) + "\n")
     answer.close()
     template.serve(life)
 

@@ -4,7 +4,7 @@ import type { KernelLink } from '../kernel/link.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
 export interface LaunchOptions {
-  /** Variables beside those of the policy. A kernel that comes from a twin has what it had besides. */
+  /** Variables beside those that every kernel has. One that comes from a twin keeps what it had. */
   readonly env: Readonly<Record<string, string>>;
   /** A frozen fork to begin with, instead of an empty kernel. `keep`: it stays, and can be begun with again. */
   readonly from?: { readonly twin: number; readonly keep: boolean };
@@ -53,6 +53,8 @@ export interface Spare {
 
 export interface Executor {
   open(spec: LaunchSpec): Promise<Enclosure>;
+  /** Somebody may be about to take a spare. */
+  wakeSpares(): void;
   /** An enclosure of that shape with a kernel that is ready, if there is one. */
   takeSpare(shape: string): Spare | undefined;
   /** In the background, a little later. One that cannot be made is no loss: the next `open` meets the reason itself. */

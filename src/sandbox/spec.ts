@@ -20,8 +20,6 @@ export interface LaunchSpec {
   /** The agent's own, which is among the writable ones too. */
   readonly folder: Folder;
   readonly writable: readonly Folder[];
-  /** What every session of this policy finds in its environment. */
-  readonly env: Readonly<Record<string, string>>;
   /** Paths as they are inside. */
   readonly home: string;
   readonly cwd: string;

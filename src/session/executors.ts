@@ -34,6 +34,11 @@ export function borrowExecutor(config: TemplateConfig): { executor: Executor; gi
   return { executor: entry.executor, giveBack };
 }
 
+/** Called before anything else: what is known of the options comes later than it takes a spare to wake up. */
+export function wakeSpares(): void {
+  for (const { executor } of entries.values()) executor.wakeSpares();
+}
+
 /** Ends every template and spare of this process at once. Sessions that are still open lose their kernels. */
 export async function shutdown(): Promise<void> {
   const all = [...entries.values()];

@@ -25,7 +25,6 @@ export class Launch {
   readonly template: TemplateConfig;
   /** What the caller wants the code to find in its environment. */
   readonly env: Readonly<Record<string, string>>;
-  readonly #baseEnv: Readonly<Record<string, string>>;
   readonly #isolated: boolean;
   readonly #own: string;
   readonly #elsewhere: string | undefined;
@@ -40,6 +39,7 @@ export class Launch {
       sandbox: this.#isolated ? 'on' : 'off',
       cgroup: policy.cgroup ?? (root ? 'required' : 'if-available'),
       preload: options.preload,
+      env: environmentFor(python),
     };
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
     this.#elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
@@ -48,8 +48,8 @@ export class Launch {
     const writable = policy.writable.map(folder('sandbox.writable')).map((path) => writableFolder(path, root));
     if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));
     this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
-    this.#baseEnv = environmentFor(python);
-    this.env = options.env;
+    // Without a sandbox there is no other name for it.
+    this.env = this.#isolated ? options.env : { HOME: join(this.#own, 'home'), ...options.env };
   }
 
   static async prepare(options: CheckedOptions): Promise<Launch> {
@@ -105,7 +105,6 @@ export class Launch {
       gid,
       folder,
       writable: [folder, ...this.#shared.writable],
-      env: { ...this.#baseEnv, HOME: join(inside, 'home') },
       home: join(inside, 'home'),
       cwd: this.#elsewhere ?? join(inside, 'workspace'),
     };
@@ -149,6 +148,7 @@ function realDataDir(named: string): string {
 /** Nothing of the host's own environment: no key, token or path of it reaches the code. */
 function environmentFor(python: string): Record<string, string> {
   return {
+    HOME: join(INSIDE, 'home'),
     PATH: [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
     USER: 'cella',
     LOGNAME: 'cella',

@@ -25,7 +25,7 @@ import type {
   Variable,
 } from './api.ts';
 import { BackgroundLog } from './background.ts';
-import { borrowExecutor } from './executors.ts';
+import { borrowExecutor, wakeSpares } from './executors.ts';
 import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './introspection.ts';
 import { Launch } from './launch.ts';
 import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
@@ -68,6 +68,7 @@ export class Session implements SessionApi {
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
   static async open(options: SessionOptions = {}): Promise<Session> {
+    wakeSpares();
     const checked = checkOptions(options);
     const launch = await Launch.prepare(checked);
     const { executor, giveBack } = borrowExecutor(launch.template);

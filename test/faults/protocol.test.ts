@@ -262,10 +262,10 @@ test('connections to a template that break off at once disturb nobody', async ()
   }
   expect((await session.run('kept')).value).toBe(1);
   await undisturbed();
-  // The sandboxes that nobody waits for end by themselves: two with a kernel each stay.
+  // The sandboxes that nobody waits for end by themselves: two with a kernel each stay, and the maker of networks.
   await eventually(
     () => descendants(template?.pid ?? 0).length,
-    (count) => count === 4,
+    (count) => count === 5,
     10_000,
   );
 });

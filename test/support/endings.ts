@@ -39,6 +39,9 @@ function controlGroups(template: number): string[] {
   return found.split('\n').filter(Boolean);
 }
 
+/** A template with a sandbox has a process that makes networks ahead. */
+const NETWORK_MAKER = 1;
+
 function hostEnds(): void {
   test.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)(
     'ended by %s in mid-cell leaves no process, control group or folder',
@@ -50,9 +53,9 @@ function hostEnds(): void {
       await untilPrinted(host, 'ready');
       const before = descendants(host.pid ?? 0);
       const [template] = templatesOf(host.pid ?? 0);
-      // Template, pid 1, kernel, two that sleep and one that spins.
-      expect(before).toHaveLength(6);
-      expect(before.filter(({ command }) => command.includes('cella_kernel'))).toHaveLength(4);
+      // Template, its maker of networks, pid 1, kernel, two that sleep and one that spins.
+      expect(before).toHaveLength(7);
+      expect(before.filter(({ command }) => command.includes('cella_kernel'))).toHaveLength(5);
       const ended = once(host, 'exit');
       host.kill(signal);
       await ended;
@@ -133,11 +136,11 @@ function processesEnd(open: Open): void {
     const results = await Promise.all(sessions.map((session) => session.run(code)));
     expect(results.filter(({ value }) => value === true)).toHaveLength(50);
     const [template] = templatesOf(process.pid);
-    expect(descendants(template?.pid ?? 0)).toHaveLength(150);
+    expect(descendants(template?.pid ?? 0)).toHaveLength(NETWORK_MAKER + 150);
     await Promise.all(sessions.map((session) => session.close()));
     await eventually(
       () => descendants(template?.pid ?? 0),
-      (some) => some.length === 0,
+      (some) => some.length === NETWORK_MAKER,
       GONE_MS,
     );
     const folders = controlGroups(template?.pid ?? 0).flatMap((path) => readdirSync(path, { withFileTypes: true }));

@@ -72,11 +72,6 @@ class Group:
                 return int(count)
         return 0
 
-    def close(self) -> None:
-        """The template's side: the sandbox has its own copies of the descriptors."""
-        for fd in self.descriptors():
-            os.close(fd)
-
     def remove(self) -> None:
         for folder in set(self._folders.values()):
             try:
@@ -148,7 +143,8 @@ def sweep() -> None:
 def _try(groups: Groups) -> None:
     """Puts a real process into a group: permissions alone do not tell."""
     group = groups.make()
-    pid = clone(0, group.handle())
+    handle = group.handle()
+    pid = clone(0, handle)
     if pid == 0:
         try:
             group.enter()
@@ -158,7 +154,8 @@ def _try(groups: Groups) -> None:
         finally:
             os._exit(1)
     _, status = os.waitpid(pid, 0)
-    group.close()
+    for fd in (*group.descriptors(), *([] if handle is None else [handle])):
+        os.close(fd)
     group.remove()
     if status != 0:
         raise LayerError("cgroup", "a process could not enter its control group")

@@ -151,12 +151,12 @@ def _namespaces(folder: str) -> str:
         launcher.groups.remove()
         launcher.groups = None
     reader, writer = os.pipe()
-    pid, _ = launcher.start("none")
+    pid, around = launcher.start("none")
     if pid == 0:
         os.close(reader)
         problem = "pid 1 of the new namespaces failed"
         try:
-            launcher.begin("none", None)
+            launcher.begin(around)
             ids = {"uid": os.geteuid(), "gid": os.getegid()}
             spec = {"readable": [], "writable": [], "limits": _LIMITS, "env": {}, "network": "none", **ids}
             launcher.bring_in(spec, None, [])

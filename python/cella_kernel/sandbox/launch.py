@@ -6,18 +6,39 @@ see, `retire` gives up all rights but that, and each kernel closes itself in wit
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import struct
 from typing import Any, Dict, Iterable, List, Optional
 
-from . import cgroup, landlock, limits, linux, seccomp, trees
+from . import cgroup, landlock, limits, linux, networks, seccomp, trees
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
 from .mounts import Stage
 
 _WRITABLE = ("/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx")
 _READABLE = ("/etc", "/proc", "/.own", "/dev")
+
+
+class Surroundings:
+    """What a sandbox is put into, beside its namespaces."""
+
+    def __init__(self, network: str, group: Optional[cgroup.Group]) -> None:
+        self.network = network
+        self.group = group
+        # A network that was made ahead.
+        self.ready_network: Optional[int] = None
+
+    def descriptors(self) -> List[int]:
+        ready = [] if self.ready_network is None else [self.ready_network]
+        return [*ready, *(self.group.descriptors() if self.group else ())]
+
+    def close(self) -> None:
+        """The template's side: the sandbox has its own copies of the descriptors."""
+        for fd in self.descriptors():
+            os.close(fd)
+
+    def remove(self) -> None:
+        if self.group is not None:
+            self.group.remove()
 
 
 class Launcher:
@@ -29,6 +50,7 @@ class Launcher:
         self.root = os.geteuid() == 0
         self.filter = seccomp.program()
         self.groups: Optional[cgroup.Groups] = None
+        self.networks: Optional[networks.Networks] = None
         try:
             self.groups = cgroup.find()
         except LayerError:
@@ -42,30 +64,39 @@ class Launcher:
         self.stage = Stage(folder)
         self.stage.build(packages)
 
-    def start(self, network: str) -> "tuple[int, Optional[cgroup.Group]]":
-        """fork() into new namespaces. Returns (0, group) in the child, which must call `begin`, and (pid, group) here."""
-        group = self.groups.make() if self.groups else None
-        flags = NEWNS | NEWPID | NEWIPC | NEWUTS | (0 if network == "host" else NEWNET)
-        handle = group.handle() if group else None
+    def start(self, network: str) -> "tuple[int, Surroundings]":
+        """fork() into new namespaces. Returns 0 in the child, which must call `begin`, and its pid here."""
+        around = Surroundings(network, self.groups.make() if self.groups else None)
+        if network != "host" and self.networks is not None:
+            around.ready_network = self.networks.take()
+        own_network = network != "host" and around.ready_network is None
+        flags = NEWNS | NEWPID | NEWIPC | NEWUTS | (NEWNET if own_network else 0)
+        handle = around.group.handle() if around.group else None
         try:
-            pid = linux.clone(flags, handle)
+            return linux.clone(flags, handle), around
+        except LayerError:
+            around.close()
+            around.remove()
+            raise
         finally:
             if handle is not None:
                 os.close(handle)
-        return pid, group
 
-    def begin(self, network: str, group: Optional[cgroup.Group]) -> None:
+    def begin(self, around: Surroundings) -> None:
         """What is the same for every session: control group, network, host name, the shared part of the file tree."""
         linux.die_with_parent()
-        if group:
-            group.enter()
-        if network != "host":
-            _loopback_up()
+        if around.group:
+            around.group.enter()
+        if around.ready_network is not None:
+            linux.enter_namespace(around.ready_network, NEWNET)
+            os.close(around.ready_network)
+        elif around.network != "host":
+            networks.loopback_up()
         try:
             socket.sethostname("cella")
         except OSError as error:
             raise LayerError("namespaces", "sethostname: %s" % error) from error
-        self.stage.begin(network)
+        self.stage.begin(around.network)
 
     def bring_in(self, spec: Dict[str, Any], group: Optional[cgroup.Group], folders: List[int]) -> None:
         """What is this session's own: limits of the whole sandbox, and its folders as the template has opened them."""
@@ -139,12 +170,3 @@ def _become(uid: int, gid: int) -> None:
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
         raise LayerError("uid", "the process kept its old uid")
     linux.drop_capabilities()
-
-
-def _loopback_up() -> None:
-    request = struct.pack("16sh14x", b"lo", 0x1 | 0x40)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        try:
-            fcntl.ioctl(handle, 0x8914, request)
-        except OSError as error:
-            raise LayerError("namespaces", "cannot bring up loopback: %s" % error) from error

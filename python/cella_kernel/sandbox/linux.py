@@ -111,6 +111,10 @@ def unshare(flags: int, layer: str = "namespaces") -> None:
     check(libc.unshare(flags), layer, "unshare(0x%x)" % flags)
 
 
+def enter_namespace(fd: int, kind: int) -> None:
+    check(libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)), "namespaces", "setns(0x%x)" % kind)
+
+
 def close_from(first: int) -> None:
     """Closes `first` and every descriptor above it."""
     if supported() and syscall("close_range", ctypes.c_uint(first), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)) == 0:

@@ -20,6 +20,9 @@ import { signalName } from './signals.ts';
 import { FrameSocket, PipeSource } from './socket.ts';
 import type { Template } from './template.ts';
 
+/** What differs between kernels of one policy, where nothing does. */
+const NOTHING = JSON.stringify({ env: {}, reseed: false });
+
 interface Attachment {
   readonly kernel: number;
   readonly control: FrameSocket;
@@ -74,18 +77,23 @@ export class SubprocessEnclosure implements Enclosure {
     if (!this.#alive) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
-  launch({ env, from, reseed = false }: LaunchOptions): Promise<KernelLink> {
-    const start = JSON.stringify({ env, reseed });
+  /** Has the kernel that was prepared wake up. */
+  wake(): void {
+    this.#prepared?.control.send(FrameType.start, 0, NOTHING);
+  }
+
+  launch({ env, from, reseed = !from }: LaunchOptions): Promise<KernelLink> {
     const prepared = this.#prepared;
     if (prepared && !from) {
       this.#prepared = undefined;
-      return Promise.resolve(this.#start(prepared, start));
+      // It has seeded itself.
+      return Promise.resolve(this.#start(prepared, { env, reseed: false }));
     }
-    return this.#attach({ from }).then((attachment) => this.#start(attachment, start));
+    return this.#attach({ from }).then((attachment) => this.#start(attachment, { env, reseed }));
   }
 
-  #start({ kernel, control, stdout, stderr }: Attachment, start: string): KernelLink {
-    control.send(FrameType.start, 0, start);
+  #start({ kernel, control, stdout, stderr }: Attachment, settings: { env: object; reseed: boolean }): KernelLink {
+    control.send(FrameType.start, 0, JSON.stringify(settings));
     const exited = this.#exit(kernel).promise;
     if (!this.#alive) this.#bury();
     return {

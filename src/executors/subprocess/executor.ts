@@ -21,6 +21,10 @@ export class SubprocessExecutor implements Executor {
     return new SubprocessEnclosure(await this.#live(), spec);
   }
 
+  wakeSpares(): void {
+    this.#spares.wake();
+  }
+
   takeSpare(shape: string): Spare | undefined {
     return this.#spares.take(shape);
   }

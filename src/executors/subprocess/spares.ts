@@ -28,6 +28,11 @@ export class Spares {
     this.#live = live;
   }
 
+  /** The next one of each shape: waking up takes a process as long as the host takes to find out which it needs. */
+  wake(): void {
+    for (const { ready } of this.#stocks.values()) ready[0]?.enclosure.wake();
+  }
+
   take(shape: string): Spare | undefined {
     const stock = this.#stocks.get(shape);
     for (let next = stock?.ready.shift(); stock && next; next = stock.ready.shift()) {

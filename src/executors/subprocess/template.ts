@@ -15,6 +15,8 @@ export interface TemplateConfig {
   readonly sandbox: 'on' | 'off';
   readonly cgroup: 'required' | 'if-available';
   readonly preload: readonly string[];
+  /** What every kernel finds in its environment. Nothing of the host's own goes along. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 const Answer = z.union([
@@ -58,11 +60,11 @@ export class Template {
       packages: [...facts.packageFolders, kernelPackage()],
     };
     const argv = ['-I', '-X', 'utf8', kernelPackage(), 'template', JSON.stringify(options)];
-    // A session of its own keeps a terminal's Ctrl-C away from it; nothing of the host's environment goes along.
+    // A session of its own keeps a terminal's Ctrl-C away from it.
     const process = spawn(facts.executable, argv, {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
-      env: { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8', OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1' },
+      env: config.env,
     });
     const template = new Template(process, folder);
     try {
