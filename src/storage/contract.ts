@@ -1,0 +1,120 @@
+/**
+ * What outlives a process, by agent key. Every storage does this, and the shared suite (test/contract/storage.ts) says
+ * what it means. A key is any text; two keys never meet. Failures are `STORAGE_FAILED` and name what could not be used.
+ */
+
+import type { Manifest } from '../protocol/checkpoint.ts';
+import type { SessionRecord } from '../protocol/record.ts';
+
+export interface Storage extends AsyncDisposable {
+  readonly checkpoints: CheckpointStore;
+  readonly records: RecordStore;
+  readonly events: EventLog;
+  readonly locks: Locks;
+  /** Checkpoints, record and events of a key. A lock stays with whoever holds it. */
+  deleteAgent(agentKey: string): Promise<void>;
+  /** Drops unfinished checkpoints and lets go of every lock. May be called again. */
+  close(): Promise<void>;
+}
+
+export interface CheckpointStore {
+  begin(agentKey: string): Promise<CheckpointWriter>;
+  /** In the order in which they were finished, whatever the clock said. Damaged ones are left out. */
+  list(agentKey: string): Promise<Manifest[]>;
+  get(agentKey: string, id: string): Promise<Manifest | undefined>;
+  /** The bytes of one segment, or undefined where they are cut, missing or changed. */
+  read(agentKey: string, manifest: Manifest, segmentIndex: number): Promise<Uint8Array | undefined>;
+  /** The checkpoints whose manifest cannot be read, with the reason. They can be deleted by the id given here. */
+  damaged(agentKey: string): Promise<DamagedCheckpoint[]>;
+  /** False where there was none. */
+  delete(agentKey: string, id: string): Promise<boolean>;
+}
+
+/** Nobody sees a checkpoint before `finish` and everybody sees all of it after, also where the process is killed. */
+export interface CheckpointWriter extends AsyncDisposable {
+  /** Appends to the data: the segments, one after the other. Calls are carried out in order. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Refused where the id is taken, or where the segments are not as long as what was written. */
+  finish(manifest: Manifest): Promise<void>;
+  /** Leaves nothing behind. May be called again, and does nothing after `finish`. */
+  abort(): Promise<void>;
+}
+
+export interface DamagedCheckpoint {
+  readonly id: string;
+  readonly reason: string;
+}
+
+/** Fields of a newer version survive `get` and `put`. A record that this version cannot read is refused by `get`. */
+export interface RecordStore {
+  get(agentKey: string): Promise<SessionRecord | undefined>;
+  /** Keeps the newest of the history, see `boundHistory`. Durable when it resolves. */
+  put(agentKey: string, record: SessionRecord): Promise<void>;
+  /** In the order in which the keys were first put. Those that cannot be read are left out. */
+  list(): Promise<SessionRecord[]>;
+  damaged(): Promise<DamagedRecord[]>;
+  delete(agentKey: string): Promise<boolean>;
+}
+
+export interface DamagedRecord {
+  readonly agentKey: string;
+  readonly reason: string;
+}
+
+/** One log for each key, numbered from 1 without a gap. */
+export interface EventLog {
+  /** Adds all of them or none, in this order. Gives the last number; durable when it resolves. Events are JSON. */
+  append(agentKey: string, events: readonly unknown[]): Promise<number>;
+  /** What is there now, in order, from the first number after `after` that was not trimmed. */
+  read(agentKey: string, options?: ReadOptions): AsyncIterable<LoggedEvent>;
+  /** The number of the last event, also where it was trimmed; 0 where there was none. */
+  last(agentKey: string): Promise<number>;
+  /** The number of the last event that was trimmed; 0 where none was. */
+  floor(agentKey: string): Promise<number>;
+  /** Removes the oldest events that one of the limits does not allow, and gives the floor. */
+  trim(agentKey: string, limits: TrimLimits): Promise<number>;
+  /** Forgets the log: numbers start from 1 again. */
+  delete(agentKey: string): Promise<boolean>;
+}
+
+export interface ReadOptions {
+  readonly after?: number;
+  readonly limit?: number;
+}
+
+export interface LoggedEvent {
+  readonly seq: number;
+  /** Milliseconds since 1970, by the clock of whoever appended it. Order is by `seq` alone. */
+  readonly at: number;
+  readonly event: unknown;
+}
+
+export interface TrimLimits {
+  readonly maxEvents?: number;
+  /** Of the events as JSON. */
+  readonly maxBytes?: number;
+  /** Milliseconds since 1970. An event of this time or later stays, and so does everything after it. */
+  readonly olderThan?: number;
+}
+
+/** One holder for each key, on all processes. The lock of a process that has ended is free at once. */
+export interface Locks {
+  /** `AGENT_BUSY` with the holder in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
+  acquire(agentKey: string, options?: AcquireOptions): Promise<Lock>;
+}
+
+export interface AcquireOptions {
+  /** How long to wait for another holder; 0, the default, means not at all. */
+  readonly waitMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface Lock extends AsyncDisposable {
+  /** False from the moment `release` is called. */
+  readonly held: boolean;
+  /** May be called again; where it failed, it tries again. */
+  release(): Promise<void>;
+}
+
+/** Milliseconds since 1970. It may jump, also backwards. */
+export type Clock = () => number;

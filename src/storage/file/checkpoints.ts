@@ -1,0 +1,135 @@
+/** Checkpoints as plain files, `<folder>/<agent>/<id>/`: they can be read whatever becomes of the database. */
+
+import { readdir, rename } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Manifest } from '../../protocol/checkpoint.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
+import { folderName } from '../folder-name.ts';
+import { FileCheckpointWriter } from './checkpoint-writer.ts';
+import { readSegment } from './chunks.ts';
+import { makeFolder, syncFolder } from './durable.ts';
+import { guarded, systemCode } from './failure.ts';
+import { readManifest, type StoredManifest, writeManifest } from './manifest-file.ts';
+import type { Scrap } from './scrap.ts';
+
+export class FileCheckpoints implements CheckpointStore {
+  readonly #folder: string;
+  readonly #scrap: Scrap;
+  readonly #writers = new Set<CheckpointWriter>();
+  #publishing: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  constructor(folder: string, scrap: Scrap) {
+    this.#folder = folder;
+    this.#scrap = scrap;
+  }
+
+  async begin(agentKey: string): Promise<CheckpointWriter> {
+    if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
+    const unfinished = await guarded('begin a checkpoint in', this.#folder, () => this.#scrap.make());
+    const writer: CheckpointWriter = new FileCheckpointWriter(unfinished, {
+      publish: (manifest) => this.#inTurn(() => this.#publish(agentKey, unfinished, manifest)),
+      onEnd: () => this.#writers.delete(writer),
+    });
+    this.#writers.add(writer);
+    return writer;
+  }
+
+  async list(agentKey: string): Promise<Manifest[]> {
+    const whole = (await this.#all(agentKey)).flatMap(({ stored }) => (stored.kind === 'whole' ? [stored] : []));
+    whole.sort((one, other) => one.sequence - other.sequence || (one.manifest.id < other.manifest.id ? -1 : 1));
+    return whole.map(({ manifest }) => manifest);
+  }
+
+  async get(agentKey: string, id: string): Promise<Manifest | undefined> {
+    const stored = await readManifest(this.#path(agentKey, id));
+    return stored.kind === 'whole' && stored.manifest.id === id ? stored.manifest : undefined;
+  }
+
+  async read(agentKey: string, manifest: Manifest, segmentIndex: number): Promise<Uint8Array | undefined> {
+    const segment = manifest.segments[segmentIndex];
+    if (!segment) return undefined;
+    const offset = manifest.segments.slice(0, segmentIndex).reduce((sum, { bytes }) => sum + bytes, 0);
+    const path = this.#path(agentKey, manifest.id);
+    return guarded('read', path, () => readSegment(path, segment, offset));
+  }
+
+  async damaged(agentKey: string): Promise<DamagedCheckpoint[]> {
+    const all = await this.#all(agentKey);
+    return all.flatMap(({ name, stored }) => (stored.kind === 'damaged' ? [{ id: name, reason: stored.reason }] : []));
+  }
+
+  async delete(agentKey: string, id: string): Promise<boolean> {
+    return this.#discard(this.#path(agentKey, id));
+  }
+
+  async deleteAll(agentKey: string): Promise<void> {
+    await this.#discard(join(this.#folder, folderName(agentKey)));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const writer of [...this.#writers]) await writer.abort();
+  }
+
+  async #publish(agentKey: string, unfinished: string, manifest: Manifest): Promise<void> {
+    const path = this.#path(agentKey, manifest.id);
+    const before = (await this.#all(agentKey)).map(({ stored }) => (stored.kind === 'whole' ? stored.sequence : 0));
+    await writeManifest(unfinished, manifest, 1 + Math.max(0, ...before));
+    await syncFolder(unfinished);
+    await makeFolder(dirname(path));
+    await rename(unfinished, path).catch((cause) => {
+      if (!['ENOTEMPTY', 'EEXIST'].includes(systemCode(cause) ?? '')) throw cause;
+      throw new CellaError('STORAGE_FAILED', `Cannot store checkpoint ${manifest.id}: ${path} exists already.`, {
+        cause,
+      });
+    });
+    await syncFolder(dirname(path));
+    await syncFolder(this.#folder);
+  }
+
+  /** One at a time, so that each gets a place of its own in the order. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#publishing.then(work);
+    this.#publishing = turn.catch(() => {});
+    return turn;
+  }
+
+  async #all(agentKey: string): Promise<{ name: string; stored: StoredManifest }[]> {
+    const folder = join(this.#folder, folderName(agentKey));
+    const entries = await guarded('read', folder, () =>
+      readdir(folder, { withFileTypes: true }).catch((error) => {
+        if (systemCode(error) === 'ENOENT') return [];
+        throw error;
+      }),
+    );
+    const names = entries.filter((entry) => entry.isDirectory() && plainName.test(entry.name)).map(({ name }) => name);
+    const all: { name: string; stored: StoredManifest }[] = [];
+    for (const name of names) all.push({ name, stored: ofFolder(name, await readManifest(join(folder, name))) });
+    return all;
+  }
+
+  async #discard(path: string): Promise<boolean> {
+    return guarded('delete', path, async () => {
+      const found = await this.#scrap.discard(path);
+      if (found) await syncFolder(dirname(path));
+      return found;
+    });
+  }
+
+  #path(agentKey: string, id: string): string {
+    return join(this.#folder, folderName(agentKey), idName(id));
+  }
+}
+
+const plainName = /^~?[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
+
+/** An id is its folder's name where it can be. */
+const idName = (id: string): string => (plainName.test(id) ? id : `~${folderName(id)}`);
+
+/** A manifest under another checkpoint's name is not that checkpoint's. */
+function ofFolder(name: string, stored: StoredManifest): StoredManifest {
+  if (stored.kind !== 'whole' || idName(stored.manifest.id) === name) return stored;
+  return { kind: 'damaged', reason: `the manifest is that of ${stored.manifest.id}` };
+}

@@ -1,0 +1,84 @@
+/**
+ * cella.db: opened at first use, safe with several processes at once. Writers take turns and do not block the event
+ * loop while they wait for another process.
+ *
+ * A commit is in the write-ahead log when it returns, and so survives kill -9. It is flushed to the disk from another
+ * thread, together with all that were made meanwhile; SQLite's own way (synchronous = FULL) would do it on this one.
+ */
+
+import { fdatasync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { CellaError } from '../../protocol/errors.ts';
+import { Connection } from './connection.ts';
+import { sqliteCode, storageFailed } from './failure.ts';
+import { GroupSync } from './group-sync.ts';
+
+const BUSY = 5;
+const PATIENCE_MS = 30_000;
+
+const flush = promisify(fdatasync);
+
+export class Database {
+  readonly path: string;
+  #connection: Connection | undefined;
+  #closed = false;
+  #turn: Promise<unknown> = Promise.resolve();
+  readonly #sync = new GroupSync(async () => {
+    if (this.#connection) await flush(this.#connection.log);
+  });
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  read<T>(work: (connection: Connection) => T): Promise<T> {
+    return this.#patiently('read', work);
+  }
+
+  /** In the order of the calls, each as one transaction. Survives the end of the process when it resolves. */
+  write<T>(work: (connection: Connection) => T): Promise<T> {
+    const turn = this.#turn.then(() => this.#patiently('write to', (connection) => connection.transact(work)));
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  /** As `write`, and on the disk when it resolves. */
+  async writeDurably<T>(work: (connection: Connection) => T): Promise<T> {
+    const written = await this.write(work);
+    try {
+      await this.#sync.reached();
+    } catch (cause) {
+      throw storageFailed('write to', this.path, cause);
+    }
+    return written;
+  }
+
+  /** What was asked for before is carried out. */
+  async close(): Promise<void> {
+    await this.#turn;
+    this.#closed = true;
+    await this.#sync.reached().catch(() => {});
+    this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  /** Tries again while another process writes. */
+  async #patiently<T>(action: string, work: (connection: Connection) => T): Promise<T> {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (;;) {
+      try {
+        return work(this.#open());
+      } catch (cause) {
+        if (sqliteCode(cause) !== BUSY || performance.now() > deadline) throw storageFailed(action, this.path, cause);
+      }
+      await delay(1 + Math.random() * 10);
+    }
+  }
+
+  #open(): Connection {
+    if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.path}: the storage is closed.`);
+    this.#connection ??= new Connection(this.path);
+    return this.#connection;
+  }
+}

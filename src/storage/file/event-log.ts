@@ -1,0 +1,151 @@
+/** Event logs: numbered rows, and for each log the last number given out and the last one trimmed. */
+
+import { setImmediate as breathe } from 'node:timers/promises';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
+import type { Connection } from './connection.ts';
+import type { Database } from './database.ts';
+import { agentColumn } from './schema.ts';
+
+/** How much of a log is in memory at a time while it is read. */
+const PAGE_EVENTS = 500;
+const PAGE_CHARACTERS = 1024 * 1024;
+/** How many events are removed before other work has its turn. */
+const TRIM_EVENTS = 2000;
+
+interface Log {
+  readonly id: number;
+  readonly last: number;
+  readonly floor: number;
+  /** Of all events that ever were in it, as JSON. */
+  readonly bytes: number;
+}
+
+export class FileEventLog implements EventLog {
+  readonly #database: Database;
+  readonly #clock: Clock;
+
+  constructor(database: Database, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  async append(agentKey: string, events: readonly unknown[]): Promise<number> {
+    const texts = events.map(toJson);
+    if (texts.length === 0) return this.last(agentKey);
+    const at = Math.trunc(this.#clock());
+    return this.#database.writeDurably((db) => {
+      const log = findLog(db, agentKey) ?? makeLog(db, agentKey);
+      let { last, bytes } = log;
+      for (const text of texts) {
+        last += 1;
+        db.run('INSERT INTO events (log, seq, at, start, event) VALUES (?, ?, ?, ?, ?)', log.id, last, at, bytes, text);
+        bytes += Buffer.byteLength(text);
+      }
+      db.run('UPDATE logs SET last = ?, bytes = ? WHERE id = ?', last, bytes, log.id);
+      return last;
+    });
+  }
+
+  async *read(agentKey: string, { after = 0, limit = Infinity }: ReadOptions = {}): AsyncGenerator<LoggedEvent> {
+    let [position, left] = [after, limit];
+    while (left > 0) {
+      const page = await this.#database.read((db) => readPage(db, agentKey, position, Math.min(left, PAGE_EVENTS)));
+      if (page.length === 0) return;
+      yield* page;
+      position = page.at(-1)?.seq ?? position;
+      left -= page.length;
+    }
+  }
+
+  async last(agentKey: string): Promise<number> {
+    return (await this.#log(agentKey))?.last ?? 0;
+  }
+
+  async floor(agentKey: string): Promise<number> {
+    return (await this.#log(agentKey))?.floor ?? 0;
+  }
+
+  /** The floor is raised first: what is below it is gone for readers, also where the rows are removed later. */
+  async trim(agentKey: string, limits: TrimLimits): Promise<number> {
+    const log = await this.#database.writeDurably((db) => {
+      const found = findLog(db, agentKey);
+      if (!found) return undefined;
+      const floor = newFloor(db, found, limits);
+      db.run('UPDATE logs SET floor = ? WHERE id = ?', floor, found.id);
+      return { ...found, floor };
+    });
+    if (log) await this.#removeUpTo(log);
+    return log?.floor ?? 0;
+  }
+
+  async delete(agentKey: string): Promise<boolean> {
+    await this.trim(agentKey, { maxEvents: 0 });
+    return this.#database.writeDurably((db) => {
+      const log = findLog(db, agentKey);
+      if (!log) return false;
+      db.run('DELETE FROM events WHERE log = ?', log.id);
+      db.run('DELETE FROM logs WHERE id = ?', log.id);
+      return true;
+    });
+  }
+
+  async #removeUpTo({ id, floor }: Log): Promise<void> {
+    const some =
+      'DELETE FROM events WHERE log = ?1 AND seq IN (SELECT seq FROM events WHERE log = ?1 AND seq <= ?2 LIMIT ?3)';
+    while ((await this.#database.write((db) => db.run(some, id, floor, TRIM_EVENTS))) === TRIM_EVENTS) await breathe();
+  }
+
+  #log(agentKey: string): Promise<Log | undefined> {
+    return this.#database.read((db) => findLog(db, agentKey));
+  }
+}
+
+function findLog(db: Connection, agentKey: string): Log | undefined {
+  const row = db.get('SELECT id, last, floor, bytes FROM logs WHERE agent = ?', agentColumn(agentKey));
+  return row && { id: Number(row.id), last: Number(row.last), floor: Number(row.floor), bytes: Number(row.bytes) };
+}
+
+function makeLog(db: Connection, agentKey: string): Log {
+  const made = 'INSERT INTO logs (agent, last, floor, bytes) VALUES (?, 0, 0, 0) RETURNING id';
+  return { id: Number(db.get(made, agentColumn(agentKey))?.id), last: 0, floor: 0, bytes: 0 };
+}
+
+function readPage(db: Connection, agentKey: string, after: number, limit: number): LoggedEvent[] {
+  const log = findLog(db, agentKey);
+  if (!log) return [];
+  const page: LoggedEvent[] = [];
+  let characters = 0;
+  const rows = 'SELECT seq, at, event FROM events WHERE log = ? AND seq > ? ORDER BY seq LIMIT ?';
+  for (const { seq, at, event } of db.iterate(rows, log.id, Math.max(after, log.floor), limit)) {
+    const text = String(event);
+    page.push({ seq: Number(seq), at: Number(at), event: JSON.parse(text) });
+    characters += text.length;
+    if (characters >= PAGE_CHARACTERS) break;
+  }
+  return page;
+}
+
+/** Only from the front, and never back: an event with an early time behind a later one stays until that one may go. */
+function newFloor(db: Connection, log: Log, { maxEvents, maxBytes, olderThan }: TrimLimits): number {
+  const floors = [log.floor];
+  const beforeFirst = (condition: string, value: number) => {
+    const first = `SELECT seq FROM events WHERE log = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT 1`;
+    return Number(db.get(first, log.id, log.floor, value)?.seq ?? log.last + 1) - 1;
+  };
+  if (maxEvents !== undefined) floors.push(log.last - Math.max(0, maxEvents));
+  if (maxBytes !== undefined) floors.push(beforeFirst('start >= ?', log.bytes - Math.max(0, maxBytes)));
+  if (olderThan !== undefined) floors.push(beforeFirst('at >= ?', olderThan));
+  return Math.max(...floors);
+}
+
+function toJson(event: unknown, index: number): string {
+  let cause: unknown;
+  try {
+    const text = JSON.stringify(event);
+    if (text !== undefined) return text;
+  } catch (error) {
+    cause = error;
+  }
+  throw new CellaError('STORAGE_FAILED', `Cannot store event ${index}: it cannot be written as JSON.`, { cause });
+}

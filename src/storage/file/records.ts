@@ -1,0 +1,84 @@
+/** Session records, one row each. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { boundHistory, SessionRecord } from '../../protocol/record.ts';
+import type { DamagedRecord, RecordStore } from '../contract.ts';
+import type { Database } from './database.ts';
+import { agentColumn } from './schema.ts';
+
+export class FileRecords implements RecordStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async get(agentKey: string): Promise<SessionRecord | undefined> {
+    const row = await this.#database.read((db) =>
+      db.get('SELECT record FROM records WHERE agent = ?', agentColumn(agentKey)),
+    );
+    if (!row) return undefined;
+    const parsed = parse(row.record);
+    if ('record' in parsed) return parsed.record;
+    throw new CellaError(
+      'STORAGE_FAILED',
+      `Cannot read the record of agent ${JSON.stringify(agentKey)} in ${this.#database.path}: ${parsed.reason}. ` +
+        'Use the version of Cella that wrote it, or delete the agent.',
+      { details: { agentKey, path: this.#database.path } },
+    );
+  }
+
+  async put(agentKey: string, record: SessionRecord): Promise<void> {
+    const text = JSON.stringify({ ...record, agentKey, history: boundHistory(record.history) });
+    const parsed = parse(text);
+    if ('reason' in parsed) {
+      throw new CellaError(
+        'STORAGE_FAILED',
+        `Cannot store this record of agent ${JSON.stringify(agentKey)}: ${parsed.reason}.`,
+      );
+    }
+    await this.#database.writeDurably((db) =>
+      db.run(
+        'INSERT INTO records (agent, record) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET record = excluded.record',
+        agentColumn(agentKey),
+        text,
+      ),
+    );
+  }
+
+  async list(): Promise<SessionRecord[]> {
+    const all = await this.#all();
+    return all.flatMap(({ parsed }) => ('record' in parsed ? [parsed.record] : []));
+  }
+
+  async damaged(): Promise<DamagedRecord[]> {
+    const all = await this.#all();
+    return all.flatMap(({ agentKey, parsed }) => ('reason' in parsed ? [{ agentKey, reason: parsed.reason }] : []));
+  }
+
+  async delete(agentKey: string): Promise<boolean> {
+    const changes = await this.#database.writeDurably((db) =>
+      db.run('DELETE FROM records WHERE agent = ?', agentColumn(agentKey)),
+    );
+    return changes > 0;
+  }
+
+  #all(): Promise<{ agentKey: string; parsed: Parsed }[]> {
+    return this.#database.read((db) => {
+      const rows = db.iterate('SELECT agent, record FROM records ORDER BY rowid');
+      return [...rows].map(({ agent, record }) => ({ agentKey: JSON.parse(String(agent)), parsed: parse(record) }));
+    });
+  }
+}
+
+type Parsed = { readonly record: SessionRecord } | { readonly reason: string };
+
+function parse(text: unknown): Parsed {
+  try {
+    const parsed = SessionRecord.safeParse(JSON.parse(String(text)));
+    if (parsed.success) return { record: parsed.data };
+    return { reason: parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ') };
+  } catch {
+    return { reason: 'it is not JSON' };
+  }
+}

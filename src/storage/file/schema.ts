@@ -1,0 +1,45 @@
+/** The tables of cella.db, and the version that says which they are. */
+
+import type { DatabaseSync } from 'node:sqlite';
+import { CellaError } from '../../protocol/errors.ts';
+
+const VERSION = 1;
+
+/** Keys are stored as JSON, which tells all of them apart: as plain text, lone surrogates would become the same. */
+const tables = `
+CREATE TABLE records (agent TEXT PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE logs (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL UNIQUE, last INTEGER NOT NULL, floor INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+);
+CREATE TABLE events (
+  log INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, start INTEGER NOT NULL, event TEXT NOT NULL,
+  PRIMARY KEY (log, seq)
+);
+CREATE TABLE locks (
+  agent TEXT PRIMARY KEY, grip TEXT NOT NULL, holder TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
+  command TEXT, since INTEGER NOT NULL
+);
+PRAGMA user_version = ${VERSION};
+`;
+
+/** Makes the tables where there are none. Several processes may do so at once: one makes them. */
+export function prepareSchema(database: DatabaseSync, path: string): void {
+  if (versionOf(database) === 0) {
+    database.exec('BEGIN IMMEDIATE');
+    if (versionOf(database) === 0) database.exec(tables);
+    database.exec('COMMIT');
+  }
+  const version = versionOf(database);
+  if (version === VERSION) return;
+  throw new CellaError(
+    'STORAGE_FAILED',
+    `Cannot use ${path}: it has version ${version}, and this Cella knows version ${VERSION}. Use a newer Cella, or another folder.`,
+    { details: { path, version } },
+  );
+}
+
+const versionOf = (database: DatabaseSync): number =>
+  Number(database.prepare('PRAGMA user_version').get()?.user_version);
+
+export const agentColumn = (agentKey: string): string => JSON.stringify(agentKey);

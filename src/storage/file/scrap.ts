@@ -1,0 +1,54 @@
+/** What is not, or no longer, a checkpoint: folders being written or removed, each named after who does so. */
+
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeFolder } from './durable.ts';
+import { systemCode } from './failure.ts';
+import type { Lifelines } from './lifeline.ts';
+
+export class Scrap {
+  readonly folder: string;
+  readonly #lifelines: Lifelines;
+  #count = 0;
+
+  constructor(folder: string, lifelines: Lifelines) {
+    this.folder = folder;
+    this.#lifelines = lifelines;
+  }
+
+  /** A folder that nobody takes for a checkpoint, and that is swept once this process has ended. */
+  async make(): Promise<string> {
+    const path = this.#name();
+    await makeFolder(this.folder);
+    await mkdir(path, { mode: 0o700 });
+    return path;
+  }
+
+  /** Takes a folder out of sight at once, and removes it then. False where it is not there. */
+  async discard(path: string): Promise<boolean> {
+    await makeFolder(this.folder);
+    const scrap = this.#name();
+    try {
+      await rename(path, scrap);
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+    await rm(scrap, { recursive: true, force: true });
+    return true;
+  }
+
+  /** Removes what is left of processes that have ended. What cannot be removed waits for the next sweep. */
+  async sweep(): Promise<void> {
+    for (const name of await readdir(this.folder).catch(() => [])) {
+      const [holder = ''] = name.split('.');
+      if (this.#lifelines.isAlive(holder)) continue;
+      await rm(join(this.folder, name), { recursive: true, force: true }).catch(() => {});
+    }
+  }
+
+  #name(): string {
+    this.#count += 1;
+    return join(this.folder, `${this.#lifelines.holder}.${this.#count}`);
+  }
+}
