@@ -55,13 +55,14 @@ export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
 /** A folder that is named by a caller: it must exist, be a folder, and show nothing that it must not. */
 export function resolveFolder(path: string, option: string, dataDir: string): string {
   let real: string;
+  let isFolder: boolean;
   try {
     real = realpathSync.native(path);
-    if (!statSync(real).isDirectory()) throw new Error('it is not a folder');
+    isFolder = statSync(real).isDirectory();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('INVALID_OPTIONS', `${option}: ${path} cannot be used: ${reason}.`, { cause });
+    throw new CellaError('INVALID_OPTIONS', `${option}: ${folderProblem(path, cause)}.`, { cause });
   }
+  if (!isFolder) throw new CellaError('INVALID_OPTIONS', `${option}: ${path} is not a folder.`);
   if (SYSTEM.includes(real)) {
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name a folder inside it.`);
   }
@@ -73,6 +74,13 @@ export function resolveFolder(path: string, option: string, dataDir: string): st
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be shown to a sandbox: ${why}.`);
   }
   return real;
+}
+
+function folderProblem(path: string, cause: unknown): string {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${path}`;
+  if (code === 'EACCES') return `this user may not open the folder ${path}`;
+  return `${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`;
 }
 
 /** A folder the code may change. A root host brings it in under its owner; any other must be able to write to it. */
