@@ -50,4 +50,9 @@ describe('sessionOptions', () => {
     expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
     expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');
   });
+
+  it('does not promise what it cannot keep: a limit of memory without a sandbox', () => {
+    expect(() => sessionOptions({ sandbox: 'off', memory: 64 }, defaults)).toThrow('nothing limits the memory');
+    expect(sessionOptions({ sandbox: 'on', memory: 64 }, defaults).limits).toEqual({ memoryMb: 64 });
+  });
 });

@@ -25,9 +25,13 @@ export interface Defaults {
 export function addSessionFlags(command: Command): Command {
   return command
     .option('--agent <key>', 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")')
-    .option('--data <dir>', 'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)')
-    .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)")
-    .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)')
+    .option(
+      '--data <dir>',
+      'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
+      parseText,
+    )
+    .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText)
+    .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)', parseText)
     .addOption(
       new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']),
     )
@@ -50,8 +54,14 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
   };
 }
 
-function sandboxOption({ sandbox = 'on', network }: SessionFlags): OpenOptions['sandbox'] {
+function sandboxOption({ sandbox = 'on', network, memory }: SessionFlags): OpenOptions['sandbox'] {
   if (sandbox === 'on') return network === undefined ? 'on' : { network };
+  if (memory !== undefined) {
+    throw new UsageError(
+      'Without the sandbox, nothing limits the memory of the code.',
+      'Leave out --memory, or leave out --sandbox off.',
+    );
+  }
   if (network === 'none') {
     throw new UsageError(
       'Without the sandbox, nothing keeps the code from the network.',
@@ -59,6 +69,17 @@ function sandboxOption({ sandbox = 'on', network }: SessionFlags): OpenOptions['
     );
   }
   return 'off';
+}
+
+/** An empty folder would be this one, and an empty name none: both come from a variable that is not set. */
+export function parseText(text: string): string {
+  if (text !== '') return text;
+  throw new InvalidArgumentError('It must not be empty.');
+}
+
+export function parseProgram(code: string, before: string | undefined): string {
+  if (before === undefined) return code;
+  throw new InvalidArgumentError('Only one program can run, and there is a -c before this one.');
 }
 
 /** Seconds as people write them, to whole milliseconds. */
@@ -71,5 +92,5 @@ export function parseSeconds(text: string): number {
 export function parseMegabytes(text: string): number {
   const megabytes = /^\d+$/.test(text) ? Number(text) : 0;
   if (megabytes >= 32 && megabytes <= 1_048_576) return megabytes;
-  throw new InvalidArgumentError('It must be a whole number of megabytes, 32 at least, such as 512.');
+  throw new InvalidArgumentError('It must be a whole number of megabytes, from 32 to 1048576, such as 512.');
 }

@@ -3,35 +3,41 @@
 import { CellaError } from '../protocol/errors.ts';
 import { exitCodeOfFailure, isBrokenPipe, UsageError } from './exit.ts';
 import type { Terminal } from './terminal.ts';
+import { adviceOn, messageOf, systemErrorToText } from './wording.ts';
 
+interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly advice: string;
+}
+
+/** Never fails itself: where nobody can be told, the exit code still says what happened. */
 export async function reportFailure(terminal: Terminal, error: unknown, { json }: { json: boolean }): Promise<number> {
   const exitCode = exitCodeOfFailure(error);
   // There is nobody left to tell.
   if (isBrokenPipe(error)) return exitCode;
-  if (json) await terminal.outLines(JSON.stringify(failureToJson(error)));
-  else await terminal.errLines(failureToText(error), 'red');
+  const failure = describe(error);
+  const told = json
+    ? terminal.outLines(JSON.stringify({ type: 'error', ...failure }))
+    : terminal.errLines(`cella: ${failure.message}${failure.advice && `\n${failure.advice}`}`, 'red');
+  await told.catch(() => {});
   return exitCode;
 }
 
-function failureToJson(error: unknown): unknown {
+function describe(error: unknown): Failure {
   if (error instanceof CellaError) {
-    return { type: 'error', code: error.code, message: error.message, advice: error.advice };
+    return { code: error.code, message: messageOf(error), advice: adviceOn(error.code) };
   }
-  const advice = error instanceof UsageError ? error.advice : '';
-  return {
-    type: 'error',
-    code: error instanceof UsageError ? 'INVALID_OPTIONS' : 'UNEXPECTED',
-    message: messageOf(error),
-    advice,
-  };
-}
-
-function failureToText(error: unknown): string {
-  if (error instanceof CellaError || error instanceof UsageError) return `cella: ${error.message}\n${error.advice}`;
+  if (error instanceof UsageError) return { code: 'INVALID_OPTIONS', message: error.message, advice: error.advice };
+  if (isFailedWrite(error)) {
+    const reason = systemErrorToText(error) ?? error.message;
+    return { code: 'UNEXPECTED', message: `the output could not be written: ${reason}.`, advice: '' };
+  }
   // Nobody foresaw this one, so the place it came from is what helps.
-  return `cella: unexpected error: ${error instanceof Error ? error.stack : String(error)}`;
+  const place = error instanceof Error ? error.stack : String(error);
+  return { code: 'UNEXPECTED', message: `unexpected error: ${place}`, advice: '' };
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+function isFailedWrite(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && 'syscall' in error && error.syscall === 'write';
 }

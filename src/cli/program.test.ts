@@ -1,16 +1,19 @@
 import { EventEmitter } from 'node:events';
-import { PassThrough, Readable } from 'node:stream';
+import { constants } from 'node:os';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
 import { runProgram } from './program.ts';
 import { Terminal } from './terminal.ts';
 
-async function cella(...words: string[]) {
+const noPython = new CellaError('PYTHON_NOT_FOUND', 'There is no Python.');
+
+async function cellaWith(
+  words: string[],
+  { failure = noPython as Error, stderr = new PassThrough() as Writable } = {},
+) {
   const stdout = new PassThrough();
-  const stderr = new PassThrough();
-  const refuse = async (): Promise<never> => {
-    throw new CellaError('PYTHON_NOT_FOUND', 'There is no Python.');
-  };
+  const refuse = () => Promise.reject(failure);
   const exitCode = await runProgram(words, {
     terminal: new Terminal({ stdin: Readable.from([]), stdout, stderr }),
     signals: new EventEmitter(),
@@ -20,8 +23,11 @@ async function cella(...words: string[]) {
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
   });
-  return { exitCode, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+  const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
+  return { exitCode, out: String(stdout.read() ?? ''), err };
 }
+
+const cella = (...words: string[]) => cellaWith(words);
 
 describe('the command line', () => {
   it('shows its help where nothing is asked', async () => {
@@ -38,27 +44,114 @@ describe('the command line', () => {
 
   it('tells its version', async () => expect(await cella('--version')).toMatchObject({ exitCode: 0, out: '1.2.3\n' }));
 
-  it.each([
+  it('shows the help of a command that is named after help', async () => {
+    expect((await cella('help', 'run')).out).toContain('$ cella run');
+    expect((await cella('help')).out).toContain('Commands:');
+  });
+
+  describe.each([
     [['rnu'], 'Did you mean run?', '`cella --help`'],
+    [['help', 'rnu'], "unknown command 'rnu'", '`cella --help`'],
+    [['--'], 'no command', '`cella --help`'],
     [['run', '--tiemout', '3'], 'Did you mean --timeout?', '`cella run --help`'],
+    [['run', '--timeout'], 'argument missing', '`cella run --help`'],
     [['run', '--timeout', 'soon', '-c', '1'], 'a number of seconds', '`cella run --help`'],
     [['run', 'a.py', 'b.py'], 'too many arguments', '`cella run --help`'],
     [['run'], 'no program', '`cella run --help`'],
+    [['run', ''], 'no program', '`cella run --help`'],
     [['run', '-c', '1', 'a.py'], 'only one program', '`cella run --help`'],
+    [['run', '-c', '1', '-c', '2'], 'Only one program', '`cella run --help`'],
     [['run', '--sandbox', 'maybe'], 'on, off', '`cella run --help`'],
+    [['run', '--cwd', '', '-c', '1'], 'must not be empty', '`cella run --help`'],
+    [['run', '--data', '', '-c', '1'], 'must not be empty', '`cella run --help`'],
+    [['run', '--sandbox', 'off', '--memory', '64', '-c', '1'], 'Without the sandbox', '--memory'],
+    [['run', '--sandbox', 'off', '--network', 'none', '-c', '1'], 'Without the sandbox', '--network none'],
+    [['run', 'missing.py'], 'does not exist', 'Name a Python file'],
+    [['repl', '--python', ''], 'must not be empty', '`cella repl --help`'],
     [['repl', 'a.py'], 'too many arguments', '`cella repl --help`'],
-  ])('%j is wrong, and the error says what to do next', async (words, problem, next) => {
-    const { exitCode, err, out } = await cella(...words);
-    expect(exitCode).toBe(2);
-    expect(err).toContain(problem);
-    expect(err).toContain(next);
-    expect(out).toBe('');
+    [['doctor', '--python', ''], 'must not be empty', '`cella doctor --help`'],
+  ])('%j', (words, problem, next) => {
+    it('is wrong, and the error says what to do next', async () => {
+      const { exitCode, err, out } = await cella(...words);
+      expect([exitCode, out]).toEqual([2, '']);
+      expect(err).toMatch(/^cella: \S/);
+      expect(err).toContain(problem);
+      expect(err).toContain(next);
+    });
+
+    it('is told as one line of JSON to a program that asked for it', async () => {
+      const asked = words[0] === '--' ? ['--json', ...words] : [words[0] ?? '', '--json', ...words.slice(1)];
+      const { exitCode, err, out } = await cella(...asked);
+      expect([exitCode, err]).toEqual([2, '']);
+      expect(out.match(/\n/g)).toHaveLength(1);
+      const { type, code, message, advice, ...others } = JSON.parse(out);
+      expect([type, code, others]).toEqual(['error', 'INVALID_OPTIONS', {}]);
+      // A flag that a command does not know is what is wrong there.
+      if (!message.includes("'--json'")) expect(`${message}\n${advice}`).toContain(problem);
+      expect(advice).not.toBe('');
+    });
   });
 
   it('tells a failure with what can be done about it', async () => {
     const { exitCode, err } = await cella('run', '-c', '1');
     expect(exitCode).toBe(1);
     expect(err).toMatch(/^cella: There is no Python\.\nInstall Python/);
+  });
+
+  it.each([
+    ['SANDBOX_UNAVAILABLE', '--sandbox off'],
+    ['PYTHON_NOT_FOUND', '--python'],
+    ['WORKSPACE_NOT_WRITABLE', '--cwd'],
+    ['KERNEL_OUT_OF_MEMORY', '--memory'],
+    ['INVALID_OPTIONS', '--help'],
+    ['AGENT_BUSY', '--agent'],
+  ] as const)('gives advice on %s that can be typed: %s', async (code, flag) => {
+    const failure = new CellaError(code, 'It cannot be.');
+    const { err } = await cellaWith(['run', '-c', '1'], { failure });
+    const { out } = await cellaWith(['run', '--json', '-c', '1'], { failure });
+    expect(err).toContain(flag);
+    expect(JSON.parse(out).advice).toContain(flag);
+    expect(`${err}${out}`).not.toMatch(/`(limits|sandbox|cwd|python|queueLimit)|docs\/library/);
+  });
+
+  it('names flags where the library names options', async () => {
+    const problems = 'cwd: /x is not there; dataDir: no; agentKey: no; limits.memoryMb: no; python: no';
+    const failure = new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems}.`);
+    const { err } = await cellaWith(['run', '-c', '1'], { failure });
+    expect(err).toContain('--cwd: /x is not there; --data: no; --agent: no; --memory: no; --python: no.');
+    const one = await cellaWith(['run', '-c', '1'], { failure: new CellaError('INVALID_OPTIONS', 'cwd: no.') });
+    expect(one.err).toContain('cella: --cwd: no.\n');
+  });
+
+  it.each([
+    ['EEXIST', 17, 'it is not a folder'],
+    ['EACCES', 13, 'permission denied'],
+  ])('tells in words why the system refuses a folder: %s', async (code, errno, words) => {
+    const cause = Object.assign(new Error(`${code}: system talk, mkdir '/x'`), { code, errno: -errno });
+    const message = `dataDir: /x cannot be used: ${cause.message}.`;
+    const { err } = await cellaWith(['repl'], { failure: new CellaError('INVALID_OPTIONS', message, { cause }) });
+    expect(err).toContain(`cella: --data: /x cannot be used: ${words}.\n`);
+  });
+
+  it.each([
+    ['ENOSPC', 'no space left on device'],
+    ['EIO', 'i/o error'],
+  ])('tells in words that its output could not be written: %s', async (code, words) => {
+    const errno = -constants.errno[code as 'ENOSPC'];
+    const failure = Object.assign(new Error(`${code}: ${words}, write`), { code, errno, syscall: 'write' });
+    const { exitCode, err } = await cellaWith(['run', '-c', '1'], { failure });
+    expect([exitCode, err]).toEqual([1, `cella: the output could not be written: ${words}.\n`]);
+  });
+
+  it('says where an error came from that nobody foresaw', async () => {
+    const { exitCode, err } = await cellaWith(['run', '-c', '1'], { failure: new TypeError('x is no function') });
+    expect(exitCode).toBe(1);
+    expect(err).toMatch(/^cella: unexpected error: TypeError: x is no function\n +at /);
+  });
+
+  it('keeps its exit code where nobody reads what went wrong', async () => {
+    const stderr = new Writable({ write: (_chunk, _encoding, done) => done(new Error('write EPIPE')) });
+    expect(await cellaWith(['run', 'missing.py'], { stderr })).toMatchObject({ exitCode: 2 });
   });
 
   it('tells a failure as the last line of JSON', async () => {
@@ -73,4 +166,9 @@ describe('the command line', () => {
   });
 
   it('hands the flags of bench on', async () => expect(await cella('bench', '--quick')).toMatchObject({ exitCode: 0 }));
+
+  it('prints the numbers of bench in one form', async () => {
+    const { exitCode, out } = await cella('bench', '--json', '--markdown');
+    expect([exitCode, JSON.parse(out).message]).toEqual([2, expect.stringContaining('cannot be used with')]);
+  });
 });

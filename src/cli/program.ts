@@ -1,9 +1,17 @@
 /** The command line of Cella: what can be typed, what each command is for, and where it goes. */
 
-import { Command, CommanderError } from 'commander';
-import { addSessionFlags, type Defaults, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
+import { Command, CommanderError, Option } from 'commander';
+import {
+  addSessionFlags,
+  type Defaults,
+  parseProgram,
+  parseSeconds,
+  parseText,
+  type SessionFlags,
+  sessionOptions,
+} from './arguments.ts';
 import type { BenchFlags, CommandContext, Tools } from './context.ts';
-import { Exit } from './exit.ts';
+import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
 import { chooseSource } from './source.ts';
@@ -16,7 +24,8 @@ export interface ProgramContext extends CommandContext, Tools {
 /** Carries out one command line and gives its exit code. */
 export async function runProgram(words: readonly string[], context: ProgramContext): Promise<number> {
   let exitCode: number = Exit.ok;
-  let json = false;
+  // Until the command is known, the word itself is what tells that a program reads.
+  let json = words.includes('--json');
   const done = (code: number) => {
     exitCode = code;
   };
@@ -28,8 +37,8 @@ export async function runProgram(words: readonly string[], context: ProgramConte
     await program.parseAsync(words.length === 0 ? ['--help'] : [...words], { from: 'user' });
     return exitCode;
   } catch (error) {
-    // Commander has told what is wrong, or shown the help that was asked for.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? Exit.ok : Exit.usage;
+    // Commander has shown the help or the version that was asked for.
+    if (error instanceof CommanderError) return Exit.ok;
     return await reportFailure(context.terminal, error, { json });
   }
 }
@@ -39,36 +48,43 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
     .description('A place of its own for every AI agent: a persistent, sandboxed Python kernel.')
     .version(context.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show this help')
-    .helpCommand('help [command]', "show a command's help")
+    .helpCommand(false)
+    .exitOverride((error) => refuse(error, seeCommands))
     .addHelpText('after', help.program);
-  // Commands copy these settings when they are added.
-  program
-    .exitOverride()
-    .showHelpAfterError('Run `cella --help` to see all commands.')
-    .configureOutput({
-      writeOut: (text) => void context.terminal.out(text).catch(() => {}),
-      writeErr: (text) => void context.terminal.err(text).catch(() => {}),
-      outputError: (text, write) => write(text.replace(/^error: /, 'cella: ')),
-    });
+  // Commands copy these settings when they are added. What is wrong is told by whoever catches it.
+  program.configureOutput({
+    writeOut: (text) => void context.terminal.out(text).catch(() => {}),
+    writeErr: () => {},
+  });
   addRun(program, context, done);
   addRepl(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
+  addHelp(program);
   return program;
+}
+
+const seeCommands = 'Run `cella --help` to see all commands.';
+
+/** Takes what Commander ends a command line with, and tells a wrong one as every other failure is told. */
+function refuse(error: CommanderError, advice: string): never {
+  if (error.exitCode === 0) throw error;
+  const message = error.code === 'commander.help' ? 'There is no command.' : error.message.replace(/^error: /, '');
+  throw new UsageError(message, advice);
 }
 
 function addCommand(program: Command, name: string, summary: string, examples: string): Command {
   return program
     .command(name)
     .description(summary)
-    .showHelpAfterError(`Run \`cella ${name} --help\` to see how it is used.`)
+    .exitOverride((error) => refuse(error, `Run \`cella ${name} --help\` to see how it is used.`))
     .addHelpText('after', examples);
 }
 
 function addRun(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   addSessionFlags(addCommand(program, 'run', 'run a Python program and show its output and last value', help.run))
     .argument('[file]', 'the program, or - to read it from stdin')
-    .option('-c <code>', 'the program itself')
+    .option('-c <code>', 'the program itself', parseProgram)
     .option('--timeout <seconds>', 'stop the code after this long', parseSeconds)
     .option('--json', 'print one event a line as JSON, the result last')
     .action(async (file: string | undefined, flags: SessionFlags & { c?: string; timeout?: number; json?: true }) => {
@@ -90,7 +106,7 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 
 function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   addCommand(program, 'doctor', 'tell whether this machine can isolate code, and what is missing', help.doctor)
-    .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)')
+    .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
     .option('--json', 'print the report as JSON')
     .action(async (flags: { python?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');
@@ -103,9 +119,21 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
 function addBench(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   addCommand(program, 'bench', 'measure starts, executions and memory on this machine', help.bench)
     .option('--json', 'print the numbers as JSON')
-    .option('--markdown', 'print them as a table for a document')
+    .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
     .action(async ({ json = false, markdown = false, quick = false }: Partial<BenchFlags>) => {
       done(await context.bench({ json, markdown, quick }, context.terminal));
+    });
+}
+
+function addHelp(program: Command): void {
+  program
+    .command('help [command]')
+    .description("show a command's help")
+    .helpOption(false)
+    .action((name: string | undefined) => {
+      const command = name === undefined ? program : program.commands.find((each) => each.name() === name);
+      if (!command) throw new UsageError(`unknown command '${name}'`, seeCommands);
+      command.outputHelp();
     });
 }

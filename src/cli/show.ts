@@ -1,9 +1,9 @@
 /** Shows what an execution tells, as text: its output, displays, last value, and how it ended. */
 
-import { errorCodes } from '../protocol/errors.ts';
 import type { Death, ExecutionEvent, MimeBundle, ResultEvent } from '../protocol/events.ts';
 import { PyObject, type PyValue } from '../protocol/values.ts';
 import type { Terminal } from './terminal.ts';
+import { adviceOn } from './wording.ts';
 
 export async function showEvent(terminal: Terminal, event: ExecutionEvent): Promise<void> {
   switch (event.type) {
@@ -51,7 +51,7 @@ export async function showRestart(terminal: Terminal, cause: Death): Promise<voi
 }
 
 function deathToText(death: Death): string {
-  return `cella: ${death.message}\n${errorCodes[death.code].advice}`;
+  return `cella: ${death.message}\n${adviceOn(death.code)}`;
 }
 
 /** The text form where there is one; of anything else, what it is and how large. */

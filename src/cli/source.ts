@@ -19,7 +19,7 @@ export function chooseSource(file: string | undefined, code: string | undefined)
     );
   }
   if (code !== undefined) return { kind: 'code', code };
-  if (file === undefined) throw new UsageError('There is no program to run.', howTo);
+  if (file === undefined || file === '') throw new UsageError('There is no program to run.', howTo);
   return file === '-' ? { kind: 'stdin' } : { kind: 'file', path: file };
 }
 

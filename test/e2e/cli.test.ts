@@ -1,5 +1,6 @@
 /** `cella run` and `cella repl` as a shell sees them: output, exit codes, signals, stdin. */
 
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -39,7 +40,23 @@ describe('exit codes of cella run', () => {
       err: expect.stringContaining('missing.py'),
     });
     expect(await run('1', '--timeout', '0')).toMatchObject({ code: 2, err: expect.stringContaining('above 0') });
-    expect(await run('1', '--cwd', '/nowhere')).toMatchObject({ code: 2, err: expect.stringContaining('/nowhere') });
+  });
+
+  it.each([
+    ['/nowhere', 'there is no folder /nowhere.'],
+    ['/etc/passwd/deeper', 'there is no folder /etc/passwd/deeper.'],
+    ['/etc/passwd', '/etc/passwd is not a folder.'],
+  ])('2 for --cwd %s, with the reason in words', async (folder, reason) => {
+    const { code, err } = await run('1', '--cwd', folder);
+    expect([code, err]).toEqual([2, expect.stringContaining(`cella: --cwd: ${reason}\n`)]);
+  });
+
+  it('2 for a data folder that is a file, with the reason in words', async () => {
+    const { code, err } = await run('1', '--data', '/etc/passwd');
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining('--data: /etc/passwd cannot be used: it is not a folder.'),
+    ]);
   });
 
   it('124 for a timeout, with what was printed before', async () => {
@@ -101,6 +118,19 @@ while True:
     expect(readdirSync(cella.temporary)).toEqual([]);
   });
 
+  it.each([
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+  ] as const)('%s ends it with %i also while nobody reads its output', async (signal, exitCode) => {
+    const started = cella.start(['run', '-c', 'while True: print("y" * 1_000_000)']);
+    await started.says('y');
+    started.child.stdout?.pause();
+    const ended = once(started.child, 'exit');
+    started.child.kill(signal);
+    expect(await ended).toEqual([exitCode, null]);
+    started.child.stdout?.destroy();
+  });
+
   it('a reader that goes away ends it quietly with 141', async () => {
     const started = cella.start(['run', '-c', 'while True: print("y")']);
     await started.says('y');
@@ -123,6 +153,12 @@ describe('stdin', () => {
     const { code, out, err } = await cella.run(['run', '-'], { input: 'print("é")\ninput()\n' });
     expect([code, out]).toEqual([1, 'é\n']);
     expect(err).toContain('EOFError');
+  });
+
+  it('has no more time for an answer than --timeout gives the code', async () => {
+    const started = cella.start(['run', '--timeout', '0.3', '-c', 'input("name? ")']);
+    expect(await started.ended).toBe(1);
+    expect(started.err).toContain('EOFError: nobody answered within 0.3 s');
   });
 
   it('is left alone by code that does not ask', async () => {
@@ -170,6 +206,13 @@ describe('cella run', () => {
     expect(JSON.parse(out)).toEqual(event);
   });
 
+  it('tells a wrong command line as JSON with --json', async () => {
+    const { code, out, err } = await cella.run(['run', '--tiemout', '3', '--json', '-c', '1']);
+    expect([code, err]).toEqual([2, '']);
+    const message = expect.stringContaining('Did you mean --timeout?');
+    expect(JSON.parse(out)).toEqual({ type: 'error', code: 'INVALID_OPTIONS', message, advice: expect.any(String) });
+  });
+
   it('streams a lot of output whole to a slow reader', async () => {
     const { code, out } = await run('for i in range(200_000): print(i)');
     expect(code).toBe(0);
@@ -207,6 +250,10 @@ describe('cella repl from a pipe', () => {
 
   it('answers input() with the next line, and leaves with exit()', async () => {
     expect(await repl('n = input()\nAda\nn\nexit(4)\n')).toEqual({ code: 4, out: "'Ada'\n", err: '' });
+  });
+
+  it.each(['exit', 'quit', 'exit()', ' quit( ) '])('leaves with %s', async (word) => {
+    expect(await repl(`1\n${word}\n2\n`)).toEqual({ code: 0, out: '1\n', err: '' });
   });
 });
 

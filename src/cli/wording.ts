@@ -1,0 +1,52 @@
+/** What the library says of a failure, in the words of a command line: its flags in place of the library's options. */
+
+import { getSystemErrorMessage } from 'node:util';
+import { type CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+
+/** Only where the library's own advice names what cannot be typed. */
+const adviceHere: Partial<Record<ErrorCode, string>> = {
+  INVALID_OPTIONS: 'Correct what is named; --help tells all options.',
+  PYTHON_NOT_FOUND: 'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON.',
+  SANDBOX_UNAVAILABLE:
+    'Run `cella doctor` to see what is missing and how to get it. --sandbox off runs trusted code without isolation.',
+  WORKSPACE_NOT_WRITABLE:
+    "Choose a folder that this user can write to, or leave out --cwd to use the agent's own workspace.",
+  KERNEL_BUSY: 'Wait for the running code, or interrupt it.',
+  KERNEL_DIED: 'The names it held are gone; files stay.',
+  KERNEL_OUT_OF_MEMORY: 'Use less memory in the code, or give it more with --memory.',
+  KERNEL_CPU_LIMIT: 'Split the work: a kernel may use one day of CPU time.',
+  KERNEL_PROTOCOL: "The code wrote to the kernel's own connection. The names it held are gone; files stay.",
+  AGENT_BUSY: 'Wait until the process that the message names has ended, or choose another key with --agent.',
+};
+
+const flags: Readonly<Record<string, string>> = {
+  agentKey: '--agent',
+  cwd: '--cwd',
+  dataDir: '--data',
+  'limits.memoryMb': '--memory',
+  python: '--python',
+};
+
+/** Where the system's own words are about the call and not about what is wrong. */
+const plainer: Readonly<Record<string, string>> = {
+  EEXIST: 'it is not a folder',
+  ENOTDIR: 'a part of it is not a folder',
+};
+
+export function adviceOn(code: ErrorCode): string {
+  return adviceHere[code] ?? errorCodes[code].advice;
+}
+
+export function messageOf({ code, message, cause }: CellaError): string {
+  if (code !== 'INVALID_OPTIONS') return message;
+  const named = message.replace(/(^|: |; )([\w.]+): /g, (all, before: string, option: string) => {
+    const flag = flags[option];
+    return flag === undefined ? all : `${before}${flag}: `;
+  });
+  return cause instanceof Error ? named.replace(cause.message, () => systemErrorToText(cause) ?? cause.message) : named;
+}
+
+/** What the system says of a failed call, without the call; undefined where it was no call of the system. */
+export function systemErrorToText(error: NodeJS.ErrnoException): string | undefined {
+  return plainer[error.code ?? ''] ?? (error.errno === undefined ? undefined : getSystemErrorMessage(error.errno));
+}
