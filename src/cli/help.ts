@@ -25,6 +25,7 @@ Examples:
 
 What the code prints goes to stdout and stderr as it comes; the last value's repr follows on stdout.
 input() is answered at the terminal, or from stdin, a line each; at its end the code gets EOFError.
+--timeout does not count the time a person takes to answer; from a pipe, each answer has that long.
 Ctrl-C interrupts the code, a second one ends the command.
 
 Exit codes:
@@ -40,7 +41,7 @@ Examples:
   $ cella repl --cwd . --network host     work on the files here, with network
   $ printf 'x = 41\\nx + 1\\n' | cella repl
 
-Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D or exit() leaves.
+Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D or exit leaves.
 Where stdin is no terminal there are no prompts, and the exit code is 1 if the last cell failed.`;
 
 export const doctor = `

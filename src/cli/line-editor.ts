@@ -6,6 +6,7 @@
 import { clearScreenDown, createInterface, cursorTo, type Interface, moveCursor } from 'node:readline';
 import { stripVTControlCharacters } from 'node:util';
 import { Curtain } from './curtain.ts';
+import { type Job, thisJob } from './job.ts';
 import type { Line, LineRequest, LineSource } from './lines.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -13,6 +14,9 @@ interface Reading {
   readonly request: LineRequest;
   finish(line: Line): void;
 }
+
+/** After this long, a job that is still here was not stopped: it has no shell that could continue it. */
+const STOP_MS = 100;
 
 export class LineEditor implements LineSource {
   readonly #terminal: Terminal;
@@ -23,11 +27,14 @@ export class LineEditor implements LineSource {
   /** What was typed or pasted before it was asked for. */
   readonly #ahead: Line[] = [];
   #reading: Reading | undefined;
+  readonly #job: Job;
+  #stopping = false;
 
   /** `onInterrupt` is told of a Ctrl-C that comes while no line is read. */
-  constructor(terminal: Terminal, onInterrupt: () => void) {
+  constructor(terminal: Terminal, onInterrupt: () => void, job: Job = thisJob) {
     this.#terminal = terminal;
     this.#onInterrupt = onInterrupt;
+    this.#job = job;
     this.#curtain = new Curtain(terminal.screen);
   }
 
@@ -44,16 +51,11 @@ export class LineEditor implements LineSource {
     }
     const editor = this.#interface ?? this.#open();
     editor.setPrompt(prompt);
-    if (request.password) {
-      this.#curtain.write(prompt);
-      this.#curtain.hidden = true;
-    } else {
-      editor.prompt(true);
-    }
+    this.#draw(editor, request);
     return await this.#wait(editor, request);
   }
 
-  /** Writes something above the line that is being typed. */
+  /** Writes something above the line that is being typed. `write` must begin at once: keys may come before its end. */
   async interject(write: () => Promise<void>): Promise<void> {
     const editor = this.#interface;
     if (!editor || this.#curtain.hidden) return await write();
@@ -62,17 +64,25 @@ export class LineEditor implements LineSource {
     cursorTo(this.#curtain, 0);
     clearScreenDown(this.#curtain);
     this.#terminal.lineEnded();
-    await write();
+    const written = write();
     // The editor goes up as many rows as its cursor was down when it draws the line again.
     const end = this.#terminal.unfinishedLine === '' ? '' : '\n';
     this.#curtain.write(end + '\n'.repeat(rows));
     this.#terminal.lineEnded();
     if (this.#reading) editor.prompt(true);
+    await written;
   }
 
   close(): void {
     this.#interface?.close();
     this.#curtain.destroy();
+  }
+
+  #draw(editor: Interface, { password = false }: LineRequest): void {
+    this.#curtain.hidden = false;
+    if (password) this.#curtain.write(editor.getPrompt());
+    else editor.prompt(true);
+    this.#curtain.hidden = password;
   }
 
   #wait(editor: Interface, request: LineRequest): Promise<Line> {
@@ -116,7 +126,8 @@ export class LineEditor implements LineSource {
       return prompt.slice(end);
     }
     const line = this.#terminal.unfinishedLine;
-    const width = stripVTControlCharacters(line + prompt).length;
+    // Many characters beyond ASCII are two columns wide, and none is wider.
+    const width = stripVTControlCharacters(line + prompt).replace(/[^\0-\x7f]/gu, '..').length;
     if (width < this.#curtain.columns) {
       cursorTo(this.#curtain, 0);
       return line + prompt;
@@ -124,6 +135,35 @@ export class LineEditor implements LineSource {
     if (line !== '') this.#curtain.write('\n');
     return prompt;
   }
+
+  /** As Ctrl-Z does where the terminal itself takes it. */
+  #stop(): void {
+    this.#terminal.stdin.setRawMode?.(false);
+    this.#stopping = true;
+    this.#job.stop();
+    // The signal that continues a stopped job comes before this does.
+    setTimeout(() => setImmediate(() => this.#stopping && this.#continue()), STOP_MS);
+  }
+
+  /** Whoever had the terminal meanwhile has left it in a mode and at a place of its own. */
+  readonly #continue = (): void => {
+    this.#stopping = false;
+    const editor = this.#interface;
+    if (!editor) return;
+    this.#terminal.stdin.setRawMode?.(false);
+    this.#terminal.stdin.setRawMode?.(true);
+    if (!this.#reading) return;
+    this.#curtain.write('\n'.repeat(editor.getCursorPos().rows));
+    this.#draw(editor, this.#reading.request);
+  };
+
+  /** After a paste the editor does not know how many rows it has drawn; drawing them again, unseen, tells it. */
+  readonly #countRows = (): void => {
+    if (!this.#reading || this.#curtain.hidden) return;
+    this.#curtain.hidden = true;
+    this.#interface?.prompt(true);
+    this.#curtain.hidden = false;
+  };
 
   #open(): Interface {
     const editor = createInterface({
@@ -147,8 +187,14 @@ export class LineEditor implements LineSource {
       this.#forgetTyped(editor);
       this.#onInterrupt();
     });
+    editor.on('SIGTSTP', () => this.#stop());
+    // Behind the editor's own listener: the keys of this chunk have been taken.
+    this.#terminal.stdin.on('data', this.#countRows);
+    this.#job.on('SIGCONT', this.#continue);
     editor.on('close', () => {
       this.#interface = undefined;
+      this.#terminal.stdin.off('data', this.#countRows);
+      this.#job.off('SIGCONT', this.#continue);
       finish({ kind: 'end' });
     });
     editor.on('history', (history) => {

@@ -31,6 +31,7 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
   try {
     return await Promise.race([shell.work(), signals.ended]);
   } finally {
+    if (signals.exitCode !== undefined) terminal.endSoon();
     shell.close();
   }
 }
@@ -42,6 +43,9 @@ async function showBanner(terminal: Terminal, { version, session }: ReplRequest,
   await terminal.err(`Python ${place}: what one line defines, the next ones can use.\n`);
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
 }
+
+/** What leaves without a word to the kernel, with the parentheses or without. */
+const LEAVE = /^\s*(exit|quit)\s*(\(\s*\))?\s*$/;
 
 class Repl {
   readonly #session: SessionApi;
@@ -73,6 +77,7 @@ class Repl {
     for (;;) {
       const cell = await readCell(this.#session, this.#lines, { prompts: this.#terminal.interactive });
       if (cell === undefined) return this.#terminal.interactive || this.#last === 'ok' ? Exit.ok : Exit.failed;
+      if (LEAVE.test(cell)) return Exit.ok;
       const exitCode = await this.#run(cell);
       if (exitCode !== undefined) return exitCode;
     }

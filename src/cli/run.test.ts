@@ -22,6 +22,7 @@ class FakeSession extends EventEmitter {
   closed = 0;
   interrupts = 0;
   answers: (string | undefined)[] = [];
+  asked: unknown[] = [];
   readonly #events: (session: FakeSession) => AsyncGenerator<ExecutionEvent>;
 
   constructor(events: (session: FakeSession) => AsyncGenerator<ExecutionEvent>) {
@@ -29,7 +30,8 @@ class FakeSession extends EventEmitter {
     this.#events = events;
   }
 
-  stream() {
+  stream(...asked: unknown[]) {
+    this.asked = asked;
     return this.#events(this);
   }
 
@@ -56,7 +58,7 @@ class FakeSession extends EventEmitter {
 
 async function runWith(
   events: (session: FakeSession) => AsyncGenerator<ExecutionEvent>,
-  options: { stdin?: Readable; stdout?: Writable; json?: boolean; signals?: EventEmitter } = {},
+  options: { stdin?: Readable; stdout?: Writable; json?: boolean; signals?: EventEmitter; timeoutMs?: number } = {},
 ) {
   const session = new FakeSession(events);
   const stdout = options.stdout ?? new PassThrough();
@@ -65,7 +67,7 @@ async function runWith(
     {
       source: { kind: 'code', code: '' },
       session: { dataDir: '/', sandbox: 'on' },
-      timeoutMs: 0,
+      timeoutMs: options.timeoutMs ?? 0,
       json: options.json ?? false,
     },
     {
@@ -101,6 +103,17 @@ describe('run', () => {
     );
     expect(session.answers).toEqual(['a', 'b', undefined]);
     expect(err).toBe('1? 2? 3? ');
+  });
+
+  it('gives a pipe no more time to answer than the code has, and a person any', async () => {
+    const events = async function* () {
+      yield ok;
+    };
+    const piped = await runWith(events, { timeoutMs: 500 });
+    expect(piped.session.asked[1]).toEqual({ timeoutMs: 500, inputTimeoutMs: 500 });
+    const person = Object.assign(new PassThrough(), { isTTY: true });
+    const asked = await runWith(events, { timeoutMs: 500, stdin: person });
+    expect(asked.session.asked[1]).toEqual({ timeoutMs: 500, inputTimeoutMs: 0 });
   });
 
   it('takes the next event only when the reader has taken the last', async () => {

@@ -37,6 +37,7 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   try {
     return await Promise.race([execute(code, { request, session, lines, terminal, signals }), signals.ended]);
   } finally {
+    if (signals.exitCode !== undefined) terminal.endSoon();
     lines.close();
   }
 }
@@ -52,8 +53,9 @@ interface Execution {
 async function execute(code: string, { request, session, lines, terminal, signals }: Execution): Promise<number> {
   using questions = new Questions({ session, lines, onInterrupt: signals.interrupt });
   const failed = Promise.withResolvers<never>();
-  // A person may take any time to answer; --timeout bounds the code as a whole.
-  const events = session.stream(code, { timeoutMs: request.timeoutMs, inputTimeoutMs: 0 });
+  // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.
+  const inputTimeoutMs = terminal.interactive ? 0 : request.timeoutMs;
+  const events = session.stream(code, { timeoutMs: request.timeoutMs, inputTimeoutMs });
   const shown = (async () => {
     for await (const event of events) {
       // What comes while the session closes is only that it closes.

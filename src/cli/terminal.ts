@@ -1,6 +1,7 @@
 /** The three streams of a command: writing waits for the reader, and knows what stands on the unfinished line. */
 
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
 import { styleText } from 'node:util';
 
 export type Input = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
@@ -17,6 +18,9 @@ type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 
 /** Longer lines are not kept: whoever needs them starts a line of their own. */
 const LONGEST_LINE = 4096;
+
+/** How long a command that is to end waits for the reader of its output. */
+const PATIENCE_MS = 500;
 
 class Sink {
   readonly stream: Output;
@@ -49,6 +53,7 @@ export class Terminal {
   readonly noColor: boolean;
   readonly #out: Sink;
   readonly #err: Sink;
+  #ending = false;
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
@@ -92,19 +97,28 @@ export class Terminal {
   }
 
   /** Text that begins and ends its own lines. */
-  async outLines(text: string, style?: Style): Promise<void> {
-    await this.out(`${this.#out.line === '' ? '' : '\n'}`);
-    await this.out(text.endsWith('\n') ? text : `${text}\n`, style);
+  outLines(text: string, style?: Style): Promise<void> {
+    return this.#lines(this.#out, text, style);
   }
 
-  async errLines(text: string, style?: Style): Promise<void> {
-    await this.err(`${this.#err.line === '' ? '' : '\n'}`);
-    await this.err(text.endsWith('\n') ? text : `${text}\n`, style);
+  errLines(text: string, style?: Style): Promise<void> {
+    return this.#lines(this.#err, text, style);
+  }
+
+  /** Somebody outside wants this command to end: a reader that does not read cannot keep it. */
+  endSoon(): void {
+    this.#ending = true;
   }
 
   /** Resolves when everything written has left this process. */
   async flush(): Promise<void> {
-    await Promise.all([this.#out.write(''), this.#err.write('')]);
+    const written = Promise.all([this.#out.write(''), this.#err.write('')]);
+    await (this.#ending ? Promise.race([written, setTimeout(PATIENCE_MS)]) : written);
+  }
+
+  #lines(sink: Sink, text: string, style: Style | undefined): Promise<void> {
+    const lines = text.endsWith('\n') ? text : `${text}\n`;
+    return sink.write((sink.line === '' ? '' : '\n') + this.#styled(sink, lines, style));
   }
 
   #styled(sink: Sink, text: string, style: Style | undefined): string {

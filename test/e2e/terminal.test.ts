@@ -1,13 +1,25 @@
 /** `cella` at a terminal: prompts, passwords, Ctrl-C and Ctrl-D, as keys and not as signals. */
 
-import { afterAll, describe, expect, it } from 'vitest';
-import { Cella } from './command.ts';
+import { spawn } from 'node:child_process';
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { Cella, launcher, Started } from './command.ts';
 
 const cella = new Cella();
 afterAll(() => cella[Symbol.dispose]());
 
 const CTRL_C = '\x03';
 const CTRL_D = '\x04';
+const CTRL_Z = '\x1a';
+/** A shell that controls jobs, at a terminal of its own. */
+function startShell(): Started {
+  const terminal = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
+  const env = { ...process.env, CELLA_DATA_DIR: cella.dataDir, TMPDIR: cella.temporary, TERM: 'xterm' };
+  const child = spawn('python3', ['-c', terminal, 'bash', '--norc', '--noprofile', '-i'], { env });
+  // With its terminal everything goes that was started there.
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return new Started(child);
+}
+
 const start = (...words: string[]) => cella.start(words, { terminal: true });
 
 describe('cella run at a terminal', () => {
@@ -81,6 +93,33 @@ describe('cella repl at a terminal', () => {
     await started.says("'FRESH'");
     started.type(CTRL_D);
     expect(await started.ended).toBe(0);
+  });
+
+  it.each(['exit', 'exit()'])('leaves with %s', async (word) => {
+    const started = start('repl');
+    await started.says('>>> ');
+    started.type(`${word}\r`);
+    expect(await started.ended).toBe(0);
+  });
+
+  it('lets a shell stop it with Ctrl-Z, and continue it', async () => {
+    const shell = startShell();
+    shell.type("PS1='rea''dy '\r");
+    await shell.says('ready ');
+    shell.type(`${process.execPath} ${launcher} repl\r`);
+    await shell.says('>>> ');
+    shell.type('40 +');
+    await shell.says('40 +');
+    shell.type(CTRL_Z);
+    await shell.says('Stopped');
+    shell.type('fg\r');
+    await shell.says('>>> 40 +');
+    shell.type(' 2\r');
+    await shell.says('42\r\n');
+    shell.type(CTRL_D);
+    await shell.says('ready ', 3);
+    shell.type('exit 5\r');
+    expect(await shell.ended).toBe(5);
   });
 
   it('shows what a thread prints later, above the line that is typed', async () => {
