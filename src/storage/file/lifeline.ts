@@ -69,7 +69,7 @@ export class Lifelines {
     } catch (cause) {
       if (systemCode(cause) !== 'EEXIST') throw storageFailed('make the folder', this.#folder, cause);
     }
-    for (;;) {
+    for (let attempt = 0; attempt < 10; attempt += 1) {
       const holder = newHolder();
       const lock = this.#tryLock(holder, 'hold');
       if (typeof lock !== 'object') continue;
@@ -79,6 +79,7 @@ export class Lifelines {
       }
       lock.close(); // swept before it was locked
     }
+    throw storageFailed('lock a file in', this.#folder, new Error('what is made there is gone at once'));
   }
 
   /**
@@ -97,7 +98,7 @@ export class Lifelines {
     } catch (cause) {
       lock?.close();
       if (sqliteCode(cause) === BUSY) return 'held';
-      if (sqliteCode(cause) === CANNOT_OPEN && !existsSync(path)) return 'missing';
+      if (sqliteCode(cause) === CANNOT_OPEN && purpose === 'look' && !existsSync(path)) return 'missing';
       throw storageFailed('lock', path, cause);
     }
   }
