@@ -1,0 +1,150 @@
+"""The statement that defines a function or class, cut out of the cell that it was written in.
+
+This is what comes back where no code can: in another minor version of Python, or where it was saved without
+cloudpickle. A class is defined again with its decorators. A function is defined without them where it is itself what
+was written, as a decorator then has done its work elsewhere; else, as behind functools.lru_cache, with them.
+"""
+
+from __future__ import annotations
+
+import __future__
+import ast
+from types import CodeType, FunctionType
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+from ..sources import lines
+
+Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# What makes a class, or a name for types, of a call: running one of these again has no effect elsewhere.
+_FACTORIES = frozenset((
+    "namedtuple", "NamedTuple", "TypedDict", "NewType", "TypeVar", "ParamSpec", "TypeVarTuple", "make_dataclass",
+    "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag",
+))
+
+
+class Cells:
+    """The cells' texts, each parsed when it is first looked at."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+        self._order = {name: index for index, name in enumerate(texts)}
+        self._parsed: Dict[str, List[Definition]] = {}
+
+    def place(self, file: str, line: int) -> Tuple[int, int]:
+        """For an order: later cells are greater."""
+        return self._order.get(file, len(self._order)), line
+
+    def definitions(self, file: str) -> List[Definition]:
+        if file not in self._parsed:
+            try:
+                flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+                tree = compile(self.texts[file], file, "exec", flags, True)
+                self._parsed[file] = list(at_top(tree.body))
+            except (SyntaxError, ValueError, MemoryError, RecursionError, KeyError):
+                self._parsed[file] = []
+        return self._parsed[file]
+
+
+def extract(name: str, value: Any, cells: Cells) -> Optional[Dict[str, Any]]:
+    """What `defining.define` takes; None where the value was not written at the top of a cell that is known."""
+    found = _find_class(value, cells) if isinstance(value, type) else _find_function(value, cells)
+    if found is None and not isinstance(value, FunctionType):
+        found = _find_call(name, cells)
+    if found is None:
+        return None
+    file, node = found
+    first = first_line(node)
+    text = lines(cells.texts[file])[first - 1 : node.end_lineno]
+    if text[0][: node.col_offset].strip():
+        return None  # something else begins on the same line
+    bare = isinstance(value, FunctionType) and value.__code__.co_firstlineno == first and "__wrapped__" not in vars(value)
+    return {
+        "file": file, "line": first, "text": "".join(text), "defines": defined_name(node),
+        "bare": bare, "futures": _futures(value),
+    }
+
+
+def _find_function(value: Any, cells: Cells) -> Optional[Tuple[str, Definition]]:
+    code = written_code(value)
+    if code is None or code.co_name == "<lambda>":
+        return None
+    for node in cells.definitions(code.co_filename):
+        if isinstance(node, _FUNCTIONS) and node.name == code.co_name and first_line(node) == code.co_firstlineno:
+            return code.co_filename, node
+    return None
+
+
+def _find_class(value: type, cells: Cells) -> Optional[Tuple[str, Definition]]:
+    """A class does not say where it was written; its methods do. Without any, its last definition is taken."""
+    codes = [written_code(item) for item in vars(value).values()]
+    own = [code for code in codes if code is not None and code.co_filename in cells.texts]
+    files = [code.co_filename for code in own] or [
+        file for file, text in reversed(list(cells.texts.items())) if "class" in text and value.__name__ in text
+    ]
+    for file in files:
+        for node in reversed(cells.definitions(file)):
+            if not isinstance(node, ast.ClassDef) or node.name != value.__name__ or value.__qualname__ != node.name:
+                continue
+            if not own or any(node.lineno <= code.co_firstlineno <= (node.end_lineno or 0) for code in own):
+                return file, node
+    return None
+
+
+def _find_call(name: str, cells: Cells) -> Optional[Tuple[str, Definition]]:
+    """`Point = namedtuple("Point", "x y")` and the like, the last that was written."""
+    for file, text in reversed(list(cells.texts.items())):
+        if name in text and "(" in text:
+            for node in reversed(cells.definitions(file)):
+                if isinstance(node, ast.Assign) and defined_name(node) == name:
+                    return file, node
+    return None
+
+
+def written_code(value: Any) -> Optional[CodeType]:
+    """The code of a function, or of the one that it is wrapped around."""
+    for _ in range(100):
+        if isinstance(value, (classmethod, staticmethod)):
+            value = value.__func__
+        elif isinstance(value, property):
+            value = value.fget
+        elif "__wrapped__" in (getattr(value, "__dict__", None) or ()):
+            value = vars(value)["__wrapped__"]
+        else:
+            break
+    return value.__code__ if isinstance(value, FunctionType) else None
+
+
+def at_top(body: List[ast.stmt]) -> Iterator[Definition]:
+    """Definitions of the cell itself, also under an `if` or in a `with`, and none from inside another one."""
+    for node in body:
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) or (isinstance(node, ast.Assign) and _is_factory(node)):
+            yield node
+        else:
+            for field in ("body", "orelse", "finalbody"):
+                yield from at_top(getattr(node, field, None) or [])
+            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                yield from at_top(part.body)
+
+
+def _is_factory(node: ast.Assign) -> bool:
+    if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name) or not isinstance(node.value, ast.Call):
+        return False
+    made_by = node.value.func
+    name = made_by.attr if isinstance(made_by, ast.Attribute) else getattr(made_by, "id", "")
+    return name in _FACTORIES
+
+
+def first_line(node: Definition) -> int:
+    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+
+
+def defined_name(node: Definition) -> str:
+    return node.targets[0].id if isinstance(node, ast.Assign) else node.name  # type: ignore[attr-defined]
+
+
+def _futures(value: Any) -> List[str]:
+    """Which `from __future__ import` were in force: they hold for every cell after the one that has them."""
+    codes = [written_code(value)] + ([written_code(item) for item in vars(value).values()] if isinstance(value, type) else [])
+    flags = next((code.co_flags for code in codes if code is not None), 0)
+    return [name for name in __future__.all_feature_names if getattr(__future__, name).compiler_flag & flags]

@@ -1,0 +1,166 @@
+"""The pickler of a checkpoint: the standard one, or cloudpickle's where the interpreter has it, with our hooks.
+
+It looks at every object: what goes by name, what is live, and what other names may reach as well.
+"""
+
+from __future__ import annotations
+
+import pickle
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Callable, Container, Dict, List, Optional, Set, Tuple
+
+from . import arrays, code, reducers, sharing
+from .live import Unsaveable, describe, words_for
+from .scene import Scene
+
+Reference = Optional[Tuple[str, ...]]
+Visitor = Callable[["Hooks", Any], Reference]
+_PROTOCOL = 5
+
+
+class Hooks:
+    """Goes before a pickler in the order of its bases. One pickler may dump several values, with one memo."""
+
+    def __init__(self, file: Any, scene: Scene, group: Container[str], linked: Container[int]) -> None:
+        super().__init__(file, _PROTOCOL)  # type: ignore[call-arg]
+        self._scene = scene
+        self._group = group
+        self._linked = linked
+        # What was found on the way: names that this refers to, and whether anything is code, of which cells.
+        self.needs: Set[str] = set()
+        self.has_code = False
+        self.files: Set[str] = set()
+        # Objects that other names may reach, and arrays with the owner of their memory.
+        self.seen: List[Any] = []
+        self.views: List[Tuple[Any, Any]] = []
+        self.module_globals: Dict[int, str] = {}
+        # cloudpickle makes a dict of what a function uses, except for these, which it takes as they are.
+        self.globals_ref: Dict[int, Any] = {id(scene.namespace): scene.namespace}
+
+    def persistent_id(self, value: Any) -> Reference:
+        visit = _VISITORS[type(value)]
+        return None if visit is None else visit(self, value)
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is FunctionType:
+            return code.reduce_function(self, value)
+        if issubclass(kind, type):
+            return code.reduce_class(self, value)
+        reduce = _REDUCERS[kind]
+        if reduce is not None:
+            return reduce(self, value)
+        if self._linked and kind is arrays.array_type():
+            owner = arrays.owner_of(value)
+            if owner is not value and id(owner) in self._linked:
+                return arrays.reduce_view(value, owner)
+        return NotImplemented
+
+    def by_value(self, value: Any) -> Any:
+        """What the pickler below makes of a function or class; NotImplemented where it knows it by name alone."""
+        below = getattr(super(), "reducer_override", None)
+        return NotImplemented if below is None else below(value)
+
+    def _visit_named(self, value: Any) -> Reference:
+        name = self._scene.named.get(id(value))
+        if name is None or name in self._group:
+            return None
+        self.needs.add(name)
+        return ("name", name)
+
+    def _visit_state(self, value: Any) -> Reference:
+        if id(value) in self._scene.named:
+            return self._visit_named(value)
+        self.seen.append(value)
+        return None
+
+    def _visit_dict(self, value: Any) -> Reference:
+        if value is self._scene.namespace:
+            return ("namespace",)
+        if id(value) in self.module_globals:
+            return ("globals", self.module_globals[id(value)])
+        return self._visit_state(value)
+
+    def _visit_tuple(self, value: Any) -> Reference:
+        # One that holds nothing but plain values is no bond between names.
+        for item in value:
+            if _VISITORS[type(item)] is not None:
+                self.seen.append(value)
+                break
+        return None
+
+    def _visit_builtin(self, value: Any) -> Reference:
+        # A method of an object, not a function of a module.
+        if not isinstance(value.__self__, (ModuleType, type(None))):
+            self.seen.append(value)
+        return None
+
+    def _visit_module(self, value: Any) -> Reference:
+        return ("main",) if value.__dict__ is self._scene.namespace else self._visit_named(value)
+
+    def _visit_memory(self, value: Any) -> Reference:
+        """An array or a buffer: others may lie in its memory, and it in that of another."""
+        reference = self._visit_named(value)
+        if reference is None:
+            self.seen.append(value)
+            owner = arrays.owner_of(value)
+            if owner is not None and owner is not value:
+                self.views.append((owner, value))
+        return reference
+
+    def _refuse(self, value: Any) -> Reference:
+        if reducers.is_stream(value):
+            return None
+        if self._scene.named.get(id(value)) in self._scene.hosts:
+            return self._visit_named(value)
+        raise Unsaveable(describe(value, words_for(type(value)) or "a live object"), value)
+
+
+class _Visitors(Dict[type, Optional[Visitor]]):
+    """What to do with objects of a type, found out once for each."""
+
+    def __missing__(self, kind: type) -> Optional[Visitor]:
+        found = self[kind] = _visitor(kind)
+        return found
+
+
+class _Reducers(Dict[type, Any]):
+    def __missing__(self, kind: type) -> Any:
+        found = self[kind] = reducers.reducer_for(kind)
+        return found
+
+
+_VISITORS = _Visitors({
+    dict: Hooks._visit_dict, tuple: Hooks._visit_tuple, frozenset: Hooks._visit_tuple,
+    FunctionType: Hooks._visit_named, BuiltinFunctionType: Hooks._visit_builtin,
+})
+_REDUCERS = _Reducers()
+
+
+def _visitor(kind: type) -> Optional[Visitor]:
+    if issubclass(kind, ModuleType):
+        return Hooks._visit_module
+    if issubclass(kind, type) or kind.__module__ == "typing":
+        return Hooks._visit_named
+    if words_for(kind) is not None:
+        return Hooks._refuse
+    if arrays.has_memory(kind):
+        return Hooks._visit_memory
+    return None if sharing.is_plain(kind) else Hooks._visit_state
+
+
+_types: List[Any] = []
+
+
+def pickler(file: Any, scene: Scene, group: Container[str], linked: Container[int] = ()) -> Any:
+    """cloudpickle is the code's own package: it is looked for when it is first needed, in a process of its own."""
+    if not _types:
+        base: Any = pickle.Pickler
+        try:
+            import cloudpickle  # type: ignore[import]
+
+            base = cloudpickle.Pickler
+        except Exception:
+            pass  # none, or one that cannot be used: functions and classes come back from their sources
+        _types.append(type("Pickler", (Hooks, base), {}))
+    return _types[0](file, scene, group, linked)

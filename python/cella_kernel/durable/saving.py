@@ -1,0 +1,92 @@
+"""Saves a namespace as segments. Everything that runs code of the namespace happens in workers."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any, Callable, Container, Dict, Mapping
+
+from . import workers
+from .emitting import Emission, Emit
+from .plan import Plan
+from .store import Store
+from .work import work
+
+# A worker that dies before it has turned to anything, this often, is not a name's fault.
+_MOST_STILLBORN = 3
+# The least time that an object gets.
+_LEAST_S = 0.1
+
+
+def save(
+    namespace: Dict[str, Any],
+    cells: Mapping[str, str],
+    emit: Emit,
+    *,
+    limit_bytes: int,
+    seconds: float,
+    ignore: Container[str] = (),
+) -> Dict[str, Any]:
+    """Calls `emit(header, data)` for each segment, in load order; `data` is bytes-like, and gone when it returns.
+
+    `cells` are the texts of the cells by their file names, the oldest first. Names in `ignore` are not saved: what
+    refers to their values finds those of the process that loads. Returns `saved` (names), `lost` (name and reason),
+    `sources` (name and reason of functions and classes that come back as they were written, not as they are), and
+    `python`.
+    """
+    names = [name for name in namespace if type(name) is str and not is_dunder(name)]
+    plan = Plan({name: namespace[name] for name in names if name not in ignore}, limit_bytes)
+    hosts = [name for name in names if name in ignore]
+    store = Store()
+    # The code's own handler would run here, and reap our workers.
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        _run_workers(plan, lambda tell: work(plan, store, namespace, cells, hosts, tell), seconds)
+        return Emission(plan, store, cells, emit).run()
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGCHLD, handler)
+        store.close()
+
+
+def is_dunder(name: str) -> bool:
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    stillborn = 0
+
+    def patience() -> float:
+        # However many objects hang, each leaves time for the others.
+        return max((until - time.monotonic()) / 4, _LEAST_S)
+
+    while time.monotonic() < until:
+        plan.at = None
+        memory = 2 * plan.limit_bytes
+        ending = workers.run(job, plan.apply, until=until, patience=patience, memory_bytes=memory)
+        if ending is None:
+            return
+        if plan.at is not None:
+            for event in plan.blame(ending):
+                plan.apply(event)
+        elif not ending.is_late:
+            stillborn += 1
+            if stillborn == _MOST_STILLBORN:
+                raise RuntimeError("nothing could be saved: the worker %s. %s" % (ending.words, plan.failure))
+    _give_up(plan, "the time for saving (%g s) ran out" % seconds)
+
+
+def _give_up(plan: Plan, reason: str) -> None:
+    """Of what is not verified, nothing is kept."""
+    while True:
+        unverified = [name for group in plan.groups() if group.names not in plan.verified for name in group.names]
+        unknown = [name for name in plan.values if not _is_known(plan, name)]
+        if not unverified and not unknown:
+            return
+        for name in (*unverified, *unknown):
+            plan.apply(["lost", name, reason])
+
+
+def _is_known(plan: Plan, name: str) -> bool:
+    return name in plan.lost or plan.is_known(name) or name in plan.imports()

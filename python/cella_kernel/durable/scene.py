@@ -1,0 +1,83 @@
+"""The namespace that is saved, as its pickles see it: which objects travel by name instead of by value."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import FunctionType, ModuleType
+from typing import Any, Dict, Iterable, List, Optional
+
+# Of the class itself, whatever its metaclass makes of these names.
+_module_of = type.__dict__["__module__"].__get__
+_qualname_of = type.__dict__["__qualname__"].__get__
+CACHED = type(functools.lru_cache(lambda: None))
+_TYPING = ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType")
+
+
+class Scene:
+    def __init__(self, namespace: Dict[str, Any], hosts: Iterable[str]) -> None:
+        """`hosts` are names that are not saved, and are there wherever it is loaded."""
+        self.namespace = namespace
+        self.hosts = frozenset(hosts)
+        # From the identity of an object to the name that stands for it in every pickle but its own.
+        self.named: Dict[int, str] = {}
+        # Objects whose identities were noted: as long as they live, no other object has the same.
+        self.kept: List[Any] = []
+
+    def name_all(self, names: Iterable[str], values: Dict[str, Any]) -> None:
+        """An object with several names goes by the first of them."""
+        for name in names:
+            self.named.setdefault(id(values[name]), name)
+
+    def name_definitions(self, names: Iterable[str], values: Dict[str, Any]) -> None:
+        """A definition with several names goes by the one that it was written under."""
+        for name in names:
+            if written_name(values[name]) == name:
+                self.named[id(values[name])] = name
+        self.name_all(names, values)
+
+
+def is_definition(value: Any) -> bool:
+    """A function or class, or what typing makes of a statement, that no module can give back by its name."""
+    kind = type(value)
+    if kind is FunctionType or kind is CACHED or issubclass(kind, type):
+        return not is_importable(value)
+    typing = sys.modules.get("typing")
+    if kind.__module__ != "typing" or typing is None or kind.__name__ not in _TYPING:
+        return False
+    return vars(typing).get(getattr(value, "__name__", "")) is not value
+
+
+def is_importable(value: Any) -> bool:
+    module = sys.modules.get(module_name(value) or "")
+    if module is None or module is sys.modules.get("__main__") or module_name(value) == "__main__":
+        return False
+    found: Any = module
+    for part in _qualified_name(value).split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def is_known_module(value: Any) -> bool:
+    """A module that an import of its name gives back, and no other object."""
+    return isinstance(value, ModuleType) and sys.modules.get(value.__name__) is value and value.__spec__ is not None
+
+
+def written_name(value: Any) -> str:
+    return _qualified_name(value).rpartition(".")[2]
+
+
+def is_cached(value: Any) -> bool:
+    return type(value) is CACHED
+
+
+def module_name(value: Any) -> Optional[str]:
+    name = _module_of(value) if isinstance(value, type) else getattr(value, "__module__", None)
+    return name if type(name) is str else None
+
+
+def _qualified_name(value: Any) -> str:
+    if isinstance(value, type):
+        return _qualname_of(value)
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return name if type(name) is str else ""
