@@ -17,9 +17,10 @@ INTERRUPT, KILL, DROP, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
 # template and pid 1 -> host
 OPENED, ATTACHED, FAILED, DIED, GONE, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
 # host -> kernel
-START, EXECUTE, REQUEST, REPLY, TWIN = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T")
+START, EXECUTE, REQUEST, REPLY, TWIN, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
 # kernel -> host
-HELLO, RESULT, DISPLAY, ANSWER, CALL, TWINNED = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("t")
+HELLO, RESULT, DISPLAY, ANSWER, CALL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c")
+TWINNED, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")
 
 Frame = Tuple[int, int, bytes]
 

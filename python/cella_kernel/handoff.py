@@ -21,7 +21,8 @@ def send(way: socket.socket, word: bytes, body: Dict[str, Any], descriptors: Lis
     data = word + json.dumps(body).encode() + b"\n"
     # The descriptors go with the first byte; a signal may cut what follows.
     sent = socket.send_fds(way, [data], descriptors)
-    way.sendall(data[sent:])
+    if sent < len(data):
+        way.sendall(data[sent:])
 
 
 def receive(way: socket.socket) -> Message:

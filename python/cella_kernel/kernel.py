@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import builtins
 import fcntl
+import functools
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import time
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Sequence
 
-from . import asking, cells, display, figures, frames, introspection, sources, twins
+from . import archive, asking, cells, display, figures, frames, introspection, sources, twins
 from .doorbell import Doorbell
 from .interrupts import Interrupts
 from .sandbox import linux
@@ -54,6 +55,7 @@ class Kernel:
         self._spare = False
         # Held from a mark to its frame, so that a thread's display never comes between an execution and its end.
         self._ordering = _thread.RLock()
+        self._delivery = archive.Delivery()
         self._builtins = dict(vars(builtins))
         os.register_at_fork(after_in_child=self._in_child)
         sys.addaudithook(self._before_children)
@@ -136,6 +138,10 @@ class Kernel:
             self._answer(number, json.loads(payload))
         elif kind == frames.TWIN:
             self._twin(number)
+        elif kind == frames.SAVE:
+            self._save(number, json.loads(payload))
+        elif kind == frames.LOAD:
+            self._load(number, payload)
         elif kind == frames.START:
             self._start(json.loads(payload))
 
@@ -167,6 +173,28 @@ class Kernel:
             self._revive(revived)
         else:
             self._switchboard.send(frames.TWINNED, number, pack(answer))
+
+    def _save(self, number: int, settings: Dict[str, Any]) -> None:
+        self._output.rest()
+        send = functools.partial(self._send_as, number)
+        archive.save(send, self._namespace, sources.texts(), settings["limitBytes"], settings["seconds"])
+
+    def _send_as(self, number: int, kind: int, payload: bytes) -> None:
+        self._switchboard.send(kind, number, payload)
+
+    def _load(self, number: int, payload: bytes) -> None:
+        python = self._delivery.add(payload)
+        if python is None:
+            return
+        delivery, self._delivery = self._delivery, archive.Delivery()
+        try:
+            told = delivery.load(self._namespace, python, sources.remember)
+        except BaseException as error:
+            # Whatever the names did while they came back, the kernel goes on with those that did.
+            told = {"restored": [], "lost": [{"name": "*", "reason": "%s: %s" % (type(error).__name__, error)}]}
+        self._repair()
+        self._output.flush()
+        self._switchboard.send(frames.LOADED, number, pack(told))
 
     def _revive(self, revived: twins.Revived) -> None:
         """In a twin: this process is the kernel from here on, and its moment is the one that was kept."""

@@ -38,6 +38,11 @@ def remember(name: str, source: str) -> None:
         _bytes -= size
 
 
+def texts() -> Dict[str, str]:
+    """Every cell that is kept, by its file name, oldest first."""
+    return {name: "".join(linecache.cache[name][2]) for name, _ in _kept if name in linecache.cache}
+
+
 def forget_all() -> None:
     global _bytes
     for name, _ in _kept:

@@ -53,17 +53,21 @@ def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
             if ready.recv(1) != b"+":
                 raise ForkUnsafe("the fork could not be kept: too many points are held already")
         return None
-    ready.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for fd in own:
-        os.close(fd)
-    silence()
-    bell = make_shareable()
-    gates.tell(gate, {"twin": number}, [ours.fileno(), bell])
-    ours.close()
-    told.sendall(b"+")
-    told.close()
-    return _wait(theirs, gate, bell)
+    try:
+        ready.close()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for fd in own:
+            os.close(fd)
+        silence()
+        bell = make_shareable()
+        gates.tell(gate, {"twin": number}, [ours.fileno(), bell])
+        ours.close()
+        told.sendall(b"+")
+        told.close()
+        return _wait(theirs, gate, bell)
+    except BaseException:
+        # It must not go on as the kernel that it was forked from.
+        os._exit(73)
 
 
 def _wait(way: socket.socket, gate: int, bell: int) -> Revived:

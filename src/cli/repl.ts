@@ -10,7 +10,7 @@ import { reportFailure } from './failure.ts';
 import { LineEditor } from './line-editor.ts';
 import { PipedLines } from './piped-lines.ts';
 import { Questions } from './questions.ts';
-import { showEvent, showRestart } from './show.ts';
+import { showEvent, showRecovery } from './show.ts';
 import { Signals } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -122,8 +122,8 @@ class Repl {
       // What comes while the session closes is only that it closes.
       if (this.#signals.exitCode !== undefined) break;
       // A death in the cell before was told when it happened.
-      const unseen = event.type === 'result' && this.#last !== 'died' ? event.restarted : undefined;
-      if (unseen) await showRestart(this.#terminal, unseen.cause);
+      const unseen = event.type === 'result' && this.#last !== 'died' ? event.recovered : undefined;
+      if (unseen) await showRecovery(this.#terminal, unseen);
       await showEvent(this.#terminal, event);
       if (event.type === 'input_request') ask(event);
       if (event.type !== 'result') continue;

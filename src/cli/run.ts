@@ -8,7 +8,7 @@ import { LineEditor } from './line-editor.ts';
 import { type LineSource, noLines } from './lines.ts';
 import { PipedLines } from './piped-lines.ts';
 import { Questions } from './questions.ts';
-import { showEvent, showRestart } from './show.ts';
+import { showEvent, showRecovery } from './show.ts';
 import { Signals } from './signals.ts';
 import { readSource, type Source } from './source.ts';
 import type { Terminal } from './terminal.ts';
@@ -62,7 +62,7 @@ async function execute(code: string, { request, session, lines, terminal, signal
       if (signals.exitCode !== undefined) return signals.exitCode;
       if (request.json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
       else {
-        if (event.type === 'result' && event.restarted) await showRestart(terminal, event.restarted.cause);
+        if (event.type === 'result' && event.recovered) await showRecovery(terminal, event.recovered);
         await showEvent(terminal, event);
       }
       if (event.type === 'input_request') questions.ask(event).catch(failed.reject);

@@ -1,6 +1,6 @@
 /** Shows what an execution tells, as text: its output, displays, last value, and how it ended. */
 
-import type { Death, ExecutionEvent, MimeBundle, ResultEvent } from '../protocol/events.ts';
+import type { Death, ExecutionEvent, MimeBundle, Recovered, ResultEvent } from '../protocol/events.ts';
 import { PyObject, type PyValue } from '../protocol/values.ts';
 import type { Terminal } from './terminal.ts';
 import { adviceOn } from './wording.ts';
@@ -43,11 +43,16 @@ async function showError(terminal: Terminal, error: NonNullable<ResultEvent['err
   if (error.exitCode === 1 && error.message !== '1') await terminal.errLines(error.message);
 }
 
-export async function showRestart(terminal: Terminal, cause: Death): Promise<void> {
-  await terminal.errLines(
-    `cella: the kernel before this one is gone, and its names with it: ${cause.message}`,
-    'yellow',
-  );
+/** What came back after a kernel died, and what did not. */
+export async function showRecovery(terminal: Terminal, recovered: Recovered): Promise<void> {
+  const { cause, savedAgoMs, restored, lost } = recovered;
+  const back =
+    savedAgoMs === undefined
+      ? 'its names are gone'
+      : `${restored.length} names came back, as they were ${(savedAgoMs / 1000).toFixed(1)} s ago`;
+  const lines = [`cella: the kernel before this one has ended (${cause.message}); ${back}.`];
+  for (const { name, reason } of lost) lines.push(`cella: ${name} did not come back: ${reason}`);
+  await terminal.errLines(lines.join('\n'), 'yellow');
 }
 
 function deathToText(death: Death): string {

@@ -6,6 +6,7 @@ import type {
   ExecutionError,
   ExecutionEvent,
   InputRequestEvent,
+  Notice,
   ResultEvent,
   Status,
   Truncated,
@@ -30,8 +31,10 @@ export class Execution {
   readonly code: string;
   readonly settings: ExecutionSettings;
   readonly events: EventSink<ExecutionEvent>;
-  /** Told when it is over, before anybody who waits for it hears. */
-  onEnd: () => void = () => {};
+  /** Told when it is over, before anybody who waits for it hears; without a result where it never began. */
+  onEnd: (result?: ResultEvent) => void = () => {};
+  /** What must be done before anybody hears how it went; it may add to the result. */
+  settle: ((result: ResultEvent) => Promise<ResultEvent>) | undefined;
   /** Why the code was asked to stop, once it was. */
   stopped: StopReason | undefined;
   readonly #stdout: Capture;
@@ -92,26 +95,26 @@ export class Execution {
   }
 
   /** The kernel's own word. */
-  finish(payload: ResultPayload, restartedAfter: Death | undefined): ResultEvent {
+  finish(payload: ResultPayload, notice: Notice | undefined): void {
     const interrupted = payload.error?.name === 'KeyboardInterrupt' && this.stopped === 'interrupt';
     const status: Status = this.stopped === 'timeout' ? 'timeout' : interrupted ? 'interrupted' : payload.status;
-    return this.#end(status, {
+    this.#end(status, {
       ...(payload.repr === undefined ? {} : { value: payload.value ?? null, repr: payload.repr }),
       ...(payload.data === undefined ? {} : { data: payload.data }),
       ...errorPart(status, payload.error, this.settings.timeoutMs),
-      ...(restartedAfter ? { restarted: { cause: restartedAfter } } : {}),
+      ...notice,
       reprCut: payload.reprCut ?? 0,
     });
   }
 
   /** The kernel is gone. */
-  fail(death: Death, restartedAfter: Death | undefined): ResultEvent {
+  fail(death: Death, notice: Notice | undefined): void {
     const status: Status =
       this.stopped === 'timeout' ? 'timeout' : this.stopped === 'interrupt' ? 'interrupted' : 'died';
     const error: ExecutionError = { name: death.code, message: death.message, traceback: '' };
-    return this.#end(status, {
+    this.#end(status, {
       ...errorPart(status, error, this.settings.timeoutMs),
-      ...(restartedAfter ? { restarted: { cause: restartedAfter } } : {}),
+      ...notice,
       death,
       reprCut: 0,
     });
@@ -120,7 +123,7 @@ export class Execution {
   #end(
     status: Status,
     { reprCut, ...rest }: { reprCut: number } & Partial<Omit<ResultEvent, 'type' | 'status'>>,
-  ): ResultEvent {
+  ): void {
     const truncated: Truncated = {
       ...(this.#stdout.cutBytes > 0 ? { stdoutBytes: this.#stdout.cutBytes } : {}),
       ...(this.#stderr.cutBytes > 0 ? { stderrBytes: this.#stderr.cutBytes } : {}),
@@ -139,10 +142,14 @@ export class Execution {
       ...(Object.keys(truncated).length > 0 ? { truncated } : {}),
       durationMs: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
     };
-    this.onEnd();
+    if (this.settle) void this.settle(result).then((settled) => this.#tell(settled), this.abandon.bind(this));
+    else this.#tell(result);
+  }
+
+  #tell(result: ResultEvent): void {
+    this.onEnd(result);
     this.events.end(result);
     this.#settled.resolve(result);
-    return result;
   }
 }
 

@@ -1,20 +1,28 @@
 /** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
 
+import type { Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { Death, DisplayEvent, ExecutionEvent, Notice, OutputEvent, ResultEvent } from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
   type DisplayPayload,
+  encodePart,
   type HelloPayload,
   type InputCall,
+  type LoadedPayload,
+  type PartHeader,
   parseAnswer,
   parseCall,
   parseDisplay,
   parseFailed,
   parseHello,
+  parseLoaded,
+  parsePart,
   parseResult,
+  parseSaved,
   parseTwinned,
   type ResultPayload,
+  type SavedPayload,
 } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import { encodeText, type PyValue } from '../protocol/values.ts';
@@ -37,6 +45,9 @@ const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
 const QUESTION_GRACE_MS = 2000;
+/** Past its own deadline, a kernel that saves has this long to say how it went. */
+const SAVE_GRACE_MS = 5000;
+const PART_BYTES = 8 * 1024 * 1024;
 /** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
 const QUESTION_BIT = 0x80000000;
 
@@ -48,11 +59,34 @@ interface Waiting {
   parsed?: unknown;
 }
 
+/** Something that the host has asked of an idle kernel, with the frame that answers it. */
 interface Question {
   readonly id: number;
-  readonly resolve: (value: PyValue) => void;
+  readonly answer: number;
+  /** Takes the answer apart; what it throws or gives is what the asker gets. */
+  readonly settle: (payload: Buffer) => void;
   readonly reject: (error: Error) => void;
+  /** Takes what comes before the answer. */
+  readonly part?: (payload: Buffer) => void;
   timer: NodeJS.Timeout;
+}
+
+interface QuestionSettings {
+  readonly timeoutMs: number;
+  /** By default the kernel is killed: it does not answer. */
+  readonly onTimeout?: (question: Question) => void;
+  readonly part?: (payload: Buffer) => void;
+}
+
+/** How a kernel saves its namespace. */
+export interface SaveSettings {
+  readonly limitBytes: number;
+  readonly seconds: number;
+}
+
+export interface LoadableSegment {
+  readonly header: Pick<Segment, 'kind' | 'names' | 'portable'>;
+  readonly bytes: Uint8Array;
 }
 
 type State =
@@ -67,7 +101,8 @@ export class Kernel {
   readonly #stdout: OutputStream;
   readonly #stderr: OutputStream;
   readonly #background: Background;
-  readonly #restartedAfter: Death | undefined;
+  /** For the first result. */
+  notice: Notice | undefined;
   readonly #firstRequest: number;
   readonly #calls: Calls;
   readonly #ready = Promise.withResolvers<HelloPayload>();
@@ -84,14 +119,14 @@ export class Kernel {
   #closing = false;
 
   /**
-   * `restartedAfter` is the death that made this kernel necessary; the first result tells of it. `generation` counts the
-   * kernels of a session: an answer to a question of one that is dead must not reach another.
+   * `notice` is for the first result. `generation` counts the kernels of a session: an answer to a question of one that
+   * is dead must not reach another.
    */
-  constructor(link: KernelLink, background: Background, restartedAfter?: Death, generation = 0) {
+  constructor(link: KernelLink, background: Background, notice?: Notice, generation = 0) {
     this.#link = link;
     this.#firstRequest = generation * REQUESTS;
     this.#background = background;
-    this.#restartedAfter = restartedAfter;
+    this.notice = notice;
     this.#calls = new Calls((id, reply) => {
       if (this.#calls.size === 0) this.#clock?.resume();
       this.#link.control.send(FrameType.reply, id, JSON.stringify(reply));
@@ -149,25 +184,68 @@ export class Kernel {
 
   /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
   ask(method: string, params: Record<string, unknown>): Promise<PyValue> {
-    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
     this.#questions = (this.#questions + 1) % 0x7fffffff;
     const id = (QUESTION_BIT | this.#questions) >>> 0;
-    const { promise, resolve, reject } = Promise.withResolvers<PyValue>();
-    const timer = setTimeout(() => this.#giveUp(question), QUESTION_TIMEOUT_MS);
-    const question: Question = { id, resolve, reject, timer };
-    this.#state = { kind: 'answering', question };
+    const parse = (payload: Buffer): PyValue => {
+      const answer = parseAnswer(payload);
+      if (!('error' in answer)) return answer.value;
+      const { name, message, traceback } = answer.error;
+      throw new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } });
+    };
+    const asked = this.#put(id, FrameType.answer, parse, {
+      timeoutMs: QUESTION_TIMEOUT_MS,
+      onTimeout: (question) => this.#giveUp(question),
+    });
     this.#link.control.send(FrameType.request, id, JSON.stringify({ method, params }));
-    return promise;
+    return asked;
   }
 
   /** Has the kernel keep this moment as a frozen fork of that number; rejects with FORK_UNSAFE where it cannot. */
-  async twin(number: number): Promise<void> {
-    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
-    const { promise, resolve, reject } = Promise.withResolvers<PyValue>();
-    const timer = setTimeout(() => this.#link.kill(), QUESTION_TIMEOUT_MS);
-    this.#state = { kind: 'answering', question: { id: number, resolve, reject, timer } };
+  twin(number: number): Promise<void> {
+    const parse = (payload: Buffer): void => {
+      const { unsafe } = parseTwinned(payload);
+      if (unsafe !== undefined) throw new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`);
+    };
+    const asked = this.#put(number, FrameType.twinned, parse, { timeoutMs: QUESTION_TIMEOUT_MS });
     this.#link.control.send(FrameType.twin, number);
-    await promise;
+    return asked;
+  }
+
+  /** Has the kernel take its namespace apart. `part` gets the pieces as they come. */
+  save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
+    const asked = this.#put(1, FrameType.saved, parseSaved, {
+      timeoutMs: settings.seconds * 1000 + SAVE_GRACE_MS,
+      part: (payload) => {
+        const { header, bytes } = parsePart(payload);
+        part(header, bytes);
+      },
+    });
+    this.#link.control.send(FrameType.save, 1, JSON.stringify(settings));
+    return asked;
+  }
+
+  /** Has the kernel replace its namespace by what was saved, on the Python that is named. */
+  async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
+    const asked = this.#put(1, FrameType.loaded, parseLoaded, { timeoutMs });
+    // Told by whoever waits for it below.
+    asked.catch(() => {});
+    for await (const { header, bytes } of segments) {
+      for (let at = 0; at === 0 || at < bytes.length; at += PART_BYTES) {
+        const piece = bytes.subarray(at, at + PART_BYTES);
+        const last = at + PART_BYTES >= bytes.length;
+        await this.#link.control.sendSlowly(FrameType.load, 1, encodePart({ ...header, last }, piece));
+      }
+    }
+    this.#link.control.send(FrameType.load, 1, encodePart({ end: true, python }, Buffer.alloc(0)));
+    return await asked;
+  }
+
+  pause(): void {
+    this.#link.control.pause();
+  }
+
+  resume(): void {
+    this.#link.control.resume();
   }
 
   interrupt(): boolean {
@@ -275,9 +353,12 @@ export class Kernel {
       case FrameType.call:
         return this.#call(frame, once(next, parseCall));
       case FrameType.answer:
-        return this.#answer(frame);
       case FrameType.twinned:
-        return this.#twinned(frame);
+      case FrameType.saved:
+      case FrameType.loaded:
+        return this.#answer(frame);
+      case FrameType.part:
+        return this.#part(frame);
       case FrameType.failed:
         return this.#failed(frame);
       default:
@@ -304,7 +385,7 @@ export class Kernel {
     this.#calls.replyAll({ error: 'the cell ended before input() was answered' });
     this.#leave();
     this.#state = { kind: 'idle' };
-    const notice = this.#finished++ === 0 ? this.#restartedAfter : undefined;
+    const notice = this.#finished++ === 0 ? this.notice : undefined;
     execution.finish(payload, notice);
     return true;
   }
@@ -363,33 +444,41 @@ export class Kernel {
     }
   }
 
+  #put<T>(
+    id: number,
+    answer: number,
+    parse: (payload: Buffer) => T,
+    { timeoutMs, onTimeout = () => this.#link.kill(), part }: QuestionSettings,
+  ): Promise<T> {
+    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const settle = (payload: Buffer) => {
+      try {
+        resolve(parse(payload));
+      } catch (error) {
+        if (error instanceof FrameError) throw error;
+        reject(error);
+      }
+    };
+    const timer = setTimeout(() => onTimeout(question), timeoutMs);
+    const question: Question = { id, answer, settle, reject, timer, ...(part ? { part } : {}) };
+    this.#state = { kind: 'answering', question };
+    return promise;
+  }
+
   #answer(frame: Frame): boolean {
-    if (this.#state.kind !== 'answering' || this.#state.question.id !== frame.id) {
-      throw new FrameError('an answer to no question');
-    }
-    const { question } = this.#state;
-    const payload = parseAnswer(frame.payload);
+    const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
+    if (question?.id !== frame.id || question.answer !== frame.type) throw new FrameError('an answer to no question');
     clearTimeout(question.timer);
     this.#state = { kind: 'idle' };
-    if ('error' in payload) {
-      const { name, message, traceback } = payload.error;
-      question.reject(new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } }));
-    } else {
-      question.resolve(payload.value);
-    }
+    question.settle(frame.payload);
     return true;
   }
 
-  #twinned(frame: Frame): boolean {
-    if (this.#state.kind !== 'answering' || this.#state.question.id !== frame.id) {
-      throw new FrameError('a twin that nobody asked for');
-    }
-    const { question } = this.#state;
-    const { unsafe } = parseTwinned(frame.payload);
-    clearTimeout(question.timer);
-    this.#state = { kind: 'idle' };
-    if (unsafe === undefined) question.resolve(null);
-    else question.reject(new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`));
+  #part(frame: Frame): boolean {
+    const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
+    if (question?.id !== frame.id || !question.part) throw new FrameError('a part of no answer');
+    question.part(frame.payload);
     return true;
   }
 
@@ -452,7 +541,7 @@ export class Kernel {
     const error = new CellaError(death.code, death.message, { details: { ...death } });
     this.#ready.reject(error);
     if (before.kind === 'running') {
-      before.execution.fail(death, this.#finished === 0 ? this.#restartedAfter : undefined);
+      before.execution.fail(death, this.#finished === 0 ? this.notice : undefined);
     } else if (before.kind === 'answering') {
       clearTimeout(before.question.timer);
       before.question.reject(error);

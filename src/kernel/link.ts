@@ -13,6 +13,8 @@ export interface ByteSource {
 /** Frames to and from the kernel. Reading begins with `read`. */
 export interface FrameLink {
   send(type: number, id: number, payload?: Uint8Array | string): void;
+  /** Resolves when the other side has room for more, or is gone. */
+  sendSlowly(type: number, id: number, payload: Uint8Array): Promise<void>;
   read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void;
   pause(): void;
   resume(): void;

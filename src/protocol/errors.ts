@@ -160,6 +160,12 @@ export const errorCodes = {
     retry: true,
     advice: 'The message names the file and the reason; make room or mend it, and try again.',
   },
+  SAVE_FAILED: {
+    http: 500,
+    rpc: -32032,
+    retry: true,
+    advice: 'The code has left its kernel in a state in which nothing can be saved. The save before this one is kept.',
+  },
   NOTHING_TO_UNDO: {
     http: 409,
     rpc: -32031,

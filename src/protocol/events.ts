@@ -1,5 +1,6 @@
 /** What an execution tells its reader: events while it runs, and one result at the end. */
 
+import type { LostName } from './checkpoint.ts';
 import type { ErrorCode } from './errors.ts';
 import { type PyValue, valueToJson } from './values.ts';
 
@@ -45,6 +46,26 @@ export interface Death {
   readonly lastStderr?: string;
 }
 
+/** Names that came back from a save. */
+export interface Woken {
+  /** How old the save was. */
+  readonly savedAgoMs: number;
+  readonly restored: readonly string[];
+  readonly lost: readonly LostName[];
+}
+
+/** `savedAgoMs` is absent where there was no save: every name is gone. */
+export interface Recovered extends Omit<Woken, 'savedAgoMs'> {
+  readonly savedAgoMs?: number;
+  readonly cause: Death;
+}
+
+/** What the first result of a kernel must tell. */
+export interface Notice {
+  readonly recovered?: Recovered;
+  readonly woken?: Woken;
+}
+
 /** What was left out of a result because it was too large. All but `streamedBytes` was streamed all the same. */
 export interface Truncated {
   readonly stdoutBytes?: number;
@@ -72,8 +93,12 @@ export interface ResultEvent {
   readonly truncated?: Truncated;
   /** Set where the kernel did not outlive this execution. */
   readonly death?: Death;
-  /** Set where the kernel before this one had died: its names are gone. */
-  readonly restarted?: { readonly cause: Death };
+  /** What became of the changes of a cell that ran in a transaction; absent where it ran in none. */
+  readonly transaction?: 'committed' | 'rolled_back' | 'open';
+  /** Set on the first result after a kernel has died: what came back of its names, and what did not. */
+  readonly recovered?: Recovered;
+  /** Set on the first result after names came back from an earlier process, or from hibernation. */
+  readonly woken?: Woken;
   readonly durationMs: number;
 }
 

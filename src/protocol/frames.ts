@@ -23,12 +23,17 @@ export const FrameType = {
   request: letter('Q'),
   reply: letter('Y'),
   twin: letter('T'),
+  save: letter('V'),
+  load: letter('L'),
   hello: letter('h'),
   result: letter('r'),
   display: letter('p'),
   answer: letter('q'),
   call: letter('c'),
   twinned: letter('t'),
+  part: letter('v'),
+  saved: letter('w'),
+  loaded: letter('l'),
 } as const;
 
 export interface Frame {

@@ -16,6 +16,9 @@ export const fromKernel: ReadonlyMap<number, number> = new Map([
   [FrameType.answer, 64 * MB],
   [FrameType.call, MB],
   [FrameType.twinned, 64 * 1024],
+  [FrameType.part, 9 * MB],
+  [FrameType.saved, 16 * MB],
+  [FrameType.loaded, 16 * MB],
 ]);
 
 /** The same for the connection that belongs to pid 1 of a sandbox. */
@@ -63,6 +66,18 @@ const GonePayload = z.strictObject({ outOfMemory: z.boolean() });
 const sizes = z.record(z.string().regex(/^\d+$/), z.number());
 const MeasuredPayload = z.strictObject({ kernels: sizes, twins: sizes });
 const TwinnedPayload = z.strictObject({ unsafe: z.string().optional() });
+const names = z.array(z.string());
+const lostNames = z.array(z.strictObject({ name: z.string(), reason: z.string() }));
+const SavedPayload = z.strictObject({
+  python: z.string(),
+  saved: names,
+  lost: lostNames,
+  /** Set where nothing could be saved at all. */
+  failed: z.string().optional(),
+});
+const LoadedPayload = z.strictObject({ restored: names, lost: lostNames });
+/** Of one piece of a segment; the pieces of a segment come one after the other, each with the same header. */
+const PartHeader = z.strictObject({ kind: z.string(), names, portable: z.boolean(), last: z.boolean() });
 const FailedPayload = z.strictObject({ layer: z.string(), message: z.string() });
 const OpenedPayload = z.strictObject({ pid: z.int() });
 const AttachedPayload = z.strictObject({ out: z.string(), err: z.string() });
@@ -71,6 +86,9 @@ export type HelloPayload = z.infer<typeof HelloPayload>;
 export type ResultPayload = z.infer<typeof ResultPayload>;
 export type DisplayPayload = z.infer<typeof DisplayPayload>;
 export type InputCall = z.infer<typeof InputCall>;
+export type SavedPayload = z.infer<typeof SavedPayload>;
+export type LoadedPayload = z.infer<typeof LoadedPayload>;
+export type PartHeader = z.infer<typeof PartHeader>;
 
 /** Kernels answer with values, the trusted processes with JSON. Both throw a FrameError for anything else. */
 const asValue =
@@ -106,6 +124,31 @@ export const parseDisplay = asValue(DisplayPayload);
 export const parseCall = asValue(CallPayload);
 export const parseAnswer = asValue(AnswerPayload);
 export const parseTwinned = asValue(TwinnedPayload);
+export const parseSaved = asValue(SavedPayload);
+export const parseLoaded = asValue(LoadedPayload);
+
+/** `header length u32, header as JSON, bytes`. */
+export function parsePart(payload: Buffer): { header: PartHeader; bytes: Buffer } {
+  const length = payload.length >= 4 ? payload.readUInt32LE(0) : payload.length;
+  if (4 + length > payload.length) throw new FrameError('a part that is shorter than its header');
+  let header: unknown;
+  try {
+    header = JSON.parse(payload.toString('utf8', 4, 4 + length));
+  } catch {
+    throw new FrameError('a part whose header is not JSON');
+  }
+  return { header: check(PartHeader, header), bytes: payload.subarray(4 + length) };
+}
+
+export function encodePart(header: object, bytes: Uint8Array): Buffer {
+  const head = Buffer.from(JSON.stringify(header));
+  const payload = Buffer.allocUnsafe(4 + head.length + bytes.length);
+  payload.writeUInt32LE(head.length, 0);
+  payload.set(head, 4);
+  payload.set(bytes, 4 + head.length);
+  return payload;
+}
+
 export const parseDied = asJson(DiedPayload);
 export const parseGone = asJson(GonePayload);
 export const parseMeasured = asJson(MeasuredPayload);

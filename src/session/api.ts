@@ -1,5 +1,6 @@
 /** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
 
+import type { LostName } from '../protocol/checkpoint.ts';
 import type {
   DisplayEvent,
   ExecutionEvent,
@@ -8,6 +9,7 @@ import type {
   ResultEvent,
   Status,
 } from '../protocol/events.ts';
+import type { TransactionPolicy } from '../protocol/transaction.ts';
 
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */
@@ -16,6 +18,49 @@ export interface ExecuteOptions {
   readonly signal?: AbortSignal;
   /** How long one input() may wait for its answer. */
   readonly inputTimeoutMs?: number;
+  /** What becomes of the changes that the code makes. */
+  readonly transaction?: TransactionPolicy;
+}
+
+/** A point to go back to: `live` in the memory of the kernel, `durable` in storage. */
+export interface Checkpoint {
+  readonly id: string;
+  readonly name?: string;
+  readonly kind: 'live' | 'durable';
+  /** Made by itself, for recovery and hibernation. */
+  readonly automatic: boolean;
+  /** Milliseconds since 1970. */
+  readonly createdAt: number;
+  /** How many executions the session had had. */
+  readonly execution: number;
+  /** Durable ones tell what is in them. */
+  readonly bytes?: number;
+  readonly python?: string;
+  readonly saved?: readonly string[];
+  readonly lost?: readonly LostName[];
+  /** Why a live one cannot be gone back to any more. */
+  readonly gone?: string;
+}
+
+export interface CheckpointOptions {
+  /** What to call it. A live one of the same name is replaced. */
+  readonly name?: string;
+  /** Into storage, for another process, another machine, or after a reboot. */
+  readonly durable?: boolean;
+}
+
+export interface ForkOptions {
+  /** Who owns the other kernel. */
+  readonly agentKey: string;
+  /** A live checkpoint to begin with, instead of now. */
+  readonly from?: string;
+}
+
+/** What a durable checkpoint brought back; a live one brings back everything. */
+export interface Restored {
+  readonly checkpoint: Checkpoint;
+  readonly restored?: readonly string[];
+  readonly lost?: readonly LostName[];
 }
 
 export interface RunOptions extends ExecuteOptions {
@@ -77,6 +122,24 @@ export interface SessionApi extends AsyncDisposable {
   reset(): Promise<void>;
   /** Ends the sandbox and starts another: names, processes and /tmp are gone, the workspace stays. */
   restart(): Promise<void>;
+  /** Keeps the changes of an explicit transaction. */
+  commit(): Promise<void>;
+  /** Takes the changes of an explicit transaction back. */
+  rollback(): Promise<void>;
+  checkpoint(options?: CheckpointOptions): Promise<Checkpoint>;
+  /** Oldest first. */
+  checkpoints(): Promise<readonly Checkpoint[]>;
+  /** Goes back: every name is what it was then, and later names are gone. */
+  restore(idOrName: string): Promise<Restored>;
+  deleteCheckpoint(idOrName: string): Promise<void>;
+  /** Another kernel with the same memory. Both go on independently, in the same sandbox and workspace. */
+  fork(options: ForkOptions): Promise<SessionApi>;
+  /** Goes back to before the last cell that was not undone; needs the option `undo`. */
+  undo(): Promise<void>;
+  /** Writes what has changed to storage, without waiting until nothing runs for a while. */
+  save(): Promise<void>;
+  /** Saves the names and ends the kernel; the next call brings it back. */
+  hibernate(): Promise<void>;
   complete(code: string, cursor?: number): Promise<Completion>;
   inspect(code: string, cursor?: number): Promise<Inspection>;
   isComplete(code: string): Promise<Completeness>;

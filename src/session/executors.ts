@@ -3,6 +3,7 @@
 import type { Executor } from '../executors/contract.ts';
 import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
+import { closeStorages } from './storages.ts';
 
 const IDLE_MS = 30_000;
 
@@ -45,4 +46,5 @@ export async function shutdown(): Promise<void> {
   entries.clear();
   for (const entry of all) clearTimeout(entry.timer);
   await Promise.all(all.map((entry) => entry.executor.close()));
+  await closeStorages();
 }

@@ -1,12 +1,10 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
-import { mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
 import type { KernelLink } from '../kernel/link.ts';
-import { CellaError } from '../protocol/errors.ts';
 import { findPython } from '../sandbox/python.ts';
 import {
   type LaunchSpec,
@@ -26,7 +24,9 @@ export class Launch {
   /** What the caller wants the code to find in its environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly #isolated: boolean;
-  readonly #own: string;
+  #own: string;
+  /** Whose folder it is. */
+  agentKey: string;
   readonly #elsewhere: string | undefined;
   readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
 
@@ -41,6 +41,7 @@ export class Launch {
       preload: options.preload,
       env: environmentFor(python),
     };
+    this.agentKey = options.agentKey;
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
     this.#elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
     const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir);
@@ -52,9 +53,15 @@ export class Launch {
     this.env = this.#isolated ? options.env : { HOME: join(this.#own, 'home'), ...options.env };
   }
 
-  static async prepare(options: CheckedOptions): Promise<Launch> {
+  static async prepare(options: CheckedOptions, dataDir: string): Promise<Launch> {
     const python = await locatePython(options.python ?? readEnvironment().python);
-    return new Launch(options, python, realDataDir(options.dataDir ?? readEnvironment().dataDir));
+    return new Launch(options, python, dataDir);
+  }
+
+  /** Works in the folder of another agent, which it was forked from. */
+  share(agentKey: string, dataDir: string): void {
+    this.agentKey = agentKey;
+    this.#own = join(dataDir, 'agents', folderName(agentKey));
   }
 
   /** The folder, on the host, that the code works in. */
@@ -63,18 +70,19 @@ export class Launch {
   }
 
   /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
-  async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink> }> {
-    if (!exists(this.#own)) {
+  async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }> {
+    const fresh = !exists(this.#own);
+    if (fresh) {
       const spare = executor.takeSpare(this.#shape);
       if (spare) {
         // It wakes up while the folder gets its name.
         const first = spare.enclosure.launch({ env: this.env });
-        if (claimHome(spare.spec.folder.path, this.#own)) return { enclosure: spare.enclosure, first };
+        if (claimHome(spare.spec.folder.path, this.#own)) return { enclosure: spare.enclosure, first, fresh };
         await spare.enclosure.close();
         discardHome(spare.spec.folder.path);
       }
     }
-    return { enclosure: await executor.open(this.#spec(homeOf(this.#own, this.#isolated))) };
+    return { enclosure: await executor.open(this.#spec(homeOf(this.#own, this.#isolated))), fresh };
   }
 
   /** Sandboxes for other keys with the same options. */
@@ -122,27 +130,6 @@ function locatePython(wanted: string | undefined): Promise<string> {
     found.catch(() => located.delete(wanted));
   }
   return found;
-}
-
-const realPaths = new Map<string, string>();
-
-/** Made where it is missing, for this user alone, and freed of symbolic links. */
-function realDataDir(named: string): string {
-  const known = realPaths.get(named);
-  if (known !== undefined) return known;
-  const wanted = resolve(named);
-  try {
-    // Making folders in /proc and its like never ends.
-    const place = wanted.split('/')[1] ?? '';
-    if (['proc', 'sys', 'dev'].includes(place)) throw new Error(`/${place} holds no files of its own`);
-    mkdirSync(wanted, { recursive: true, mode: 0o700 });
-    const real = realpathSync.native(wanted);
-    realPaths.set(named, real);
-    return real;
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('INVALID_OPTIONS', `dataDir: ${wanted} cannot be used: ${reason}.`, { cause });
-  }
 }
 
 /** Nothing of the host's own environment: no key, token or path of it reaches the code. */

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import { Limits, SandboxOption } from '../protocol/policy.ts';
+import { TransactionPolicy } from '../protocol/transaction.ts';
 
 const milliseconds = z.int().min(0).max(2_147_483_647);
 const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
@@ -35,6 +36,20 @@ export const SessionOptions = z.strictObject({
   outputLimitBytes: z.int().min(0).max(1_073_741_824).default(1_048_576),
   /** Modules that the template imports once, so that every kernel has them at once. */
   preload: z.array(moduleName).default([]),
+  /** What a cell that does not say otherwise does with its changes; see docs/state.md. */
+  transaction: TransactionPolicy.default('commit_always'),
+  /** Whether names are saved in the data folder, and come back after a crash, a restart or a reboot. */
+  persist: z.boolean().default(true),
+  /** How long after a cell names are saved, if nothing else runs. */
+  saveAfterMs: milliseconds.default(1000),
+  /** The largest durable checkpoint. */
+  checkpointLimitMb: z.int().min(1).max(65_536).default(256),
+  /** How long saving or loading one may take. */
+  checkpointTimeoutMs: z.int().min(100).max(3_600_000).default(60_000),
+  /** How many live checkpoints are kept; the oldest go first. */
+  liveCheckpoints: z.int().min(0).max(32).default(8),
+  /** How many cells can be undone. */
+  undo: z.int().min(0).max(32).default(0),
   /** Sandboxes kept ready for the next session. */
   spares: z.int().min(0).max(64).default(0),
 });
@@ -47,6 +62,7 @@ export type CheckedOptions = z.output<typeof SessionOptions>;
 const ExecuteOptions = z.object({
   timeoutMs: milliseconds.optional(),
   inputTimeoutMs: milliseconds.optional(),
+  transaction: TransactionPolicy.optional(),
   signal: z.instanceof(AbortSignal).optional(),
 });
 

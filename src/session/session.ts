@@ -1,80 +1,89 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
-import type { Enclosure, Executor } from '../executors/contract.ts';
+import type { Executor } from '../executors/contract.ts';
 import { EventListener, EventQueue, type EventSink } from '../kernel/events.ts';
 import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
-import { Kernel } from '../kernel/kernel.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Keeper } from '../pool/keeper.ts';
+import { type Slots, unlimited } from '../pool/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { DisplayEvent, ExecutionEvent, InputRequestEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type {
-  Death,
-  DisplayEvent,
-  ExecutionEvent,
-  InputRequestEvent,
-  OutputEvent,
-  ResultEvent,
-} from '../protocol/events.ts';
-import type {
+  Checkpoint,
+  CheckpointOptions,
   Completeness,
   Completion,
   ExecuteOptions,
+  ForkOptions,
   HistoryEntry,
   Inspection,
+  Restored,
   RunOptions,
   SessionApi,
   Variable,
 } from './api.ts';
 import { BackgroundLog } from './background.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { dataFolder } from './data-folder.ts';
 import { borrowExecutor, wakeSpares } from './executors.ts';
 import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './introspection.ts';
+import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
+import { Ledger } from './ledger.ts';
 import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
 
-const MOST_HISTORY = 1000;
 const NO_OPTIONS: RunOptions = {};
 const NOBODY = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
 
+/** What a session is made of. */
+interface Parts {
+  readonly options: CheckedOptions;
+  readonly launch: Launch;
+  readonly executor: Executor;
+  readonly ledger: Ledger;
+  readonly slots: Slots;
+  readonly giveBack: () => void;
+}
+
 export class Session implements SessionApi {
+  readonly #parts: Parts;
   readonly #options: CheckedOptions;
-  readonly #executor: Executor;
-  readonly #giveBack: () => void;
-  readonly #launch: Launch;
+  readonly #keeper: Keeper;
+  readonly #checkpoints: Checkpoints;
   readonly #background = new BackgroundLog();
-  readonly #history: HistoryEntry[] = [];
-  #enclosure: Enclosure | undefined;
-  #kernel: Kernel | undefined;
-  #starting: Promise<Kernel> | undefined;
-  /** How many kernels this session has had. */
-  #generation = 0;
   #changing: Promise<void> = Promise.resolve();
-  /** The death that the next result must tell of. */
-  #notice: Death | undefined;
-  /** A death that was asked for, by reset, restart or close, is no news. */
-  #expectedEnd = false;
-  #last: Promise<unknown> = Promise.resolve();
   /** Executions that run or wait. */
   #executions = 0;
-  /** Questions that are asked or wait. */
-  #questions = 0;
-  #count = 0;
   #closing: Promise<void> | undefined;
 
-  private constructor(options: CheckedOptions, launch: Launch, executor: Executor, giveBack: () => void) {
-    this.#options = options;
-    this.#launch = launch;
-    this.#executor = executor;
-    this.#giveBack = giveBack;
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#options = parts.options;
+    this.#keeper = makeKeeper({ ...parts, background: (event, bytes) => this.#background.push(event, bytes) });
+    this.#checkpoints = new Checkpoints(this.#keeper, parts.ledger.archive);
   }
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
   static async open(options: SessionOptions = {}): Promise<Session> {
+    return await Session.openIn(unlimited, options);
+  }
+
+  /** For a pool: its kernel lives only while it has one of these slots. */
+  static async openIn(slots: Slots, options: SessionOptions): Promise<Session> {
     wakeSpares();
     const checked = checkOptions(options);
-    const launch = await Launch.prepare(checked);
+    const dataDir = dataFolder(checked.dataDir);
+    const opening = Ledger.open(checked, dataDir);
+    // Told below, where it is waited for.
+    opening.catch(() => {});
+    const launch = await Launch.prepare(checked, dataDir);
+    const ledger = await opening;
+    if (ledger.workspaceOf !== undefined) launch.share(ledger.workspaceOf, dataDir);
     const { executor, giveBack } = borrowExecutor(launch.template);
-    const session = new Session(checked, launch, executor, giveBack);
+    const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack });
     try {
-      await session.#live();
+      await session.#keeper.live();
       if (checked.spares > 0) executor.keepSpares(launch.spares(checked.spares));
       return session;
     } catch (error) {
@@ -89,12 +98,12 @@ export class Session implements SessionApi {
 
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
-    return this.#launch.cwd;
+    return this.#parts.launch.cwd;
   }
 
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
   get pid(): number {
-    return this.#enclosure?.alive ? this.#enclosure.pid : 0;
+    return this.#keeper.pid;
   }
 
   async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {
@@ -129,25 +138,76 @@ export class Session implements SessionApi {
   }
 
   async interrupt(): Promise<boolean> {
-    return this.#kernel?.interrupt() ?? false;
+    return this.#keeper.kernel?.interrupt() ?? false;
   }
 
   reset(): Promise<void> {
-    return this.#alone(async () => {
-      this.#expectedEnd = true;
-      await this.#kernel?.kill();
-      await this.#live();
-    });
+    return this.#alone(() => this.#keeper.reset());
   }
 
   restart(): Promise<void> {
-    return this.#alone(async () => {
-      this.#expectedEnd = true;
-      const enclosure = this.#enclosure;
-      await enclosure?.close();
-      await this.#kernel?.died;
-      if (this.#enclosure === enclosure) this.#enclosure = undefined;
-      await this.#live();
+    return this.#alone(() => this.#keeper.restart());
+  }
+
+  commit(): Promise<void> {
+    return this.#inTurn(() => this.#keeper.commit());
+  }
+
+  rollback(): Promise<void> {
+    return this.#inTurn(() => this.#keeper.rollback());
+  }
+
+  checkpoint(options: CheckpointOptions = {}): Promise<Checkpoint> {
+    return this.#inTurn(() => this.#checkpoints.make(options));
+  }
+
+  async checkpoints(): Promise<readonly Checkpoint[]> {
+    this.#checkOpen();
+    return await this.#checkpoints.list();
+  }
+
+  restore(idOrName: string): Promise<Restored> {
+    return this.#inTurn(() => this.#checkpoints.restore(idOrName));
+  }
+
+  deleteCheckpoint(idOrName: string): Promise<void> {
+    return this.#inTurn(() => this.#checkpoints.delete(idOrName));
+  }
+
+  undo(): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#keeper.undo();
+    });
+  }
+
+  async save(): Promise<void> {
+    this.#checkOpen();
+    await this.#keeper.save();
+  }
+
+  async hibernate(): Promise<void> {
+    this.#checkOpen();
+    await this.#keeper.hibernate();
+  }
+
+  fork({ agentKey, from }: ForkOptions): Promise<Session> {
+    return this.#inTurn(async () => {
+      const options = checkOptions({ agentKey });
+      const mine = this.#options;
+      const forked: CheckedOptions = { ...mine, agentKey: options.agentKey };
+      const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
+      const { launch, slots } = this.#parts;
+      const ledger = await Ledger.open(forked, dataFolder(mine.dataDir), { workspaceOf: launch.agentKey, empty: true });
+      const { executor, giveBack } = borrowExecutor(launch.template);
+      const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack });
+      try {
+        const { quarters, link } = await this.#keeper.branch(moment);
+        await session.#keeper.adopt(quarters, link, this.#keeper.executions);
+        return session;
+      } catch (error) {
+        await session.close();
+        throw error;
+      }
     });
   }
 
@@ -166,7 +226,7 @@ export class Session implements SessionApi {
   }
 
   async history(): Promise<readonly HistoryEntry[]> {
-    return [...this.#history];
+    return [...this.#parts.ledger.history];
   }
 
   async variables(): Promise<readonly Variable[]> {
@@ -187,16 +247,20 @@ export class Session implements SessionApi {
   }
 
   async #end(): Promise<void> {
-    this.#expectedEnd = true;
-    await this.#starting?.catch(() => {}); // `open` or an execution tells of it
-    await this.#kernel?.close();
-    await this.#enclosure?.close();
-    await this.#last;
-    this.#background.close();
-    this.#giveBack();
+    const busy = this.#executions > 0;
+    try {
+      // What runs is ended; what is idle is saved.
+      if (busy) await this.#keeper.abandon();
+      await this.#keeper.turns.idle();
+      await this.#keeper.close(!busy);
+    } finally {
+      this.#background.close();
+      this.#parts.giveBack();
+      await this.#parts.ledger.close(this.#keeper);
+    }
   }
 
-  /** One change of kernel at a time, and none while one is starting. */
+  /** Ends what runs, one change of kernel at a time. */
   async #alone(work: () => Promise<void>): Promise<void> {
     this.#checkOpen();
     const before = this.#changing;
@@ -204,10 +268,19 @@ export class Session implements SessionApi {
     this.#changing = done.promise;
     try {
       await before;
-      await this.#starting?.catch(() => {}); // told to whoever waits for that kernel
       await work();
     } finally {
       done.resolve();
+      this.#keeper.rest();
+    }
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    this.#checkOpen();
+    try {
+      return await this.#keeper.turns.take(work);
+    } finally {
+      this.#keeper.rest();
     }
   }
 
@@ -220,7 +293,8 @@ export class Session implements SessionApi {
         details: { queued },
       });
     }
-    const execution = new Execution(++this.#count, code, this.#settings(options), events);
+    const { settings, transaction } = this.#settings(options);
+    const execution = new Execution(this.#keeper.countExecution(), code, settings, events);
     const { signal } = options;
     const takeBack = () =>
       execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
@@ -231,50 +305,50 @@ export class Session implements SessionApi {
     signal?.addEventListener('abort', takeBack, { once: true });
     this.#executions++;
     // Once only: what is abandoned may be abandoned twice.
-    execution.onEnd = () => {
+    execution.onEnd = (result) => {
       execution.onEnd = () => {};
       this.#executions--;
+      if (result) this.#parts.ledger.remember({ execution: execution.number, code, status: result.status });
     };
-    this.#last = this.#inTurn(this.#executions - 1 + this.#questions, () => this.#perform(execution, signal, takeBack));
+    const perform = () => this.#perform(execution, transaction, signal, takeBack);
+    void this.#keeper.turns.take(perform).finally(() => this.#keeper.rest());
     return execution;
   }
 
-  /** After everything that came before, and at once where there is nothing. */
-  async #inTurn<T>(before: number, work: () => Promise<T>): Promise<T> {
-    if (before > 0) await this.#last;
-    return work();
-  }
-
-  #settings(options: ExecuteOptions): ExecutionSettings {
-    const { timeoutMs, inputTimeoutMs } = options === NO_OPTIONS ? NO_OPTIONS : checkExecuteOptions(options);
+  #settings(options: ExecuteOptions): { settings: ExecutionSettings; transaction: TransactionPolicy } {
+    const own = options === NO_OPTIONS ? NO_OPTIONS : checkExecuteOptions(options);
     return {
-      timeoutMs: timeoutMs ?? this.#options.timeoutMs,
-      inputTimeoutMs: inputTimeoutMs ?? this.#options.inputTimeoutMs,
-      graceMs: this.#options.graceMs,
-      outputLimitBytes: this.#options.outputLimitBytes,
+      settings: {
+        timeoutMs: own.timeoutMs ?? this.#options.timeoutMs,
+        inputTimeoutMs: own.inputTimeoutMs ?? this.#options.inputTimeoutMs,
+        graceMs: this.#options.graceMs,
+        outputLimitBytes: this.#options.outputLimitBytes,
+      },
+      transaction: own.transaction ?? this.#options.transaction,
     };
   }
 
-  async #perform(execution: Execution, signal: AbortSignal | undefined, takeBack: () => void): Promise<void> {
-    const stop = () => this.#kernel?.running === execution && this.#kernel.interrupt();
+  async #perform(
+    execution: Execution,
+    transaction: TransactionPolicy,
+    signal: AbortSignal | undefined,
+    takeBack: () => void,
+  ): Promise<void> {
+    const stop = () => this.#keeper.kernel?.running === execution && this.#keeper.kernel.interrupt();
     try {
       if (signal?.aborted) return;
-      const kernel = this.#kernel?.idle ? this.#kernel : await this.#live();
+      this.#checkOpen();
+      if (!this.#keeper.kernel?.idle) await this.#keeper.live();
       if (signal?.aborted) return;
       signal?.removeEventListener('abort', takeBack);
       signal?.addEventListener('abort', stop, { once: true });
-      const { status } = await kernel.execute(execution);
-      this.#remember({ execution: execution.number, code: execution.code, status });
+      await this.#keeper.execute(execution, transaction);
     } catch (error) {
       execution.abandon(error instanceof Error ? error : new Error(String(error)));
     } finally {
+      signal?.removeEventListener('abort', takeBack);
       signal?.removeEventListener('abort', stop);
     }
-  }
-
-  #remember(entry: HistoryEntry): void {
-    this.#history.push(entry);
-    if (this.#history.length > MOST_HISTORY) this.#history.shift();
   }
 
   async #answer(request: InputRequestEvent, onInput: RunOptions['onInput']): Promise<void> {
@@ -288,9 +362,9 @@ export class Session implements SessionApi {
   }
 
   #asked(id: number): Kernel {
-    if (!this.#kernel)
-      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
-    return this.#kernel;
+    const kernel = this.#keeper.kernel;
+    if (!kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+    return kernel;
   }
 
   #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
@@ -298,60 +372,7 @@ export class Session implements SessionApi {
     if (this.#executions > 0) {
       throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
     }
-    const answer = this.#inTurn(this.#questions++, async () => (await this.#live()).ask(method, params));
-    // A failure is told to whoever asked.
-    this.#last = answer.then(
-      () => this.#questions--,
-      () => this.#questions--,
-    );
-    return answer;
-  }
-
-  /** The kernel that lives, started anew where the last one died. */
-  #live(): Promise<Kernel> {
-    if (this.#closing) return Promise.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
-    if (!this.#starting && this.#kernel && !this.#kernel.dead) return Promise.resolve(this.#kernel);
-    this.#starting ??= this.#start().finally(() => {
-      this.#starting = undefined;
-    });
-    return this.#starting;
-  }
-
-  async #start(): Promise<Kernel> {
-    try {
-      return await this.#startOnce();
-    } catch (error) {
-      // A template that was killed a moment ago is not known to be dead before somebody tries it.
-      if (!(error instanceof CellaError) || error.code !== 'TEMPLATE_FAILED' || this.#closing) throw error;
-      this.#enclosure = undefined;
-      return await this.#startOnce();
-    }
-  }
-
-  async #startOnce(): Promise<Kernel> {
-    let first: Promise<KernelLink> | undefined;
-    if (!this.#enclosure?.alive) ({ enclosure: this.#enclosure, first } = await this.#launch.open(this.#executor));
-    const enclosure = this.#enclosure;
-    const link = await (first ?? enclosure.launch({ env: this.#launch.env }));
-    const notice = this.#notice;
-    this.#notice = undefined;
-    this.#expectedEnd = false;
-    const kernel = new Kernel(link, (event, bytes) => this.#background.push(event, bytes), notice, this.#generation++);
-    this.#kernel = kernel;
-    void kernel.died.then((death) => {
-      if (!this.#expectedEnd) this.#notice = death;
-      // Files in /tmp are memory too: a sandbox that ran out of it may have none left for the next kernel.
-      if (death.code === 'KERNEL_OUT_OF_MEMORY') {
-        if (this.#enclosure === enclosure) this.#enclosure = undefined;
-        void enclosure.close();
-      }
-    });
-    try {
-      await kernel.ready;
-      return kernel;
-    } catch (error) {
-      throw enclosure.failure ?? error;
-    }
+    return this.#inTurn(async () => (await this.#keeper.live()).ask(method, params));
   }
 
   #checkOpen(): void {

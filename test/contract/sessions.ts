@@ -14,7 +14,7 @@ export function lifeContract(open: Open): void {
       await session.reset();
       const result = await session.run('import random\n["x" in dir(), hasattr(random, "mine"), open("file").read()]');
       expect(result.value).toEqual([false, false, 'kept']);
-      expect(result.restarted).toBeUndefined();
+      expect(result.recovered).toBeUndefined();
     });
 
     it('ends what runs, and what waits runs in the fresh kernel', async () => {
@@ -35,7 +35,7 @@ export function lifeContract(open: Open): void {
       await session.restart();
       const result = await session.run('import os\n["x" in dir(), os.path.exists("/tmp/t"), open("file").read()]');
       expect(result.value).toEqual([false, false, 'kept']);
-      expect(result.restarted).toBeUndefined();
+      expect(result.recovered).toBeUndefined();
       expect(session.pid).not.toBe(before);
     });
 

@@ -262,7 +262,7 @@ describe('the kernel dies, and the result says how', () => {
     const { results, next } = await endure(code);
     expect(results[0]).toMatchObject({ status: 'died', death: { code: 'KERNEL_DIED', ...how } });
     expect(results[0]?.durationMs).toBeLessThan(1000);
-    expect(next).toMatchObject({ value: 42, stdout: 'heard\n', restarted: { cause: how } });
+    expect(next).toMatchObject({ value: 42, stdout: 'heard\n', recovered: { cause: how } });
   });
 });
 

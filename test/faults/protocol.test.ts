@@ -45,7 +45,7 @@ async function pair(): Promise<{ session: Session; undisturbed: () => Promise<vo
   const undisturbed = async () => {
     const result = await bystander.run('kept + 1');
     expect(result).toMatchObject({ status: 'ok', value: 42 });
-    expect(result.restarted).toBeUndefined();
+    expect(result.recovered).toBeUndefined();
   };
   return { session, undisturbed };
 }
@@ -105,7 +105,7 @@ for fd in range(1024):
       status: 'died',
       death: { code: 'KERNEL_PROTOCOL', message: expect.stringContaining(words) },
     });
-    expect(await session.run('6 * 7')).toMatchObject({ value: 42, restarted: { cause: { code: 'KERNEL_PROTOCOL' } } });
+    expect(await session.run('6 * 7')).toMatchObject({ value: 42, recovered: { cause: { code: 'KERNEL_PROTOCOL' } } });
     await undisturbed();
   });
 });
@@ -142,7 +142,7 @@ os._exit(5)`,
     const { session, undisturbed } = await pair();
     const result = await attack(session, code);
     expect(result).toMatchObject({ status: 'died', death: { code: 'KERNEL_DIED', ...how } });
-    expect(await session.run('6 * 7')).toMatchObject({ value: 42, restarted: { cause: { code: 'KERNEL_DIED' } } });
+    expect(await session.run('6 * 7')).toMatchObject({ value: 42, recovered: { cause: { code: 'KERNEL_DIED' } } });
     expect(descendants(session.pid)).toHaveLength(1);
     await undisturbed();
   });
@@ -168,7 +168,7 @@ describe('what the code does to its own results stays with it', () => {
     let told: string | undefined;
     for (let tries = 0; told === undefined && tries < 1000; tries++) {
       const next = await session.run('6 * 7');
-      told = next.death?.code ?? next.restarted?.cause.code;
+      told = next.death?.code ?? next.recovered?.cause.code;
     }
     expect(told).toBe('KERNEL_PROTOCOL');
     expect((await session.run('6 * 7')).value).toBe(42);

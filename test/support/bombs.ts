@@ -152,7 +152,7 @@ function cpuTime(open: Open): void {
     const result = await session.run(`${before}while True: pass`, { timeoutMs: 25_000 });
     expect(result).toMatchObject({ status: 'died', death: { code: 'KERNEL_CPU_LIMIT', signal: 'SIGXCPU' } });
     const next = await session.run('1');
-    expect(next).toMatchObject({ value: 1, restarted: { cause: { code: 'KERNEL_CPU_LIMIT' } } });
+    expect(next).toMatchObject({ value: 1, recovered: { cause: { code: 'KERNEL_CPU_LIMIT' } } });
   });
 }
 

@@ -107,7 +107,7 @@ function processesEnd(open: Open): void {
         (some) => some.length === 0,
         GONE_MS,
       );
-      expect(await session.run('6 * 7')).toMatchObject({ value: 42, restarted: { cause: how } });
+      expect(await session.run('6 * 7')).toMatchObject({ value: 42, recovered: { cause: how } });
     },
   );
 

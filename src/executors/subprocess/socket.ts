@@ -27,6 +27,11 @@ export class FrameSocket implements FrameLink {
     if (!this.#ended) this.#socket.write(encodeFrame(type, id, payload));
   }
 
+  sendSlowly(type: number, id: number, payload: Uint8Array): Promise<void> {
+    if (this.#ended) return Promise.resolve();
+    return new Promise((resolve) => this.#socket.write(encodeFrame(type, id, payload), () => resolve()));
+  }
+
   read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
     this.#onFrame = onFrame;
     this.#onEnd = onEnd;

@@ -1,0 +1,151 @@
+"""The kernel's side of durable checkpoints: names out to the host in parts, and parts from the host into names."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+import warnings
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from . import frames
+from .durable import loading, saving
+from .frames import Channel
+from .sandbox import linux
+from .sandbox.linux import LayerError
+from .values import pack
+
+_PART_BYTES = 8 << 20
+_LENGTH = struct.Struct("<I")
+_LAST_RESULTS = ("_", "__", "___")
+_NOTHING: Dict[str, Any] = {"saved": [], "lost": []}
+
+Send = Callable[[int, bytes], None]
+
+
+def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float) -> None:
+    """Sends the parts, and SAVED at the end. A fork does the work: whatever the names do there, this process goes on."""
+    try:
+        ours, theirs = socket.socketpair()
+        pid = _fork()
+    except (OSError, LayerError) as error:
+        send(frames.SAVED, _answer(_NOTHING, failed=str(error)))
+        return
+    if pid == 0:
+        ours.close()
+        _save(Channel(theirs.detach()), namespace, cells, limit_bytes, seconds)
+    theirs.close()
+    with ours:
+        if not _relay(Channel(ours.fileno()), send, time.monotonic() + seconds + 2):
+            send(frames.SAVED, _answer(_NOTHING, failed="the process that saves has ended or takes too long"))
+    _end(pid)
+
+
+def _fork() -> int:
+    """With threads, by Python's own hooks: without them the fork would wait for a thread that it does not have."""
+    if linux.supported() and len(os.listdir("/proc/self/task")) == 1:
+        return linux.fork()
+    random = sys.modules.get("random")
+    state = random.getstate() if random is not None else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that threads run is known
+        pid = os.fork()
+    if pid == 0 and random is not None:
+        random.setstate(state)
+    return pid
+
+
+def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float) -> None:
+    """Never returns."""
+    try:
+        # A group of its own, so that whatever the names start here ends with it.
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        def emit(header: Dict[str, Any], data: Any) -> None:
+            view = memoryview(data).cast("B") if len(data) else memoryview(b"")
+            for at in range(0, max(len(view), 1), _PART_BYTES):
+                last = at + _PART_BYTES >= len(view)
+                head = json.dumps({**header, "last": last}).encode()
+                piece = view[at : at + _PART_BYTES]
+                channel.send(frames.PART, 0, b"".join((_LENGTH.pack(len(head)), head, piece)))
+
+        told = saving.save(namespace, cells, emit, limit_bytes=limit_bytes, seconds=seconds)
+        channel.send(frames.SAVED, 0, _answer(told))
+    except BaseException as error:
+        channel.send(frames.SAVED, 0, _answer(_NOTHING, failed="%s: %s" % (type(error).__name__, error)))
+    finally:
+        os._exit(0)
+
+
+def _answer(told: Dict[str, Any], **more: str) -> bytes:
+    python = "%d.%d.%d" % sys.version_info[:3]
+    return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **more})
+
+
+def _named(names: List[str]) -> List[str]:
+    """Without the last results, which nobody has given a name."""
+    return [name for name in names if name not in _LAST_RESULTS]
+
+
+def _relay(channel: Channel, send: Send, until: float) -> bool:
+    """Frames from the fork to the host, whole ones only. False where it did not come to its end."""
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLIN)
+    while poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        try:
+            if not channel.fill():
+                return False
+        except OSError:
+            return False  # it was killed in the middle of a frame
+        while True:
+            frame = channel.take()
+            if frame is None:
+                break
+            kind, _, payload = frame
+            send(kind, payload)
+            if kind == frames.SAVED:
+                return True
+    return False
+
+
+def _end(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # it had no time to make its group, or is gone
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass  # the code's own handler has reaped it
+
+
+class Delivery:
+    """Parts from the host, put together to segments."""
+
+    def __init__(self) -> None:
+        self._segments: List[Tuple[Dict[str, Any], bytes]] = []
+        self._pieces: List[bytes] = []
+
+    def add(self, payload: bytes) -> Optional[str]:
+        """Takes one part. At the end, gives the version of Python that wrote them."""
+        (length,) = _LENGTH.unpack_from(payload)
+        header = json.loads(payload[4 : 4 + length])
+        if header.get("end"):
+            return str(header["python"])
+        self._pieces.append(payload[4 + length :])
+        if header.pop("last"):
+            self._segments.append((header, self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)))
+            self._pieces = []
+        return None
+
+    def load(self, namespace: Dict[str, Any], python: str, remember: Callable[[str, str], None]) -> Dict[str, Any]:
+        told = loading.load(namespace, self._segments, python=python)
+        for name, text in told.get("cells", {}).items():
+            remember(name, text)
+        return {"restored": _named(told["restored"]), "lost": told["lost"]}

@@ -1,0 +1,160 @@
+/** The durable checkpoints of one agent: from a kernel to storage, and back into another kernel. */
+
+import { createHash, type Hash, randomUUID } from 'node:crypto';
+import type { Kernel, LoadableSegment } from '../kernel/kernel.ts';
+import { FORMAT, type LostName, type Manifest, type Segment } from '../protocol/checkpoint.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { LoadedPayload, PartHeader } from '../protocol/kernel.ts';
+import type { CheckpointStore, CheckpointWriter, Clock } from '../storage/contract.ts';
+
+export interface ArchiveSettings {
+  readonly limitBytes: number;
+  /** How long a kernel may take to save or to load. */
+  readonly seconds: number;
+  readonly clock: Clock;
+}
+
+export interface Purpose {
+  readonly kind: Manifest['kind'];
+  readonly name?: string;
+  /** How many executions the session has had. */
+  readonly execution: number;
+}
+
+/** Automatic saves that are kept: the newest may turn out to be damaged. */
+const SAVES_KEPT = 2;
+/** What a kernel may send ahead of the disk. */
+const MOST_WAITING_BYTES = 32 * 1024 * 1024;
+
+export class Archive {
+  readonly #store: CheckpointStore;
+  readonly #agentKey: string;
+  readonly #settings: ArchiveSettings;
+
+  constructor(store: CheckpointStore, agentKey: string, settings: ArchiveSettings) {
+    this.#store = store;
+    this.#agentKey = agentKey;
+    this.#settings = settings;
+  }
+
+  /** Saves the names of an idle kernel, which is no use for anything else meanwhile. */
+  async write(kernel: Kernel, { kind, name, execution }: Purpose): Promise<Manifest> {
+    const { limitBytes, seconds, clock } = this.#settings;
+    await using writer = await this.#store.begin(this.#agentKey);
+    const intake = new Intake(writer, kernel);
+    const { python, saved, lost, failed } = await kernel.save({ limitBytes, seconds }, (header, bytes) =>
+      intake.take(header, bytes),
+    );
+    if (failed !== undefined) {
+      throw new CellaError('SAVE_FAILED', `The names of this kernel could not be saved: ${failed}.`);
+    }
+    const segments = await intake.finish();
+    const manifest: Manifest = {
+      format: FORMAT,
+      id: randomUUID(),
+      ...(name === undefined ? {} : { name }),
+      kind,
+      createdAt: Math.max(0, Math.round(clock())),
+      python,
+      execution,
+      bytes: segments.reduce((total, { bytes }) => total + bytes, 0),
+      saved,
+      lost,
+      segments,
+    };
+    await writer.finish(manifest);
+    if (kind === 'save') await this.#prune();
+    return manifest;
+  }
+
+  /** Replaces the names of a kernel by those of a checkpoint. */
+  async read(kernel: Kernel, manifest: Manifest): Promise<LoadedPayload> {
+    const damaged: LostName[] = [];
+    const loaded = await kernel.load(manifest.python, this.#segments(manifest, damaged), this.#settings.seconds * 1000);
+    const restored = new Set(loaded.restored);
+    const lost = [...loaded.lost, ...damaged].filter(({ name }) => !restored.has(name));
+    if (restored.size === 0 && damaged.length > 0) {
+      throw new CellaError('CHECKPOINT_DAMAGED', `The checkpoint ${manifest.id} cannot be read: its data is damaged.`, {
+        details: { id: manifest.id, lost },
+      });
+    }
+    return { restored: loaded.restored, lost };
+  }
+
+  /** How long ago a checkpoint was made; a clock that was set back makes it no younger than now. */
+  age(manifest: Manifest): number {
+    return Math.max(0, this.#settings.clock() - manifest.createdAt);
+  }
+
+  list(): Promise<Manifest[]> {
+    return this.#store.list(this.#agentKey);
+  }
+
+  /** The saves, newest first. */
+  async saves(): Promise<Manifest[]> {
+    return (await this.list()).filter(({ kind }) => kind === 'save').reverse();
+  }
+
+  async delete(id: string): Promise<boolean> {
+    return await this.#store.delete(this.#agentKey, id);
+  }
+
+  async #prune(): Promise<void> {
+    for (const old of (await this.saves()).slice(SAVES_KEPT)) await this.delete(old.id);
+  }
+
+  async *#segments(manifest: Manifest, damaged: LostName[]): AsyncGenerator<LoadableSegment> {
+    for (const [index, { kind, names, portable }] of manifest.segments.entries()) {
+      const bytes = await this.#store.read(this.#agentKey, manifest, index);
+      if (bytes) yield { header: { kind, names, portable }, bytes };
+      else damaged.push(...names.map((name) => ({ name, reason: 'its part of the checkpoint is damaged' })));
+    }
+  }
+}
+
+/** Takes the parts of a kernel's names as they come, and keeps the kernel from sending faster than they are written. */
+class Intake {
+  readonly #writer: CheckpointWriter;
+  readonly #kernel: Kernel;
+  readonly #segments: Segment[] = [];
+  #hash: Hash | undefined;
+  #bytes = 0;
+  #waiting = 0;
+  #written: Promise<void> = Promise.resolve();
+  #problem: unknown;
+
+  constructor(writer: CheckpointWriter, kernel: Kernel) {
+    this.#writer = writer;
+    this.#kernel = kernel;
+  }
+
+  take({ kind, names, portable, last }: PartHeader, bytes: Buffer): void {
+    this.#hash ??= createHash('sha256');
+    this.#hash.update(bytes);
+    this.#bytes += bytes.length;
+    this.#waiting += bytes.length;
+    if (this.#waiting > MOST_WAITING_BYTES) this.#kernel.pause();
+    this.#written = this.#written.then(() => this.#write(bytes));
+    if (!last) return;
+    this.#segments.push({ kind, names, portable, bytes: this.#bytes, sha256: this.#hash.digest('hex') });
+    this.#hash = undefined;
+    this.#bytes = 0;
+  }
+
+  async finish(): Promise<Segment[]> {
+    await this.#written;
+    if (this.#problem !== undefined) throw this.#problem;
+    return this.#segments;
+  }
+
+  async #write(bytes: Buffer): Promise<void> {
+    try {
+      if (this.#problem === undefined) await this.#writer.write(bytes);
+    } catch (problem) {
+      // Told at the end: until then the kernel goes on sending what it has.
+      this.#problem = problem;
+    }
+    this.#waiting -= bytes.length;
+    if (this.#waiting <= MOST_WAITING_BYTES) this.#kernel.resume();
+  }
+}

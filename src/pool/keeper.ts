@@ -1,0 +1,538 @@
+/** Keeps one agent's kernel: starts it, takes it back in time, saves it, and brings it back after it died or slept. */
+
+import { randomUUID } from 'node:crypto';
+import type { Execution } from '../kernel/execution.ts';
+import { Kernel } from '../kernel/kernel.ts';
+import type { KernelLink } from '../kernel/link.ts';
+import type { Manifest } from '../protocol/checkpoint.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Death, DisplayEvent, Notice, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { LoadedPayload } from '../protocol/kernel.ts';
+import type { TransactionPolicy } from '../protocol/transaction.ts';
+import type { Clock } from '../storage/contract.ts';
+import type { Archive } from './archive.ts';
+import { type Moment, type MomentLimits, Moments } from './moments.ts';
+import { type Place, Quarters } from './quarters.ts';
+import { Saver } from './saver.ts';
+import type { Holder, Slot, Slots } from './slots.ts';
+import { Turns } from './turns.ts';
+
+export interface KeeperOptions {
+  readonly agentKey: string;
+  readonly place: Place;
+  /** Where names are saved; without it they end with their kernel. */
+  readonly archive?: Archive;
+  readonly moments: MomentLimits;
+  readonly background: (event: OutputEvent | DisplayEvent, bytes: number) => void;
+  readonly clock: Clock;
+  /** How long after a cell its names are saved, if nothing else runs. */
+  readonly saveAfterMs: number;
+  readonly slots: Slots;
+  /** Told when a save is written. */
+  readonly onSaved?: (manifest: Manifest) => void;
+}
+
+/** Failures of a last save that are no fault of the storage. */
+const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
+  'SAVE_FAILED',
+  'KERNEL_DIED',
+  'KERNEL_OUT_OF_MEMORY',
+  'KERNEL_CPU_LIMIT',
+  'KERNEL_PROTOCOL',
+]);
+/** Recoveries in a row without a cell that ended. */
+const MOST_RECOVERIES = 3;
+
+export class Keeper implements Holder {
+  /** One thing at a time with the kernel. */
+  readonly turns = new Turns();
+  readonly #options: KeeperOptions;
+  readonly #moments: Moments;
+  readonly #saver: Saver;
+  #quarters: Quarters | undefined;
+  #moveOut: () => Promise<void> = async () => {};
+  #kernel: Kernel | undefined;
+  #starting: Promise<Kernel> | undefined;
+  #slot: Slot | undefined;
+  #idleSince = 0;
+  #saves: Promise<Manifest[]> = Promise.resolve([]);
+  #generation = 0;
+  #executions = 0;
+  /** The twin of an explicit transaction that is not decided. */
+  #undecided: number | undefined;
+  /** Whether the cell that runs has a twin to go back to. */
+  #deciding = false;
+  /** A death that the next kernel must make up for. */
+  #cause: Death | undefined;
+  #recoveries = 0;
+  /** A death that was asked for is no news. */
+  #expectedEnd = false;
+  /** Whether the next kernel begins with the last save. */
+  #asleep = true;
+  #closed = false;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+    this.#moments = new Moments(options.moments, (twin) => this.#quarters?.enclosure.drop(twin));
+    this.#saver = new Saver({
+      afterMs: options.saveAfterMs,
+      archive: options.archive,
+      freeze: () => this.#freezeForSave(),
+      onSaved: options.onSaved,
+    });
+  }
+
+  get kernel(): Kernel | undefined {
+    return this.#kernel;
+  }
+
+  /** On the host; 0 where none lives. */
+  get pid(): number {
+    const enclosure = this.#quarters?.enclosure;
+    return enclosure?.alive ? enclosure.pid : 0;
+  }
+
+  /** Executions that were had, also by earlier processes. */
+  get executions(): number {
+    return this.#executions;
+  }
+
+  countExecution(): number {
+    return ++this.#executions;
+  }
+
+  get idleSince(): number | undefined {
+    return this.turns.free && this.#kernel?.idle ? this.#idleSince : undefined;
+  }
+
+  get moments(): readonly Moment[] {
+    return this.#moments.all;
+  }
+
+  /** The kernel that lives, started anew where the last one ended. */
+  live(): Promise<Kernel> {
+    if (this.#closed) return Promise.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
+    if (!this.#starting && this.#kernel && !this.#kernel.dead) return Promise.resolve(this.#kernel);
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  /** Runs a cell in its turn. What it returns is over when the transaction is. */
+  async execute(execution: Execution, policy: TransactionPolicy): Promise<void> {
+    if (this.#undecided !== undefined) {
+      throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
+    }
+    const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
+    const twin = await this.#before(kernel, policy);
+    this.#saver.began();
+    if (twin !== undefined) {
+      execution.settle = (result) => this.#decide(twin, policy, result);
+    }
+    this.#deciding = twin !== undefined;
+    try {
+      const { death } = await kernel.execute(execution);
+      if (!death) this.#recoveries = 0;
+    } finally {
+      this.#deciding = false;
+      this.#saver.ended();
+    }
+  }
+
+  get undecided(): boolean {
+    return this.#undecided !== undefined;
+  }
+
+  async commit(): Promise<void> {
+    const twin = this.#takeUndecided();
+    if (this.#moments.limits.undo > 0) this.#moments.keepForUndo(this.#moment(twin));
+    else this.#quarters?.enclosure.drop(twin);
+  }
+
+  async rollback(): Promise<void> {
+    await this.#goBack(this.#takeUndecided(), false);
+  }
+
+  /** Keeps this moment of the kernel, to go back to or to fork from. */
+  async keepMoment(name?: string): Promise<Moment> {
+    const kernel = await this.live();
+    const twin = await this.#twin(kernel);
+    const moment = { ...this.#moment(twin), ...(name === undefined ? {} : { name }) };
+    this.#moments.keep(moment);
+    await this.#fitMoments();
+    return moment;
+  }
+
+  findMoment(idOrName: string): Moment | undefined {
+    return this.#moments.find(idOrName);
+  }
+
+  removeMoment(moment: Moment): void {
+    this.#moments.remove(moment);
+  }
+
+  async restoreMoment(moment: Moment): Promise<void> {
+    await this.#rollBackUndecided();
+    await this.#goBack(moment.twin, true);
+    this.#recoveries = 0;
+  }
+
+  /** To before the last cell. Gives the number of executions that had been had by then. */
+  async undo(): Promise<number> {
+    await this.#rollBackUndecided();
+    const moment = this.#moments.takeUndo();
+    await this.#goBack(moment.twin, false);
+    return moment.execution;
+  }
+
+  /** Another kernel with the same memory, for another keeper: it lives in the same quarters. */
+  async branch(from: Moment | undefined): Promise<{ quarters: Quarters; link: KernelLink }> {
+    const kernel = await this.live();
+    const twin = from?.twin ?? (await this.#twin(kernel));
+    const quarters = this.#quarters as Quarters;
+    const link = await quarters.launch({ env: {}, from: { twin, keep: from !== undefined }, reseed: true });
+    return { quarters, link };
+  }
+
+  /** Takes over a kernel that was branched off another. */
+  async adopt(quarters: Quarters, link: KernelLink, executions: number): Promise<void> {
+    this.#asleep = false;
+    this.#executions = executions;
+    this.#slot = await this.#options.slots.take(this);
+    this.#moveTo(quarters);
+    await this.#welcome(link, undefined);
+    this.#saver.ended();
+  }
+
+  /** Clears every name, in the same enclosure. */
+  async reset(): Promise<void> {
+    this.#recoveries = 0;
+    this.#cause = undefined;
+    this.#asleep = false;
+    this.#dropUndecided();
+    this.#expectedEnd = true;
+    await this.#kernel?.kill();
+    await this.live();
+    this.#saver.ended();
+  }
+
+  /** Ends the enclosure and starts another. */
+  async restart(): Promise<void> {
+    this.#recoveries = 0;
+    this.#cause = undefined;
+    this.#asleep = false;
+    await this.#leave('the kernel was restarted');
+    await this.live();
+    this.#saver.ended();
+  }
+
+  /** Replaces every name by those of a durable checkpoint, in a fresh kernel. */
+  async load(manifest: Manifest): Promise<LoadedPayload> {
+    const archive = this.#options.archive;
+    if (!archive) throw new CellaError('CHECKPOINT_NOT_FOUND', 'This session has no storage.');
+    await this.reset();
+    const loaded = await archive.read(await this.live(), manifest);
+    this.#saver.ended();
+    return loaded;
+  }
+
+  /** Saves what has changed, without a place of its own in the queue: for a kernel that has nothing to do. */
+  save(): Promise<void> {
+    return this.#saver.now();
+  }
+
+  /** A durable checkpoint of this moment. */
+  async saveAs(purpose: { name?: string }): Promise<Manifest> {
+    const kernel = await this.live();
+    return await this.#saver.write(kernel, { kind: 'checkpoint', execution: this.#executions, ...purpose });
+  }
+
+  /** In its turn: saves and ends the kernel; the next call brings it back. */
+  hibernate(): Promise<void> {
+    return this.turns.take(async () => {
+      if (!this.#kernel || this.#kernel.dead) return;
+      await this.#rollBackUndecided();
+      await this.#saveInPlace();
+      this.#asleep = true;
+      await this.#leave('the kernel was put to sleep');
+    });
+  }
+
+  /** Called after each turn: the kernel may have nothing to do. */
+  rest(): void {
+    this.#idleSince = performance.now();
+    this.#options.slots.makeRoom();
+  }
+
+  /** `keep`: what has changed is saved first. */
+  async close(keep: boolean): Promise<void> {
+    if (this.#closed) return;
+    await this.#starting?.catch(() => {}); // told to whoever waits for that kernel
+    if (keep && this.#kernel && !this.#kernel.dead) {
+      await this.#rollBackUndecided();
+      await this.#saveInPlace();
+    }
+    this.#closed = true;
+    this.#saver.close();
+    await this.#leave('the session was closed');
+  }
+
+  /** Ends what runs at once. */
+  async abandon(): Promise<void> {
+    this.#expectedEnd = true;
+    await this.#kernel?.close();
+  }
+
+  /** Private memory of the kernel, in bytes; 0 where none lives. */
+  async memory(): Promise<number> {
+    const usage = await this.#quarters?.enclosure.measure();
+    return Object.values(usage?.kernels ?? {}).reduce((total, bytes) => total + bytes, 0);
+  }
+
+  async #before(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {
+    if (policy !== 'commit_always') return await this.#twin(kernel);
+    if (this.#moments.limits.undo === 0) return undefined;
+    // For undo alone: a kernel that cannot be forked runs the cell all the same.
+    return await this.#twin(kernel).catch(() => undefined);
+  }
+
+  async #twin(kernel: Kernel): Promise<number> {
+    const twin = (this.#quarters as Quarters).nextTwin();
+    await kernel.twin(twin);
+    return twin;
+  }
+
+  async #decide(twin: number, policy: TransactionPolicy, result: ResultEvent): Promise<ResultEvent> {
+    const failed = result.status !== 'ok';
+    const back =
+      policy === 'rollback_always' || (failed && (policy === 'commit_on_success' || policy === 'rollback_on_failure'));
+    // A death decides an explicit one.
+    if (back || (policy === 'explicit' && result.death)) return await this.#goBackAfter(twin, result);
+    if (policy === 'explicit') {
+      this.#undecided = twin;
+      return { ...result, transaction: 'open' };
+    }
+    if (result.death) return result;
+    if (this.#moments.limits.undo > 0) {
+      this.#moments.keepForUndo(this.#moment(twin));
+      await this.#fitMoments();
+    } else this.#quarters?.enclosure.drop(twin);
+    return policy === 'commit_always' ? result : { ...result, transaction: 'committed' };
+  }
+
+  /** Where the place of the kernel has ended with it, there is nothing to go back to: the last save comes back. */
+  async #goBackAfter(twin: number, result: ResultEvent): Promise<ResultEvent> {
+    try {
+      await this.#goBack(twin, false);
+      return { ...result, transaction: 'rolled_back' };
+    } catch (error) {
+      if (!result.death) throw error;
+      this.#cause = result.death;
+      return result;
+    }
+  }
+
+  #moment(twin: number): Moment {
+    return { twin, id: randomUUID(), createdAt: this.#options.clock(), execution: this.#executions };
+  }
+
+  #takeUndecided(): number {
+    const twin = this.#undecided;
+    if (twin === undefined) throw new CellaError('NO_TRANSACTION', 'There is no open transaction.');
+    this.#undecided = undefined;
+    return twin;
+  }
+
+  #dropUndecided(): void {
+    if (this.#undecided !== undefined) this.#quarters?.enclosure.drop(this.#undecided);
+    this.#undecided = undefined;
+  }
+
+  async #rollBackUndecided(): Promise<void> {
+    if (this.#undecided !== undefined) await this.rollback();
+  }
+
+  /** The twin becomes the kernel, or, where it is kept, a fork of it. */
+  async #goBack(twin: number, keep: boolean): Promise<void> {
+    const quarters = this.#quarters as Quarters;
+    this.#expectedEnd = true;
+    await this.#kernel?.kill();
+    this.#cause = undefined;
+    await this.#welcome(await quarters.launch({ env: {}, from: { twin, keep } }), undefined);
+    this.#saver.ended();
+  }
+
+  async #fitMoments(): Promise<void> {
+    const usage = await this.#quarters?.enclosure.measure();
+    if (usage) this.#moments.fit(usage.twins);
+  }
+
+  async #start(): Promise<Kernel> {
+    if (this.#recoveries >= MOST_RECOVERIES) {
+      const cause = this.#cause;
+      throw new CellaError(
+        'KERNEL_CRASH_LOOP',
+        `The kernel of ${this.#options.agentKey} died ${MOST_RECOVERIES + 1} times without finishing a cell. ${cause?.message ?? ''}`.trim(),
+        { details: { ...cause } },
+      );
+    }
+    this.#slot ??= await this.#options.slots.take(this);
+    try {
+      return await this.#startOnce();
+    } catch (error) {
+      // A template that was killed a moment ago is not known to be dead before somebody tries it.
+      const retry = error instanceof CellaError && error.code === 'TEMPLATE_FAILED' && !this.#closed;
+      if (retry) {
+        await this.#leave('the process that kernels are forked from has ended', { keepSlot: true });
+        return await this.#startOnce();
+      }
+      this.#release();
+      throw error;
+    }
+  }
+
+  async #startOnce(): Promise<Kernel> {
+    const { place } = this.#options;
+    let first: Promise<KernelLink> | undefined;
+    let fresh = false;
+    if (!this.#quarters?.enclosure.alive) {
+      await this.#moveOut();
+      const opened = await place.open();
+      first = opened.first;
+      fresh = opened.fresh;
+      this.#moveTo(new Quarters(opened.enclosure));
+    }
+    const quarters = this.#quarters as Quarters;
+    // Looked for while the kernel starts. An agent that had no folder has no saves.
+    const { archive } = this.#options;
+    if (archive && !fresh && (this.#asleep || this.#cause)) this.#saves = archive.saves();
+    // A transaction that nobody decided is rolled back by the death of its kernel.
+    const twin = this.#undecided;
+    this.#undecided = undefined;
+    if (twin !== undefined && this.#cause) {
+      const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
+      return await this.#welcome(link, { recovered: { cause: this.#cause, savedAgoMs: 0, restored: [], lost: [] } });
+    }
+    const link = await (first ?? quarters.launch({ env: place.env }));
+    return await this.#bringBack(link);
+  }
+
+  /** A fresh kernel, with the last save in it where there is one to come back to. */
+  async #bringBack(link: KernelLink): Promise<Kernel> {
+    const { archive } = this.#options;
+    const cause = this.#cause;
+    const saves = await this.#saves;
+    this.#saves = Promise.resolve([]);
+    if (cause) this.#recoveries++;
+    if (saves.length === 0) {
+      const gone = cause ? { recovered: { cause, restored: [], lost: [] } } : undefined;
+      return await this.#welcome(link, gone);
+    }
+    const kernel = await this.#welcome(link, undefined);
+    for (const save of saves) {
+      try {
+        const { restored, lost } = await (archive as Archive).read(kernel, save);
+        const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
+        const told = { savedAgoMs: (archive as Archive).age(save), restored, lost: all };
+        kernel.notice = cause ? { recovered: { ...told, cause } } : { woken: told };
+        this.#executions = Math.max(this.#executions, save.execution);
+        break;
+      } catch (error) {
+        // The one before it may be whole.
+        if (!(error instanceof CellaError) || error.code !== 'CHECKPOINT_DAMAGED' || save === saves.at(-1)) throw error;
+      }
+    }
+    return kernel;
+  }
+
+  async #welcome(link: KernelLink, notice: Notice | undefined): Promise<Kernel> {
+    const quarters = this.#quarters as Quarters;
+    this.#expectedEnd = false;
+    const kernel = new Kernel(link, this.#options.background, notice, this.#generation++);
+    this.#kernel = kernel;
+    void kernel.died.then((death) => this.#mourn(kernel, quarters, death));
+    try {
+      await kernel.ready;
+    } catch (error) {
+      throw quarters.enclosure.failure ?? error;
+    }
+    this.#cause = undefined;
+    this.#asleep = false;
+    return kernel;
+  }
+
+  #mourn(kernel: Kernel, quarters: Quarters, death: Death): void {
+    if (this.#kernel !== kernel || this.#expectedEnd) return;
+    this.#cause = death;
+    // Files in /tmp are memory too: a sandbox that ran out of it may have none left for the next kernel.
+    if (
+      death.code === 'KERNEL_OUT_OF_MEMORY' &&
+      quarters.unshared &&
+      !this.#deciding &&
+      this.#undecided === undefined
+    ) {
+      void this.#leave('the sandbox ran out of memory', { keepSlot: true });
+    }
+  }
+
+  #moveTo(quarters: Quarters): void {
+    this.#quarters = quarters;
+    this.#moveOut = quarters.moveIn((twin, outOfMemory) => {
+      if (twin === this.#undecided) this.#undecided = undefined;
+      this.#moments.lost(twin, outOfMemory ? 'memory ran out' : 'its process has ended');
+    });
+  }
+
+  /** Ends the kernel, and the enclosure with it where nobody else lives there. */
+  async #leave(reason: string, { keepSlot = false } = {}): Promise<void> {
+    const moveOut = this.#moveOut;
+    const quarters = this.#quarters;
+    this.#moveOut = async () => {};
+    this.#quarters = undefined;
+    this.#expectedEnd = true;
+    this.#undecided = undefined;
+    if (quarters && !quarters.unshared) await this.#kernel?.close();
+    await moveOut();
+    await this.#kernel?.died;
+    this.#moments.lostAll(reason);
+    if (!keepSlot) this.#release();
+  }
+
+  #release(): void {
+    this.#slot?.give();
+    this.#slot = undefined;
+  }
+
+  /** The kernel itself saves: it has nothing else to do any more. */
+  async #saveInPlace(): Promise<void> {
+    try {
+      if (this.#kernel) await this.#saver.flush(this.#kernel, this.#executions);
+    } catch (error) {
+      // By the code's own doing: whoever wakes the kernel next hears how old its last save is.
+      if (!(error instanceof CellaError) || !LOST_BY_THE_CODE.has(error.code)) throw error;
+    }
+  }
+
+  /** For a save beside the work: a fork of the kernel as it is between two cells. */
+  async #freezeForSave(): Promise<{ kernel: Kernel; execution: number } | undefined> {
+    return await this.turns.take(async () => {
+      const kernel = this.#kernel;
+      if (!kernel?.idle || this.#undecided !== undefined) return undefined;
+      const quarters = this.#quarters as Quarters;
+      const execution = this.#executions;
+      try {
+        const twin = await this.#twin(kernel);
+        const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
+        const copy = new Kernel(link, () => {});
+        await copy.ready;
+        return { kernel: copy, execution };
+      } catch (error) {
+        if (!(error instanceof CellaError) || error.code !== 'FORK_UNSAFE') throw error;
+        // Threads run: it saves itself, and whoever comes next waits.
+        await this.#saver.flush(kernel, execution);
+        return undefined;
+      }
+    });
+  }
+}

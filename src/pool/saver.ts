@@ -1,0 +1,84 @@
+/** Automatic saves of one kernel: some time after its last cell, beside its work, and at its end. */
+
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Manifest } from '../protocol/checkpoint.ts';
+import type { Archive, Purpose } from './archive.ts';
+
+export interface SaverOptions {
+  readonly afterMs: number;
+  readonly archive: Archive | undefined;
+  /** A copy of the kernel to save from; undefined where there is nothing to save now, or it was saved in place. */
+  readonly freeze: () => Promise<{ kernel: Kernel; execution: number } | undefined>;
+  readonly onSaved: ((manifest: Manifest) => void) | undefined;
+}
+
+export class Saver {
+  readonly #options: SaverOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #saving: Promise<void> = Promise.resolve();
+  /** Whether something has changed since the last save. */
+  #changed = false;
+  #closed = false;
+
+  constructor(options: SaverOptions) {
+    this.#options = options;
+  }
+
+  /** A cell runs: it is not the time. */
+  began(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Something has changed. */
+  ended(): void {
+    if (!this.#options.archive || this.#closed) return;
+    this.#changed = true;
+    clearTimeout(this.#timer);
+    // One that fails is tried again after the next cell, and at the end, where somebody hears of it.
+    this.#timer = setTimeout(() => void this.now().catch(() => {}), this.#options.afterMs).unref();
+  }
+
+  /** Saves what has changed, beside the kernel's work. */
+  now(): Promise<void> {
+    this.#saving = this.#saving.catch(() => {}).then(() => this.#save());
+    return this.#saving;
+  }
+
+  /** Saves what has changed from the kernel itself. */
+  async flush(kernel: Kernel, execution: number): Promise<void> {
+    clearTimeout(this.#timer);
+    if (!this.#changed || !this.#options.archive || !kernel.idle) return;
+    this.#changed = false;
+    try {
+      this.#options.onSaved?.(await this.write(kernel, { kind: 'save', execution }));
+    } catch (error) {
+      this.#changed = true;
+      throw error;
+    }
+  }
+
+  async write(kernel: Kernel, purpose: Purpose): Promise<Manifest> {
+    if (!this.#options.archive) throw new Error('there is no archive to write to');
+    return await this.#options.archive.write(kernel, purpose);
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #save(): Promise<void> {
+    if (!this.#changed || this.#closed) return;
+    const frozen = await this.#options.freeze();
+    if (!frozen) return;
+    this.#changed = false;
+    try {
+      this.#options.onSaved?.(await this.write(frozen.kernel, { kind: 'save', execution: frozen.execution }));
+    } catch (error) {
+      this.#changed = true;
+      throw error;
+    } finally {
+      await frozen.kernel.close();
+    }
+  }
+}

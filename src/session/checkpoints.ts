@@ -1,0 +1,113 @@
+/** The checkpoints of a session, live and durable, under one roof: found by id or name, the newest first. */
+
+import type { Archive } from '../pool/archive.ts';
+import type { Keeper } from '../pool/keeper.ts';
+import type { Moment } from '../pool/moments.ts';
+import type { Manifest } from '../protocol/checkpoint.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Checkpoint, CheckpointOptions, Restored } from './api.ts';
+
+const LONGEST_NAME = 200;
+
+export class Checkpoints {
+  readonly #keeper: Keeper;
+  readonly #archive: Archive | undefined;
+
+  constructor(keeper: Keeper, archive: Archive | undefined) {
+    this.#keeper = keeper;
+    this.#archive = archive;
+  }
+
+  async make({ name, durable = false }: CheckpointOptions): Promise<Checkpoint> {
+    if (name !== undefined && (name.trim() === '' || name.length > LONGEST_NAME || !name.isWellFormed())) {
+      throw new CellaError('INVALID_OPTIONS', `A checkpoint's name must have 1 to ${LONGEST_NAME} characters.`);
+    }
+    const named = name === undefined ? {} : { name };
+    if (!durable) return fromMoment(await this.#keeper.keepMoment(name));
+    if (!this.#archive) {
+      throw new CellaError(
+        'INVALID_OPTIONS',
+        'This session has no storage (persist: false): nothing durable can be made.',
+      );
+    }
+    const manifest = await this.#keeper.saveAs(named);
+    if (manifest.saved.length === 0 && manifest.lost.some(({ reason }) => reason.includes('size cap'))) {
+      await this.#archive.delete(manifest.id);
+      const { lost } = manifest;
+      throw new CellaError('CHECKPOINT_TOO_LARGE', 'No name fits into the size cap.', { details: { lost } });
+    }
+    return fromManifest(manifest);
+  }
+
+  async list(): Promise<Checkpoint[]> {
+    const durable = (await this.#archive?.list()) ?? [];
+    const all = [...durable.map(fromManifest), ...this.#keeper.moments.map(fromMoment)];
+    return all.toSorted((one, other) => one.createdAt - other.createdAt);
+  }
+
+  findLive(idOrName: string): Moment {
+    const moment = this.#keeper.findMoment(idOrName);
+    if (!moment) throw unknown(idOrName);
+    return moment;
+  }
+
+  async restore(idOrName: string): Promise<Restored> {
+    const moment = this.#liveOrGone(idOrName);
+    const manifest = moment instanceof CellaError || !moment ? await this.#findDurable(idOrName) : undefined;
+    if (manifest) {
+      const { restored, lost } = await this.#keeper.load(manifest);
+      return { checkpoint: fromManifest(manifest), restored, lost };
+    }
+    if (moment instanceof CellaError) throw moment;
+    if (!moment) throw unknown(idOrName);
+    await this.#keeper.restoreMoment(moment);
+    return { checkpoint: fromMoment(moment) };
+  }
+
+  async delete(idOrName: string): Promise<void> {
+    const moment = this.#keeper.moments.findLast(({ id, name }) => id === idOrName || name === idOrName);
+    if (moment) {
+      this.#keeper.removeMoment(moment);
+      return;
+    }
+    const manifest = await this.#findDurable(idOrName);
+    if (!manifest) throw unknown(idOrName);
+    await this.#archive?.delete(manifest.id);
+  }
+
+  /** A live one that is gone does not hide a durable one of the same name. */
+  #liveOrGone(idOrName: string): Moment | CellaError | undefined {
+    try {
+      return this.#keeper.findMoment(idOrName);
+    } catch (error) {
+      if (error instanceof CellaError) return error;
+      throw error;
+    }
+  }
+
+  async #findDurable(idOrName: string): Promise<Manifest | undefined> {
+    const all = (await this.#archive?.list()) ?? [];
+    return all.findLast(({ id, name }) => id === idOrName || name === idOrName);
+  }
+}
+
+function unknown(idOrName: string): CellaError {
+  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${JSON.stringify(idOrName)}.`);
+}
+
+function fromMoment({ id, name, createdAt, execution, gone }: Moment): Checkpoint {
+  return {
+    id,
+    ...(name === undefined ? {} : { name }),
+    ...{ kind: 'live', automatic: false, createdAt, execution },
+    ...(gone === undefined ? {} : { gone }),
+  };
+}
+
+function fromManifest({ id, name, kind, createdAt, execution, bytes, python, saved, lost }: Manifest): Checkpoint {
+  return {
+    id,
+    ...(name === undefined ? {} : { name }),
+    ...{ kind: 'durable', automatic: kind === 'save', createdAt, execution, bytes, python, saved, lost },
+  };
+}

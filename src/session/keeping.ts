@@ -1,0 +1,39 @@
+/** The keeper of a session's kernel, from the session's options. */
+
+import type { Executor } from '../executors/contract.ts';
+import { Keeper, type KeeperOptions } from '../pool/keeper.ts';
+import type { Slots } from '../pool/slots.ts';
+import type { Launch } from './launch.ts';
+import type { Ledger } from './ledger.ts';
+import type { CheckedOptions } from './options.ts';
+
+const MB = 1024 * 1024;
+/** What checkpoints may take of the memory that the sandbox has. */
+const SHARE_OF_MEMORY = 0.5;
+
+export interface Keeping {
+  readonly options: CheckedOptions;
+  readonly launch: Launch;
+  readonly executor: Executor;
+  readonly ledger: Ledger;
+  readonly slots: Slots;
+  readonly background: KeeperOptions['background'];
+}
+
+export function makeKeeper({ options, launch, executor, ledger, slots, background }: Keeping): Keeper {
+  return new Keeper({
+    agentKey: options.agentKey,
+    place: { open: () => launch.open(executor), env: launch.env },
+    ...(ledger.archive ? { archive: ledger.archive } : {}),
+    moments: {
+      most: options.liveCheckpoints,
+      undo: options.undo,
+      bytes: options.limits.memoryMb * MB * SHARE_OF_MEMORY,
+    },
+    background,
+    clock: Date.now,
+    saveAfterMs: options.saveAfterMs,
+    slots,
+    onSaved: (manifest) => ledger.saved(manifest),
+  });
+}

@@ -1,0 +1,111 @@
+/** What storage keeps of one session: the lock on its key, its record, its history and its durable checkpoints. */
+
+import { Archive } from '../pool/archive.ts';
+import type { Keeper } from '../pool/keeper.ts';
+import type { Manifest } from '../protocol/checkpoint.ts';
+import { boundHistory, type SessionRecord } from '../protocol/record.ts';
+import type { Lock, Storage } from '../storage/contract.ts';
+import type { HistoryEntry } from './api.ts';
+import type { CheckedOptions } from './options.ts';
+import { borrowStorage } from './storages.ts';
+
+const MOST_HISTORY = 1000;
+const MB = 1024 * 1024;
+
+interface LedgerParts {
+  readonly agentKey: string;
+  readonly storage: Storage;
+  readonly lock: Lock;
+  readonly archive: Archive;
+  readonly giveBack: () => void;
+}
+
+interface LedgerSettings {
+  readonly workspaceOf?: string;
+  /** Whatever the key had before is of no interest. */
+  readonly empty?: boolean;
+}
+
+export class Ledger {
+  readonly #parts: LedgerParts | undefined;
+  readonly #record: SessionRecord;
+  #history: HistoryEntry[];
+  #writing: Promise<void> = Promise.resolve();
+
+  private constructor(parts: LedgerParts | undefined, record: SessionRecord) {
+    this.#parts = parts;
+    this.#record = record;
+    this.#history = [...record.history];
+  }
+
+  /** Takes the lock on the key; `AGENT_BUSY` where somebody has it. */
+  static async open(options: CheckedOptions, dataDir: string, settings: LedgerSettings = {}): Promise<Ledger> {
+    const { agentKey } = options;
+    const now = Date.now();
+    const blank: SessionRecord = {
+      ...{ agentKey, createdAt: now, updatedAt: now, lastUsedAt: now, executions: 0, state: 'live', history: [] },
+      ...(settings.workspaceOf === undefined ? {} : { workspaceOf: settings.workspaceOf }),
+    };
+    if (!options.persist) return new Ledger(undefined, blank);
+    const { storage: opening, giveBack } = borrowStorage(dataDir);
+    try {
+      const storage = await opening;
+      const lock = await storage.locks.acquire(agentKey);
+      const archive = new Archive(storage.checkpoints, agentKey, {
+        limitBytes: options.checkpointLimitMb * MB,
+        seconds: options.checkpointTimeoutMs / 1000,
+        clock: Date.now,
+      });
+      const known = settings.empty ? undefined : await storage.records.get(agentKey);
+      const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
+      return new Ledger({ agentKey, storage, lock, archive, giveBack }, record);
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  get archive(): Archive | undefined {
+    return this.#parts?.archive;
+  }
+
+  /** The agent whose workspace this one shares. */
+  get workspaceOf(): string | undefined {
+    return this.#record.workspaceOf;
+  }
+
+  get history(): readonly HistoryEntry[] {
+    return this.#history;
+  }
+
+  remember(entry: HistoryEntry): void {
+    this.#history.push(entry);
+    if (this.#history.length > MOST_HISTORY) this.#history.shift();
+  }
+
+  saved({ id, createdAt, execution }: Manifest): void {
+    this.#write({ lastSave: { id, at: createdAt }, executions: execution });
+  }
+
+  async close(keeper: Keeper): Promise<void> {
+    const parts = this.#parts;
+    if (!parts) return;
+    if (this.#history.length > 0) this.#write({ state: 'hibernated', executions: keeper.executions });
+    try {
+      await this.#writing;
+    } finally {
+      await parts.lock.release();
+      parts.giveBack();
+    }
+  }
+
+  #write(change: Partial<SessionRecord>): void {
+    const parts = this.#parts;
+    if (!parts) return;
+    Object.assign(this.#record, change, { updatedAt: Date.now(), lastUsedAt: Date.now() });
+    const record = { ...this.#record, history: boundHistory(this.#history) };
+    this.#writing = this.#writing.then(() => parts.storage.records.put(parts.agentKey, record));
+    // Told at the end, by `close`.
+    this.#writing.catch(() => {});
+  }
+}
