@@ -9,22 +9,34 @@ export type {
   InputRequestEvent,
   MimeBundle,
   OutputEvent,
+  Recovered,
   ResultEvent,
   Status,
   Truncated,
+  Woken,
 } from './protocol/events.ts';
 export { eventToJson } from './protocol/events.ts';
+export type { TransactionPolicy } from './protocol/transaction.ts';
 export { PyObject, type PyValue } from './protocol/values.ts';
+export { listAgents } from './session/agents.ts';
 export type {
+  AgentInfo,
+  Checkpoint,
+  CheckpointOptions,
   Completeness,
   Completion,
   ExecuteOptions,
+  ForkOptions,
   HistoryEntry,
   Inspection,
+  Restored,
   RunOptions,
   SessionApi,
   Variable,
 } from './session/api.ts';
 export { shutdown } from './session/executors.ts';
 export type { SessionOptions } from './session/options.ts';
+export { KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
+export type { Storage } from './storage/contract.ts';
+export { FileStorage } from './storage/file/storage.ts';

@@ -53,6 +53,8 @@ export interface Spare {
 
 export interface Executor {
   open(spec: LaunchSpec): Promise<Enclosure>;
+  /** How many of that shape are ready. */
+  spares(shape: string): number;
   /** Somebody may be about to take a spare. */
   wakeSpares(): void;
   /** An enclosure of that shape with a kernel that is ready, if there is one. */

@@ -21,6 +21,8 @@ export interface Purpose {
   readonly execution: number;
 }
 
+/** The kind of the segment that holds the working folder. */
+const FOLDER = 'cwd';
 /** Automatic saves that are kept: the newest may turn out to be damaged. */
 const SAVES_KEPT = 2;
 /** What a kernel may send ahead of the disk. */
@@ -30,11 +32,17 @@ export class Archive {
   readonly #store: CheckpointStore;
   readonly #agentKey: string;
   readonly #settings: ArchiveSettings;
+  #stays = false;
 
   constructor(store: CheckpointStore, agentKey: string, settings: ArchiveSettings) {
     this.#store = store;
     this.#agentKey = agentKey;
     this.#settings = settings;
+  }
+
+  /** From here on the working folder of a checkpoint is not gone back to: the session has been given another. */
+  stayHere(): void {
+    this.#stays = true;
   }
 
   /** Saves the names of an idle kernel, which is no use for anything else meanwhile. */
@@ -105,6 +113,7 @@ export class Archive {
 
   async *#segments(manifest: Manifest, damaged: LostName[]): AsyncGenerator<LoadableSegment> {
     for (const [index, { kind, names, portable }] of manifest.segments.entries()) {
+      if (kind === FOLDER && this.#stays) continue;
       const bytes = await this.#store.read(this.#agentKey, manifest, index);
       if (bytes) yield { header: { kind, names, portable }, bytes };
       else damaged.push(...names.map((name) => ({ name, reason: 'its part of the checkpoint is damaged' })));

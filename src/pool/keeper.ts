@@ -65,6 +65,7 @@ export class Keeper implements Holder {
   /** A death that the next kernel must make up for. */
   #cause: Death | undefined;
   #recoveries = 0;
+  #recovered = 0;
   /** A death that was asked for is no news. */
   #expectedEnd = false;
   /** Whether the next kernel begins with the last save. */
@@ -103,6 +104,11 @@ export class Keeper implements Holder {
 
   get idleSince(): number | undefined {
     return this.turns.free && this.#kernel?.idle ? this.#idleSince : undefined;
+  }
+
+  /** How often the kernel was brought back after it had died. */
+  get recoveries(): number {
+    return this.#recovered;
   }
 
   get moments(): readonly Moment[] {
@@ -424,7 +430,10 @@ export class Keeper implements Holder {
     const cause = this.#cause;
     const saves = await this.#saves;
     this.#saves = Promise.resolve([]);
-    if (cause) this.#recoveries++;
+    if (cause) {
+      this.#recoveries++;
+      this.#recovered++;
+    }
     if (saves.length === 0) {
       const gone = cause ? { recovered: { cause, restored: [], lost: [] } } : undefined;
       return await this.#welcome(link, gone);

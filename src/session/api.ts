@@ -86,6 +86,24 @@ export interface Inspection {
   readonly repr?: string | undefined;
 }
 
+/** What is known of an agent, whoever holds it. */
+export interface AgentInfo {
+  readonly agentKey: string;
+  /** `live`: a process holds it. */
+  readonly state: 'live' | 'hibernated';
+  readonly holder?: { readonly pid: number; readonly since: number };
+  /** The process that its kernel descends from. */
+  readonly pid?: number;
+  /** Of its processes; absent where this user may not look. */
+  readonly memoryBytes?: number;
+  /** Since it was last saved or ended. */
+  readonly idleMs: number;
+  readonly lastSave?: { readonly id: string; readonly at: number };
+  readonly executions: number;
+  /** The agent whose workspace it shares. */
+  readonly workspaceOf?: string;
+}
+
 /** `indent` is what the next line of incomplete code should begin with. */
 export type Completeness =
   | { readonly status: 'complete' }
@@ -147,5 +165,8 @@ export interface SessionApi extends AsyncDisposable {
   variables(): Promise<readonly Variable[]>;
   /** What threads, tasks and child processes write or show after their cell has ended. For one reader at a time. */
   background(): AsyncIterable<OutputEvent | DisplayEvent>;
+  /** Ends the session; names are saved first, unless something still ran. */
   close(): Promise<void>;
+  /** Ends the session and deletes everything of its agent: names, checkpoints, history and workspace. */
+  destroy(): Promise<void>;
 }

@@ -1,5 +1,6 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
+import { rmSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
@@ -64,6 +65,11 @@ export class Launch {
     this.#own = join(dataDir, 'agents', folderName(agentKey));
   }
 
+  /** Deletes the folder of this agent; one that is shared stays with its owner. */
+  remove(agentKey: string): void {
+    if (agentKey === this.agentKey) rmSync(this.#own, { recursive: true, force: true });
+  }
+
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
     return this.#elsewhere ?? join(this.#own, 'workspace');
@@ -73,7 +79,7 @@ export class Launch {
   async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }> {
     const fresh = !exists(this.#own);
     if (fresh) {
-      const spare = executor.takeSpare(this.#shape);
+      const spare = executor.takeSpare(this.shape);
       if (spare) {
         // It wakes up while the folder gets its name.
         const first = spare.enclosure.launch({ env: this.env });
@@ -89,7 +95,7 @@ export class Launch {
   spares(count: number): SpareOrder {
     const agents = dirname(this.#own);
     return {
-      shape: this.#shape,
+      shape: this.shape,
       count,
       make: () => {
         sweepHomes(agents);
@@ -99,7 +105,8 @@ export class Launch {
     };
   }
 
-  get #shape(): string {
+  /** Sessions that differ in nothing but their key have the same. */
+  get shape(): string {
     return JSON.stringify([dirname(this.#own), this.#elsewhere, this.#shared]);
   }
 

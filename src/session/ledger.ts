@@ -30,9 +30,12 @@ export class Ledger {
   readonly #parts: LedgerParts | undefined;
   readonly #record: SessionRecord;
   #history: HistoryEntry[];
+  readonly #dataDir: string;
   #writing: Promise<void> = Promise.resolve();
+  #closed = false;
 
-  private constructor(parts: LedgerParts | undefined, record: SessionRecord) {
+  private constructor(parts: LedgerParts | undefined, record: SessionRecord, dataDir: string) {
+    this.#dataDir = dataDir;
     this.#parts = parts;
     this.#record = record;
     this.#history = [...record.history];
@@ -46,7 +49,7 @@ export class Ledger {
       ...{ agentKey, createdAt: now, updatedAt: now, lastUsedAt: now, executions: 0, state: 'live', history: [] },
       ...(settings.workspaceOf === undefined ? {} : { workspaceOf: settings.workspaceOf }),
     };
-    if (!options.persist) return new Ledger(undefined, blank);
+    if (!options.persist) return new Ledger(undefined, blank, dataDir);
     const { storage: opening, giveBack } = borrowStorage(dataDir);
     try {
       const storage = await opening;
@@ -58,7 +61,7 @@ export class Ledger {
       });
       const known = settings.empty ? undefined : await storage.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
-      return new Ledger({ agentKey, storage, lock, archive, giveBack }, record);
+      return new Ledger({ agentKey, storage, lock, archive, giveBack }, record, dataDir);
     } catch (error) {
       giveBack();
       throw error;
@@ -83,6 +86,19 @@ export class Ledger {
     if (this.#history.length > MOST_HISTORY) this.#history.shift();
   }
 
+  /** The code begins in this folder. */
+  beginIn(cwd: string): void {
+    if (this.#record.cwd !== undefined && this.#record.cwd !== cwd) this.archive?.stayHere();
+    this.#record.cwd = cwd;
+  }
+
+  /** Told to others by and by: whoever opened it does not wait for that. */
+  opened(pid: number): void {
+    setImmediate(() => {
+      if (!this.#closed) this.#write({ pid, state: 'live' });
+    });
+  }
+
   saved({ id, createdAt, execution }: Manifest): void {
     this.#write({ lastSave: { id, at: createdAt }, executions: execution });
   }
@@ -90,12 +106,25 @@ export class Ledger {
   async close(keeper: Keeper): Promise<void> {
     const parts = this.#parts;
     if (!parts) return;
-    if (this.#history.length > 0) this.#write({ state: 'hibernated', executions: keeper.executions });
+    this.#closed = true;
+    this.#write({ state: 'hibernated', executions: keeper.executions });
     try {
       await this.#writing;
     } finally {
       await parts.lock.release();
       parts.giveBack();
+    }
+  }
+
+  /** After `close`: nothing of this agent is left in storage. */
+  async forget(): Promise<void> {
+    const parts = this.#parts;
+    if (!parts) return;
+    const { storage: opening, giveBack } = borrowStorage(this.#dataDir);
+    try {
+      await (await opening).deleteAgent(parts.agentKey);
+    } finally {
+      giveBack();
     }
   }
 

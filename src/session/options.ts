@@ -70,6 +70,10 @@ export function checkOptions(options: unknown): CheckedOptions {
   return check(SessionOptions, options);
 }
 
+export function checkPoolOptions<T>(schema: z.ZodType<T>, options: unknown): T {
+  return check(schema, options);
+}
+
 export function checkExecuteOptions(options: unknown): z.output<typeof ExecuteOptions> {
   return check(ExecuteOptions, options);
 }

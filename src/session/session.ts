@@ -80,10 +80,13 @@ export class Session implements SessionApi {
     const launch = await Launch.prepare(checked, dataDir);
     const ledger = await opening;
     if (ledger.workspaceOf !== undefined) launch.share(ledger.workspaceOf, dataDir);
+    ledger.beginIn(launch.cwd);
     const { executor, giveBack } = borrowExecutor(launch.template);
     const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack });
     try {
       await session.#keeper.live();
+      session.#keeper.rest();
+      ledger.opened(session.pid);
       if (checked.spares > 0) executor.keepSpares(launch.spares(checked.spares));
       return session;
     } catch (error) {
@@ -104,6 +107,16 @@ export class Session implements SessionApi {
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
   get pid(): number {
     return this.#keeper.pid;
+  }
+
+  /** How often its kernel was brought back after it had died. */
+  get recoveries(): number {
+    return this.#keeper.recoveries;
+  }
+
+  /** Kernels that are ready for other keys with the same options. */
+  get spares(): number {
+    return this.#parts.executor.spares(this.#parts.launch.shape);
   }
 
   async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {
@@ -203,6 +216,7 @@ export class Session implements SessionApi {
       try {
         const { quarters, link } = await this.#keeper.branch(moment);
         await session.#keeper.adopt(quarters, link, this.#keeper.executions);
+        ledger.opened(session.pid);
         return session;
       } catch (error) {
         await session.close();
@@ -242,17 +256,24 @@ export class Session implements SessionApi {
     return this.#closing;
   }
 
+  async destroy(): Promise<void> {
+    this.#closing ??= this.#end({ keep: false });
+    await this.#closing;
+    await this.#parts.ledger.forget();
+    this.#parts.launch.remove(this.agentKey);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  async #end(): Promise<void> {
+  async #end({ keep = true } = {}): Promise<void> {
     const busy = this.#executions > 0;
     try {
       // What runs is ended; what is idle is saved.
       if (busy) await this.#keeper.abandon();
       await this.#keeper.turns.idle();
-      await this.#keeper.close(!busy);
+      await this.#keeper.close(keep && !busy);
     } finally {
       this.#background.close();
       this.#parts.giveBack();

@@ -101,6 +101,15 @@ export interface TrimLimits {
 export interface Locks {
   /** `AGENT_BUSY` with the holder in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
   acquire(agentKey: string, options?: AcquireOptions): Promise<Lock>;
+  /** Who holds it now; undefined where nobody does. */
+  holder(agentKey: string): Promise<LockHolder | undefined>;
+}
+
+export interface LockHolder {
+  readonly pid: number;
+  readonly host: string;
+  /** Milliseconds since 1970. */
+  readonly since: number;
 }
 
 export interface AcquireOptions {

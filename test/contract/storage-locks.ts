@@ -37,6 +37,17 @@ export function lockContract(open: OpenStorage): void {
     expect(next.held).toBe(true);
   });
 
+  it('tell who holds them, without taking them', async () => {
+    const again = onePlace(open);
+    const [storage, other] = [await again({ clock: () => 1_700_000_000_000 }), await again()];
+    expect(await other.locks.holder('a')).toBeUndefined();
+    const lock = await storage.locks.acquire('a');
+    const holder = { pid: process.pid, host: hostname(), since: 1_700_000_000_000 };
+    for (const each of [storage, other]) expect(await each.locks.holder('a')).toEqual(holder);
+    await lock.release();
+    expect(await other.locks.holder('a')).toBeUndefined();
+  });
+
   it('are released at the end of a block', async () => {
     const storage = await onePlace(open)();
     for (let round = 0; round < 3; round += 1) {

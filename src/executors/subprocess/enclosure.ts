@@ -23,6 +23,9 @@ import type { Template } from './template.ts';
 /** What differs between kernels of one policy, where nothing does. */
 const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
+/** A sandbox that has been told to end is waited for this long. */
+const LONGEST_END_MS = 2000;
+
 interface Attachment {
   readonly kernel: number;
   readonly control: FrameSocket;
@@ -123,8 +126,11 @@ export class SubprocessEnclosure implements Enclosure {
     this.#closing = true;
     // A kernel that was prepared for nobody has nobody else to close its connections.
     if (this.#prepared) closeAttachment(this.#prepared);
-    this.#supervisor.close();
+    // Half of the connection: the other half ends with pid 1, and everything in its sandbox.
+    this.#supervisor.finish();
+    const timer = setTimeout(() => this.#supervisor.close(), LONGEST_END_MS);
     await this.#gone.promise;
+    clearTimeout(timer);
   }
 
   async #attach({ from, spare = false }: { from?: LaunchOptions['from']; spare?: boolean }): Promise<Attachment> {

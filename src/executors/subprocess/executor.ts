@@ -21,6 +21,10 @@ export class SubprocessExecutor implements Executor {
     return new SubprocessEnclosure(await this.#live(), spec);
   }
 
+  spares(shape: string): number {
+    return this.#spares.count(shape);
+  }
+
   wakeSpares(): void {
     this.#spares.wake();
   }

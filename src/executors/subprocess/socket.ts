@@ -61,6 +61,11 @@ export class FrameSocket implements FrameLink {
     this.#socket.resume();
   }
 
+  /** Nothing more is sent; the other side may still speak until it ends. */
+  finish(): void {
+    this.#socket.end();
+  }
+
   close(): void {
     this.#socket.destroy();
   }

@@ -28,6 +28,10 @@ export class Spares {
     this.#live = live;
   }
 
+  count(shape: string): number {
+    return this.#stocks.get(shape)?.ready.length ?? 0;
+  }
+
   /** The next one of each shape: waking up takes a process as long as the host takes to find out which it needs. */
   wake(): void {
     for (const { ready } of this.#stocks.values()) ready[0]?.enclosure.wake();

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CellaError } from '../../protocol/errors.ts';
-import type { AcquireOptions, Clock, Lock, Locks } from '../contract.ts';
+import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
 import type { Connection, Row } from './connection.ts';
 import type { Database } from './database.ts';
 import type { Holder } from './identity.ts';
@@ -44,6 +44,11 @@ export class FileLocks implements Locks {
         other = await this.#database.read((db) => this.#holderOf(db, agentKey));
       }
     }
+  }
+
+  async holder(agentKey: string): Promise<LockHolder | undefined> {
+    const row = await this.#database.read((db) => this.#holderOf(db, agentKey));
+    return row && { pid: Number(row.pid), host: String(row.host), since: Number(row.since) };
   }
 
   /** Lets go of all that were acquired here. */
