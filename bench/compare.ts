@@ -5,9 +5,11 @@ import { measureDensity } from './measurements/density.ts';
 import { measureInterrupt } from './measurements/interrupt.ts';
 import { measureMemory } from './measurements/memory.ts';
 import { measureBigPrint, measureSmallPrints } from './measurements/prints.ts';
+import { measureRollback } from './measurements/rollback.ts';
 import { measureRoundTrip } from './measurements/round-trip.ts';
 import { measureSpare } from './measurements/spare.ts';
 import { measureStart } from './measurements/start.ts';
+import { measurePool, measureState } from './measurements/state.ts';
 import { measureTemplate } from './measurements/template.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
@@ -35,6 +37,14 @@ export async function compare(subjects: Subjects, plan: Plan, progress: Progress
   // Last, because spares stay for a while and would count as kernels.
   progress.step('first result from a spare');
   const spare = await measureSpare(subjects, plan.spare, progress);
+  progress.step('rollback');
+  const rollback = await measureRollback(subjects, plan.rollback, progress);
+  progress.step('rollback of 1 GB');
+  const rollback1gb = await measureRollback(subjects, plan.rollback1gb, progress);
+  progress.step('checkpoints, forks, saves and waking');
+  const state = await measureState(subjects, plan.state, progress);
+  progress.step('many agents on few kernels');
+  const pool = await measurePool(subjects, plan.pool, progress);
   await subjects.end(template.session);
   const templateMs = rounded(template.firstOpenMs - start.cellaMs);
   const templateMb = rounded(template.templateMb);
@@ -48,6 +58,10 @@ export async function compare(subjects: Subjects, plan: Plan, progress: Progress
     smallPrints,
     interrupt,
     density,
+    rollback,
+    rollback1gb,
+    ...state,
+    pool,
     templateMs,
     templateMb,
     machine,

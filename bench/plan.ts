@@ -10,6 +10,10 @@ export interface Plan {
   readonly smallPrints: { readonly rounds: number; readonly lines: number; readonly lineBytes: number };
   readonly interrupt: { readonly rounds: number };
   readonly density: { readonly kernels: number };
+  readonly rollback: { readonly rounds: number; readonly megabytes: number };
+  readonly rollback1gb: { readonly rounds: number; readonly megabytes: number };
+  readonly state: { readonly rounds: number };
+  readonly pool: { readonly keys: number; readonly kernels: number };
 }
 
 export const full: Plan = {
@@ -21,6 +25,10 @@ export const full: Plan = {
   smallPrints: { rounds: 5, lines: 500_000, lineBytes: 100 },
   interrupt: { rounds: 200 },
   density: { kernels: 200 },
+  rollback: { rounds: 20, megabytes: 100 },
+  rollback1gb: { rounds: 5, megabytes: 1000 },
+  state: { rounds: 20 },
+  pool: { keys: 1000, kernels: 50 },
 };
 
 export const quick: Plan = {
@@ -32,4 +40,8 @@ export const quick: Plan = {
   smallPrints: { rounds: 1, lines: 100_000, lineBytes: 100 },
   interrupt: { rounds: 5 },
   density: { kernels: 20 },
+  rollback: { rounds: 2, megabytes: 20 },
+  rollback1gb: { rounds: 1, megabytes: 100 },
+  state: { rounds: 2 },
+  pool: { keys: 12, kernels: 4 },
 };

@@ -1,6 +1,6 @@
 /** A result for people: one row a measure, with its target. */
 
-import type { BenchResult, Throughput, Times } from './result.ts';
+import type { BenchResult, Milliseconds, Rollback, Throughput, Times } from './result.ts';
 
 interface Row {
   readonly measure: string;
@@ -31,7 +31,7 @@ export function toMarkdown(result: BenchResult): string {
 }
 
 function rows(result: BenchResult): Row[] {
-  const { start, spare, roundTrip, memory, bigPrint, smallPrints, interrupt, density } = result;
+  const { start, spare, roundTrip, memory, bigPrint, smallPrints, interrupt, density, save, pool } = result;
   return [
     timesRow('start of a kernel, no spare (median / p95)', start, 50),
     {
@@ -67,7 +67,42 @@ function rows(result: BenchResult): Row[] {
       target: '< 1024 MB, none lost',
       met: density.totalMb < 1024 && density.lost === 0,
     },
+    rollbackRow(result.rollback, 6),
+    rollbackRow(result.rollback1gb, 6),
+    millisecondsRow('checkpoint of an empty kernel (median / p95)', result.checkpoint, 10),
+    millisecondsRow('fork of an empty kernel (median / p95)', result.fork, 15),
+    millisecondsRow('durable save of 100 names (median / p95)', result.save, 50),
+    millisecondsRow('wait of a cell for a save (median / p95)', { ms: save.waitMs, p95Ms: save.waitP95Ms }, 10),
+    millisecondsRow('waking with 10 MB (median / p95)', result.wake, 150),
+    {
+      measure: `${pool.keys} agents on ${pool.kernels} kernels, twice`,
+      cella: `${pool.found} found their names, ${pool.mostMb} MB at most, ${pool.seconds} s`,
+      ipykernel: '',
+      ratio: '',
+      target: 'every one',
+      met: pool.found === pool.keys,
+    },
   ];
+}
+
+function rollbackRow({ megabytes, cellaMs, cloudpickleMs, ratio }: Rollback, target: number): Row {
+  return {
+    measure: `rollback with ${megabytes} MB of numpy, against cloudpickle`,
+    cella: `${cellaMs} ms`,
+    ipykernel: `${cloudpickleMs} ms`,
+    ...ratioAtLeast(ratio, target),
+  };
+}
+
+function millisecondsRow(measure: string, { ms, p95Ms }: Milliseconds, target: number): Row {
+  return {
+    measure,
+    cella: `${ms} / ${p95Ms} ms`,
+    ipykernel: '',
+    ratio: '',
+    target: `< ${target} ms`,
+    met: ms < target,
+  };
 }
 
 function timesRow(measure: string, times: Times, target: number): Row {

@@ -14,6 +14,18 @@ export interface Throughput {
   readonly ratio: number;
 }
 
+export interface Milliseconds {
+  readonly ms: number;
+  readonly p95Ms: number;
+}
+
+export interface Rollback {
+  readonly megabytes: number;
+  readonly cellaMs: number;
+  readonly cloudpickleMs: number;
+  readonly ratio: number;
+}
+
 export interface BenchResult {
   readonly start: Times;
   readonly spare: { readonly firstResultMs: number; readonly p95Ms: number };
@@ -27,6 +39,20 @@ export interface BenchResult {
     readonly totalMb: number;
     readonly privateMb: number;
     readonly lost: number;
+  };
+  readonly rollback: Rollback;
+  readonly rollback1gb: Rollback;
+  readonly checkpoint: Milliseconds;
+  readonly fork: Milliseconds;
+  /** `waitMs` is what a cell that comes in the middle of a save waits for it. */
+  readonly save: Milliseconds & { readonly waitMs: number; readonly waitP95Ms: number };
+  readonly wake: Milliseconds;
+  readonly pool: {
+    readonly keys: number;
+    readonly kernels: number;
+    readonly found: number;
+    readonly mostMb: number;
+    readonly seconds: number;
   };
   readonly templateMs: number;
   readonly templateMb: number;

@@ -35,12 +35,15 @@ export class Subjects implements AsyncDisposable {
     return new Subjects(await findPeer(), await mkdtemp(join(tmpdir(), 'cella-bench-')));
   }
 
+  /** What every session of Cella is opened with. */
+  get options(): { readonly python: string; readonly preload: string[]; readonly dataDir: string } {
+    return { python: this.peer.python, preload: ['numpy'], dataDir: join(this.#folder, 'data') };
+  }
+
   /** Each session has an agent, and so a workspace, of its own. */
   cella(options: SessionOptions = {}): Promise<Session> {
     const agentKey = `bench ${this.#opened++}`;
-    const dataDir = join(this.#folder, 'data');
-    const same = { python: this.peer.python, preload: ['numpy'], dataDir };
-    return this.#keep(this.#sessions, () => Session.open({ agentKey, ...same, ...options }));
+    return this.#keep(this.#sessions, () => Session.open({ agentKey, ...this.options, ...options }));
   }
 
   ipykernel(): Promise<IPykernel> {

@@ -552,11 +552,11 @@ export class Kernel {
   /** What the kernel wrote before it died is still in its pipes. */
   async #lastOutput(): Promise<void> {
     if (this.#state.kind === 'running') this.#state.execution.events.drain();
-    const deadline = performance.now() + LAST_OUTPUT_MS;
-    while (!(this.#stdout.ended && this.#stderr.ended) && performance.now() < deadline) {
-      this.#release([Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]);
-      await new Promise((resolve) => setTimeout(resolve, 2));
-    }
+    this.#release([Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]);
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, LAST_OUTPUT_MS);
+    await Promise.race([Promise.all([this.#stdout.end, this.#stderr.end]), late.promise]);
+    clearTimeout(timer);
   }
 
   #leave(): void {

@@ -16,6 +16,7 @@ export class OutputStream {
   readonly #deliver: (text: string) => boolean;
   readonly #onChange: () => void;
   readonly #decoder = new StringDecoder('utf8');
+  readonly #over = Promise.withResolvers<void>();
   #mark: Buffer | undefined;
   #pending: Buffer = NOTHING;
   #seen = 0;
@@ -52,8 +53,9 @@ export class OutputStream {
     return this.#paused;
   }
 
-  get ended(): boolean {
-    return this.#ended;
+  /** Resolves when nothing more will come. */
+  get end(): Promise<void> {
+    return this.#over.promise;
   }
 
   /** The frame that belongs to the `count`-th mark is handled: what follows the mark may come. */
@@ -123,6 +125,7 @@ export class OutputStream {
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#over.resolve();
     this.#onChange();
   }
 }

@@ -13,6 +13,7 @@ const BOUND_MS = 120_000;
 const number = expect.any(Number);
 const text = expect.any(String);
 const times = { cellaMs: number, ipykernelMs: number, ratio: number, cellaP95Ms: number, ipykernelP95Ms: number };
+const milliseconds = { ms: number, p95Ms: number };
 const throughput = { cellaMbPerS: number, ipykernelMbPerS: number, ratio: number };
 
 it('measures every promise side by side with ipykernel, as JSON', { timeout: BOUND_MS }, async () => {
@@ -36,6 +37,13 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
     smallPrints: throughput,
     interrupt: { p50Ms: number, p99Ms: number },
     density: { kernels: 20, totalMb: number, privateMb: number, lost: 0 },
+    rollback: { megabytes: 20, cellaMs: number, cloudpickleMs: number, ratio: number },
+    rollback1gb: { megabytes: 100, cellaMs: number, cloudpickleMs: number, ratio: number },
+    checkpoint: milliseconds,
+    fork: milliseconds,
+    save: { ...milliseconds, waitMs: number, waitP95Ms: number },
+    wake: milliseconds,
+    pool: { keys: 12, kernels: 4, found: 12, mostMb: number, seconds: number },
     templateMs: number,
     templateMb: number,
     machine: { cpu: text, cores: number, memoryGb: number, kernel: text, node: text, python: text, ipykernel: text },
