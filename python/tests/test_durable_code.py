@@ -200,6 +200,32 @@ class Classes(Case):
         kernel = self.again("def make():\n    class Inner:\n        def f(self): return __class__.__name__\n    return Inner\nmade = make()\na = made(); b = make()()")
         self.assert_all(kernel, "type(a) is made", "a.f() == 'Inner'", "type(b) is not made", "made.__qualname__ == 'make.<locals>.Inner'")
 
+    def test_classes_inside_classes_come_back(self) -> None:
+        kernel = self.again("class Outer:\n    class Inner:\n        class Deep: pass\ninner = Outer.Inner()\ndeep = [Outer.Inner.Deep()]")
+        self.assert_all(kernel, "type(inner) is Outer.Inner", "type(deep[0]) is Outer.Inner.Deep", "Outer.Inner.__qualname__ == 'Outer.Inner'")
+        self.assert_all_saved()
+
+    def test_unusual_classes_come_back(self) -> None:
+        kernel = self.again(
+            "import functools, typing, abc, enum\nclass Named:\n    def __set_name__(self, owner, name): self.name = name\n    def __get__(self, obj, kind): return self.name\n"
+            "class Holder:\n    field = Named()\n    @functools.cached_property\n    def slow(self): return [1]\n    def __class_getitem__(cls, item): return item\n"
+            "    def __init_subclass__(cls, **kw): cls.seen = True\nclass Sub(Holder): pass\nh = Holder(); h.slow",
+            "class Weak:\n    __slots__ = ('a', '__weakref__', '__dict__')\nw = Weak(); w.a = 1; w.b = 2\nclass One:\n    __slots__ = 'only'\none = One(); one.only = 3\n"
+            "class TD(typing.TypedDict):\n    a: int\nclass Proto(typing.Protocol):\n    def f(self) -> int: ...\nclass Impl:\n    def f(self): return 1\n"
+            "class Reg(abc.ABC): pass\nReg.register(int)\nclass Auto(enum.Enum):\n    X = enum.auto()\n    Y = enum.auto()\n"
+            "class Code(enum.IntEnum):\n    OK = 200\nmade = type('made', (), {'v': 1})\nerr = KeyError('k')",
+            "class Err(Exception):\n    pass\ne = Err('a', 2)\nclass Ctx:\n    def __enter__(self): return 1\n    def __exit__(self, *a): return None\nctx = Ctx()\n"
+            "class Vec(tuple):\n    def __new__(cls, *a): return super().__new__(cls, a)\n    def __getnewargs__(self): return tuple(self)\nvec = Vec(1, 2)",
+        )
+        self.assert_all(
+            kernel, "Holder.field == 'field'", "h.slow == [1] and 'slow' in vars(h)", "Holder[int] is int", "Sub.seen", "(w.a, w.b) == (1, 2)", "one.only == 3",
+            "TD(a=1) == {'a': 1}", "Impl().f() == 1", "Auto.Y.value == 2 and Auto['X'] is Auto.X", "Code(200) is Code.OK", "e.args == ('a', 2)", "vec == (1, 2)",
+            "type(vec) is Vec",
+        )
+        if has("cloudpickle"):
+            self.assert_all(kernel, "made.v == 1", "issubclass(int, Reg)", "not hasattr(one, '__dict__')")
+            self.assert_all_saved()
+
     @needs_cloudpickle
     def test_a_class_that_refers_to_its_instances_comes_back(self) -> None:
         kernel = self.again("class Node:\n    root = None\n    all = []\n    def __init__(self): Node.all.append(self)\nroot = Node.root = Node()\nall_nodes = Node.all")

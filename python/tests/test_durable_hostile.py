@@ -30,7 +30,7 @@ class Hostile(Case):
     def test_one_that_hangs(self) -> None:
         started = time.monotonic()
         self.assertRegex(self.told("while True: time.sleep(60)", seconds=2), r"saving it took longer than 0\.\d s")
-        self.assertLess(time.monotonic() - started, 3)
+        self.assertLess(time.monotonic() - started, 4)
 
     def test_one_that_spins(self) -> None:
         self.assertRegex(self.told("while True: pass", seconds=2), r"saving it took longer than 0\.\d s")
@@ -86,7 +86,7 @@ class Hostile(Case):
             "        return Parent, ()\nparent = Parent()\nclass Hangs:\n    def __reduce__(self):\n        if os.fork() == 0: time.sleep(600)\n        time.sleep(600)\nhangs = Hangs()\nx = 1" % writer
         )
         try:
-            self.save(kernel, seconds=3)
+            self.save(kernel, seconds=2)
         finally:
             os.close(writer)
         self.assertIn("parent", self.report["saved"])
@@ -130,7 +130,7 @@ class Hostile(Case):
 
     def test_many_that_hang_leave_time_for_the_others(self) -> None:
         names = "\n".join("bad%d = Bad()\nx%d = %d" % (n, n, n) for n in range(6))
-        self.save(Kernel("import time\nclass Bad:\n    def __reduce__(self): time.sleep(60)\n" + names), seconds=4)
+        self.save(Kernel("import time\nclass Bad:\n    def __reduce__(self): time.sleep(60)\n" + names), seconds=3)
         self.assertEqual(sorted(self.lost()), ["bad%d" % n for n in range(6)])
 
     def test_many_that_end_the_process(self) -> None:
@@ -140,15 +140,20 @@ class Hostile(Case):
 
     def test_when_two_of_a_class_hang_the_others_are_not_tried(self) -> None:
         names = "\n".join("bad%d = Bad()" % n for n in range(100))
-        self.save(Kernel("import time\nclass Bad:\n    def __reduce__(self): time.sleep(60)\n%s\nlast = 1" % names), seconds=4)
+        self.save(Kernel("import time\nclass Bad:\n    def __reduce__(self): time.sleep(60)\n%s\nlast = 1" % names), seconds=3)
         self.assertEqual((len(self.lost()), self.report["saved"]), (100, ["time", "Bad", "last"]))
         self.assertIn("two others of its class hung", self.lost()["bad99"])
+
+    def test_what_holds_one_that_hangs_is_not_tried_again(self) -> None:
+        self.save(Kernel("import time\nclass Bad:\n    def __reduce__(self): time.sleep(60)\nbad = Bad()\na = [bad]\nb = {'a': a}\nx = 1"), seconds=3)
+        self.assertEqual((sorted(self.lost()), self.report["saved"]), (["a", "b", "bad"], ["time", "Bad", "x"]))
+        self.assertIn("it needs 'bad', which could not be saved: saving it took longer", self.lost()["a"])
 
     def test_the_time_for_saving_is_kept(self) -> None:
         started = time.monotonic()
         names = "\n".join("class Bad%d:\n    def __reduce__(self): time.sleep(60)\nbad%d = Bad%d()" % (n, n, n) for n in range(50))
         self.save(Kernel("import time\n" + names), seconds=1)
-        self.assertLess(time.monotonic() - started, 2)
+        self.assertLess(time.monotonic() - started, 3)
         self.assertEqual(len(self.lost()) + len(self.report["saved"]), 101)
         self.assertIn("the time for saving (1 s) ran out", self.lost().values())
 
@@ -165,6 +170,13 @@ class Hostile(Case):
             "class Meta(type):\n    def __getattribute__(cls, name):\n        if name == '__module__' and cls.__dict__.get('armed'): raise RuntimeError('meta')\n"
             "        return super().__getattribute__(name)\nclass C(metaclass=Meta):\n    armed = True\nc = C()\nx = [1]"
         ))
+        self.assertIn("x", self.report["saved"])
+
+    def test_metaclasses_have_no_say_in_the_process_that_watches(self) -> None:
+        self.save(Kernel(
+            "import time\nclass Meta(type):\n    def __hash__(cls): time.sleep(60)\n    def __eq__(cls, other): time.sleep(60)\n"
+            "class C(metaclass=Meta):\n    def __reduce__(self): time.sleep(60)\nc = C(); d = C(); e = C()\nx = [1]"
+        ), seconds=2)
         self.assertIn("x", self.report["saved"])
 
 

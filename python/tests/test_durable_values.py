@@ -92,6 +92,16 @@ class Sharing(Case):
         groups = [header["names"] for header, _ in segments if header["kind"] == "pickle"]
         self.assertEqual(sorted(map(sorted, groups)), [["a"], ["b"], ["m", "n"], ["shared"], ["x"], ["y"]])
 
+    def test_a_name_for_a_class_of_a_module_binds_nothing_to_it(self) -> None:
+        segments = self.save(Kernel("from collections import OrderedDict, defaultdict\nkind = int\na = OrderedDict(x=1)\nb = defaultdict(int)\nc = [int, OrderedDict]"))
+        kernel = self.load([(header, data) for header, data in segments if header["names"] not in (["kind"], ["OrderedDict"])])
+        self.assert_all(kernel, "a == {'x': 1}", "b['k'] == 0", "c[0](2.5) == 2")
+
+    def test_many_names_that_refer_to_each_other_take_little_time(self) -> None:
+        kernel = self.again("for i in range(300):\n    globals()['p%d' % i] = p = []\n    globals()['q%d' % i] = [p]\n    p.append(globals()['q%d' % i])\ndel p")
+        self.assert_all(kernel, "p299[0] is q299 and q299[0] is p299")
+        self.assertEqual(len(self.report["saved"]), 601)
+
     def test_views_of_dicts_stay_views(self) -> None:
         kernel = self.again(
             "import collections, types\nd = {'a': 1}; keys = d.keys(); items = d.items(); values = d.values(); proxy = types.MappingProxyType(d)\n"

@@ -7,7 +7,8 @@ from typing import Dict, Iterator, List, Tuple
 
 from . import grouping
 from .grouping import Group
-from .plan import LAST_RESULTS, Plan
+from .names import LAST_RESULTS
+from .plan import Plan
 from .workers import Event
 
 

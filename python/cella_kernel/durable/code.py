@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Dict, Optional
+from weakref import WeakKeyDictionary
 
 from .live import Unsaveable
 from .scene import module_name
@@ -26,6 +27,8 @@ def reduce_function(pickler: "Hooks", function: FunctionType) -> Any:
     if module is not None:
         pickler.module_globals[id(space)] = module
         pickler.globals_ref[id(space)] = space
+    if id(space) in pickler.globals_ref:
+        _ask_for_no_globals(function)
     reduced = pickler.by_value(function)
     if reduced is NotImplemented:
         return _by_reference(function)
@@ -67,6 +70,13 @@ def _note_code(pickler: "Hooks", function: FunctionType) -> None:
     pickler.has_code = True
     pickler.files.add(function.__code__.co_filename)
     pickler.seen.append(function)
+
+
+def _ask_for_no_globals(function: FunctionType) -> None:
+    """cloudpickle takes a function's code apart for the globals it uses, which takes long and is not needed here."""
+    known = getattr(sys.modules.get("cloudpickle.cloudpickle"), "_extract_code_globals_cache", None)
+    if isinstance(known, WeakKeyDictionary):
+        known.setdefault(function.__code__, {})
 
 
 def _by_reference(value: Any) -> Any:

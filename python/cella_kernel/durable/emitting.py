@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Callable, Dict, Mapping, Set
+from typing import Any, Callable, Dict, List, Mapping, Set
 
 from .grouping import Group
-from .plan import LAST_RESULTS, Plan
+from .names import LAST_RESULTS
+from .plan import Plan
 from .store import Store
 
 Emit = Callable[[Dict[str, Any], Any], None]
@@ -23,12 +24,12 @@ class Emission:
         self._saved: Set[str] = set()
         self._files: Set[str] = set()
 
-    def run(self) -> Dict[str, Any]:
+    def run(self, groups: List[Group]) -> Dict[str, Any]:
         plan = self._plan
         self._put_extra("cwd", portable=True)
         for name in plan.imports():
             self._save_json("import", name, plan.facts[name]["module"])
-        for group in plan.groups():
+        for group in groups:
             self._put_group(group)
         self._put_cells()
         # Last, as what is loaded before it may draw numbers.

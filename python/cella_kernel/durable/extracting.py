@@ -30,6 +30,12 @@ class Cells:
         self.texts = texts
         self._order = {name: index for index, name in enumerate(texts)}
         self._parsed: Dict[str, List[Definition]] = {}
+        self._lines: Dict[str, List[str]] = {}
+
+    def lines(self, file: str) -> List[str]:
+        if file not in self._lines:
+            self._lines[file] = lines(self.texts[file])
+        return self._lines[file]
 
     def place(self, file: str, line: int) -> Tuple[int, int]:
         """For an order: later cells are greater."""
@@ -55,7 +61,7 @@ def extract(name: str, value: Any, cells: Cells) -> Optional[Dict[str, Any]]:
         return None
     file, node = found
     first = first_line(node)
-    text = lines(cells.texts[file])[first - 1 : node.end_lineno]
+    text = cells.lines(file)[first - 1 : node.end_lineno]
     if text[0][: node.col_offset].strip():
         return None  # something else begins on the same line
     bare = isinstance(value, FunctionType) and value.__code__.co_firstlineno == first and "__wrapped__" not in vars(value)

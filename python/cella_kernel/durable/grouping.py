@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from graphlib import CycleError, TopologicalSorter
 from typing import Any, Collection, Dict, FrozenSet, Iterable, List, NamedTuple, Set, Tuple
+
+from .circles import circles
 
 Names = Tuple[str, ...]
 
@@ -87,16 +88,15 @@ def _linked(record: Record, memory: Collection[int]) -> Set[int]:
 
 
 def _order(needs: Dict[str, Set[str]], unions: "_Unions") -> List[str]:
-    """What refers to each other in a circle becomes one group, until there is no circle."""
-    while True:
-        graph: Dict[str, Set[str]] = {}
-        for name, others in needs.items():
-            root = unions.root(name)
-            graph.setdefault(root, set()).update({unions.root(other) for other in others if other in needs} - {root})
-        try:
-            return list(TopologicalSorter(graph).static_order())
-        except CycleError as error:
-            unions.join_all(error.args[1])
+    """Roots, each after those that it needs. What needs each other in a circle becomes one."""
+    graph: Dict[str, List[str]] = {}
+    for name, others in needs.items():
+        graph.setdefault(unions.root(name), []).extend(unions.root(other) for other in sorted(others) if other in needs)
+    order: List[str] = []
+    for circle in circles(graph):
+        unions.join_all(circle)
+        order.append(unions.root(circle[0]))
+    return order
 
 
 def _merge(names: List[str], needs: Dict[str, Set[str]], linked: Dict[str, Set[int]]) -> Group:

@@ -9,8 +9,7 @@ import warnings
 from typing import Any, Container, Dict, Iterable, List, Optional, Tuple
 
 from . import defining, live, surroundings, unpickling
-from .plan import LAST_RESULTS
-from .saving import is_dunder
+from .names import LAST_RESULTS, is_saved
 
 Segment = Tuple[Dict[str, Any], Any]
 
@@ -23,7 +22,7 @@ def load(
     `python` is the version that saved them. Returns `restored` (names), `lost` (name and reason), `sources` (those of
     the restored that were defined again from their source), and `cells` (texts by file name, for tracebacks).
     """
-    for name in [name for name in namespace if type(name) is str and not is_dunder(name) and name not in ignore]:
+    for name in [name for name in namespace if is_saved(name) and name not in ignore]:
         namespace.pop(name, None)
     loader = _Loader(namespace, python)
     with warnings.catch_warnings():

@@ -8,23 +8,21 @@ from . import defining, extracting, surroundings
 from .extracting import Cells
 from .scene import is_definition, is_known_module
 
-# What needs no look.
+# Neither modules nor definitions.
 _VALUES = frozenset((int, float, str, bytes, bool, type(None), list, dict, tuple, set, complex))
-
-
-def is_value(value: Any) -> bool:
-    """Without asking the value: no code of it runs."""
-    return type(value) in _VALUES
 
 
 def facts_of(name: str, value: Any, namespace: Dict[str, Any], cells: Cells) -> Dict[str, Any]:
     """`module` for a module; `place` and `source` for a definition; nothing for a value."""
+    if type(value) in _VALUES:
+        return {}
     if is_known_module(value) and vars(value) is not namespace:
         return {"module": surroundings.describe_module(value)}
     if not is_definition(value):
         return {}
     source = extracting.extract(name, value, cells)
-    if source is not None:
+    if source is not None and ";" in source["text"]:
+        # Of several statements on one line, the text may hold a part of the next.
         try:
             defining.compile_source(source)
         except (SyntaxError, ValueError, IndexError):

@@ -11,7 +11,7 @@ from typing import Any, Callable, Container, Dict, List, Optional, Set, Tuple
 
 from . import arrays, code, reducers, sharing
 from .live import Unsaveable, describe, words_for
-from .scene import Scene
+from .scene import Scene, module_name
 
 Reference = Optional[Tuple[str, ...]]
 Visitor = Callable[["Hooks", Any], Reference]
@@ -68,6 +68,15 @@ class Hooks:
         self.needs.add(name)
         return ("name", name)
 
+    def _visit_class(self, value: Any) -> Reference:
+        if id(value) in self._scene.named:
+            return self._visit_named(value)
+        path = self._scene.path_to(value) if module_name(value) == "__main__" else None
+        if path is None or path.split(".")[0] in self._group:
+            return None
+        self.needs.add(path.split(".")[0])
+        return ("name", path)
+
     def _visit_state(self, value: Any) -> Reference:
         if id(value) in self._scene.named:
             return self._visit_named(value)
@@ -85,8 +94,7 @@ class Hooks:
         # One that holds nothing but plain values is no bond between names.
         for item in value:
             if _VISITORS[type(item)] is not None:
-                self.seen.append(value)
-                break
+                return self._visit_state(value)
         return None
 
     def _visit_builtin(self, value: Any) -> Reference:
@@ -140,7 +148,9 @@ _REDUCERS = _Reducers()
 def _visitor(kind: type) -> Optional[Visitor]:
     if issubclass(kind, ModuleType):
         return Hooks._visit_module
-    if issubclass(kind, type) or kind.__module__ == "typing":
+    if issubclass(kind, type):
+        return Hooks._visit_class
+    if kind.__module__ == "typing":
         return Hooks._visit_named
     if words_for(kind) is not None:
         return Hooks._refuse

@@ -6,19 +6,22 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from . import grouping
 from .grouping import Group, Names, Record
+from .names import LAST_RESULTS
+from .progress import Progress
 from .workers import Ending, Event
 
-# The last results: saved like other names, and not missed.
-LAST_RESULTS = ("_", "__", "___")
+# Segments that bring no names.
+EXTRAS = ("cwd", "random")
 
 
 class Plan:
     def __init__(self, values: Dict[str, Any], limit_bytes: int) -> None:
         self.values = values
         self.limit_bytes = limit_bytes
-        # What the worker is at: the stage, and the name where there is one.
-        self.at: Optional[Tuple[str, str]] = None
+        self.progress = Progress([*values, *EXTRAS])
         self.failure = ""
+        # Bytes of pickles that are kept from the first look at each name.
+        self.kept = 0
         # Bytes of the store that are taken.
         self.end = 0
         # By name: what it is (a module, a definition with its source, or neither), and what its pickle is like.
@@ -31,19 +34,18 @@ class Plan:
         self.extras: Dict[str, Optional[Tuple[int, int]]] = {}
         self.written: Dict[Names, Record] = {}
         self.verified: Set[Names] = set()
-        self._hung: Dict[type, int] = {}
+        self._hung: Dict[int, int] = {}
 
     def apply(self, event: Event) -> None:
         kind, *rest = event
-        if kind == "at":
-            self.at = (rest[0], rest[1])
-        elif kind == "looked":
+        if kind == "looked":
             self.facts[rest[0]] = rest[1]
         elif kind == "extra":
             self.extras[rest[0]] = (self.end, rest[1]) if rest[1] is not None else None
             self.end += rest[1] or 0
         elif kind == "surveyed":
-            self.records[rest[0]] = self._take(rest[1])
+            record = self.records[rest[0]] = self._take(rest[1])
+            self.kept += record.size if record.offset >= 0 else 0
         elif kind == "written":
             self.written[tuple(rest[0])] = self._take(rest[1])
         elif kind == "verified":
@@ -68,7 +70,7 @@ class Plan:
 
     def blame(self, ending: Ending) -> List[Event]:
         """The events that a worker's end stands for: what it was at could not be done."""
-        stage, name = self.at or ("", "")
+        stage, name = self.progress.at() or ("", "")
         if stage == "extra":
             return [["extra", name, None]]
         if stage == "load":
@@ -79,19 +81,23 @@ class Plan:
     def _like_it(self, name: str) -> List[Event]:
         """Where two objects of a class have hung, all others of it would, and leave no time for the rest."""
         kind = type(self.values.get(name))
-        self._hung[kind] = self._hung.get(kind, 0) + 1
-        if self._hung[kind] < 2 or kind in (list, dict, tuple, set):
+        # By identity alone: in this process no metaclass may have a say.
+        self._hung[id(kind)] = self._hung.get(id(kind), 0) + 1
+        if self._hung[id(kind)] < 2 or any(kind is container for container in (list, dict, tuple, set)):
             return []
-        left = [other for other in self.pickled() if type(self.values[other]) is kind and other not in self.records]
+        left = [other for other in self.values if type(self.values[other]) is kind and other not in self.records]
         return [["lost", other, "it was not tried: two others of its class hung when they were saved"] for other in left]
 
     def source(self, name: str) -> Optional[Dict[str, Any]]:
         found: Optional[Dict[str, Any]] = self.facts.get(name, {}).get("source")
         return found
 
+    def is_definition(self, name: str) -> bool:
+        return "place" in self.facts.get(name, ())
+
     def definitions(self) -> List[str]:
-        """In the order in which they were written."""
-        found = [name for name, facts in self.facts.items() if "place" in facts and name not in self.lost]
+        """Those that are not lost, in the order in which they were written."""
+        found = [name for name in self.facts if self.is_definition(name) and name not in self.lost]
         return sorted(found, key=lambda name: self.facts[name]["place"])
 
     def pickled(self) -> List[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any, Callable, Container, Dict, Mapping
+from typing import Any, Callable, Container, Dict, List, Mapping
 
-from . import workers
+from . import choosing, workers
 from .emitting import Emission, Emit
+from .grouping import Group
+from .names import is_saved
 from .plan import Plan
 from .store import Store
 from .work import work
@@ -34,7 +36,7 @@ def save(
     `sources` (name and reason of functions and classes that come back as they were written, not as they are), and
     `python`.
     """
-    names = [name for name in namespace if type(name) is str and not is_dunder(name)]
+    names = [name for name in namespace if is_saved(name)]
     plan = Plan({name: namespace[name] for name in names if name not in ignore}, limit_bytes)
     hosts = [name for name in names if name in ignore]
     store = Store()
@@ -42,15 +44,13 @@ def save(
     handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         _run_workers(plan, lambda tell: work(plan, store, namespace, cells, hosts, tell), seconds)
-        return Emission(plan, store, cells, emit).run()
+        groups = _verified(plan, "the time for saving (%g s) ran out" % seconds)
+        return Emission(plan, store, cells, emit).run(groups)
     finally:
         if handler is not None:
             signal.signal(signal.SIGCHLD, handler)
         store.close()
-
-
-def is_dunder(name: str) -> bool:
-    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+        plan.progress.close()
 
 
 def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: float) -> None:
@@ -62,31 +62,30 @@ def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: flo
         return max((until - time.monotonic()) / 4, _LEAST_S)
 
     while time.monotonic() < until:
-        plan.at = None
-        memory = 2 * plan.limit_bytes
-        ending = workers.run(job, plan.apply, until=until, patience=patience, memory_bytes=memory)
+        plan.progress.forget()
+        ending = workers.run(
+            job, plan.apply, steps=plan.progress.steps, until=until, patience=patience, memory_bytes=2 * plan.limit_bytes
+        )
         if ending is None:
             return
-        if plan.at is not None:
+        if plan.progress.at() is not None:
             for event in plan.blame(ending):
                 plan.apply(event)
         elif not ending.is_late:
             stillborn += 1
             if stillborn == _MOST_STILLBORN:
                 raise RuntimeError("nothing could be saved: the worker %s. %s" % (ending.words, plan.failure))
-    _give_up(plan, "the time for saving (%g s) ran out" % seconds)
 
 
-def _give_up(plan: Plan, reason: str) -> None:
-    """Of what is not verified, nothing is kept."""
+def _verified(plan: Plan, reason: str) -> List[Group]:
+    """The groups in load order, when all others are given up."""
     while True:
-        unverified = [name for group in plan.groups() if group.names not in plan.verified for name in group.names]
-        unknown = [name for name in plan.values if not _is_known(plan, name)]
+        groups, imports = plan.groups(), set(plan.imports())
+        unverified = [name for group in groups if group.names not in plan.verified for name in group.names]
+        unknown = [name for name in plan.values if not (name in plan.lost or name in imports or plan.is_known(name))]
         if not unverified and not unknown:
-            return
+            return groups
         for name in (*unverified, *unknown):
             plan.apply(["lost", name, reason])
-
-
-def _is_known(plan: Plan, name: str) -> bool:
-    return name in plan.lost or plan.is_known(name) or name in plan.imports()
+        for event in choosing.losses(plan, plan.groups()):
+            plan.apply(event)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from types import FunctionType, ModuleType
-from typing import Any, Dict, Iterable, List, Optional
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 # Of the class itself, whatever its metaclass makes of these names.
 _module_of = type.__dict__["__module__"].__get__
@@ -25,16 +25,28 @@ class Scene:
         self.kept: List[Any] = []
 
     def name_all(self, names: Iterable[str], values: Dict[str, Any]) -> None:
-        """An object with several names goes by the first of them."""
+        """An object with several names goes by the first of them. Classes and functions of modules go by their modules."""
         for name in names:
-            self.named.setdefault(id(values[name]), name)
+            if not _is_code(values[name]):
+                self.named.setdefault(id(values[name]), name)
 
-    def name_definitions(self, names: Iterable[str], values: Dict[str, Any]) -> None:
+    def name_definitions(self, names: Sequence[str], values: Dict[str, Any]) -> None:
         """A definition with several names goes by the one that it was written under."""
         for name in names:
             if written_name(values[name]) == name:
                 self.named[id(values[name])] = name
-        self.name_all(names, values)
+        for name in names:
+            self.named.setdefault(id(values[name]), name)
+
+    def path_to(self, value: Any) -> Optional[str]:
+        """For a class inside a class that has a name: `Outer.Inner`."""
+        first, *rest = _qualified_name(value).split(".")
+        found = self.namespace.get(first)
+        if not rest or self.named.get(id(found)) != first:
+            return None
+        for part in rest:
+            found = vars(found).get(part) if isinstance(found, type) else None
+        return ".".join((first, *rest)) if found is value else None
 
 
 def is_definition(value: Any) -> bool:
@@ -46,6 +58,11 @@ def is_definition(value: Any) -> bool:
     if kind.__module__ != "typing" or typing is None or kind.__name__ not in _TYPING:
         return False
     return vars(typing).get(getattr(value, "__name__", "")) is not value
+
+
+def _is_code(value: Any) -> bool:
+    kind = type(value)
+    return kind is FunctionType or kind is BuiltinFunctionType or issubclass(kind, type)
 
 
 def is_importable(value: Any) -> bool:

@@ -11,6 +11,8 @@ from typing import Any, BinaryIO, Callable
 
 # Linux writes and reads no more than this with one call.
 _MOST_AT_ONCE = 1 << 30
+# From here on a copy costs more than a mapping.
+_LARGE = 1 << 18
 
 
 class TooLarge(Exception):
@@ -32,13 +34,15 @@ class Store:
             data = data[count:]
             offset += count
 
-    def reader(self, offset: int) -> BinaryIO:
+    def reader(self, offset: int, size: int) -> BinaryIO:
+        if size < _LARGE:
+            return io.BytesIO(os.pread(self._fd, size, offset))
         return io.BufferedReader(_Reader(self._fd, offset))
 
     def read(self, offset: int, size: int, use: Callable[[memoryview], None]) -> None:
-        """Calls `use` with these bytes. They are not copied, and gone when it returns."""
-        if not size:
-            return use(memoryview(b""))
+        """Calls `use` with these bytes. Where they are many they are not copied, and gone when it returns."""
+        if size < _LARGE:
+            return use(memoryview(os.pread(self._fd, size, offset)))
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
         with mmap.mmap(self._fd, offset - start + size, prot=mmap.PROT_READ, offset=start) as mapped:
             with memoryview(mapped) as whole, whole[offset - start :] as part:

@@ -23,8 +23,7 @@ class Surveyor:
 
     def survey(self, name: str) -> None:
         """No more is kept than a checkpoint may hold; the rest is counted."""
-        kept = sum(record.size for record in self._plan.records.values() if record.offset >= 0)
-        self._report(self._pickle((name,), (), self._plan.limit_bytes - kept, ["surveyed", name]))
+        self._report(self._pickle((name,), (), self._plan.limit_bytes - self._plan.kept, ["surveyed", name]))
 
     def write(self, names: Sequence[str], linked: Iterable[int]) -> None:
         self._report(self._pickle(names, linked, self._plan.limit_bytes, ["written", list(names)]))
@@ -36,7 +35,7 @@ class Surveyor:
         try:
             pickler = pickling.pickler(sink, self._scene, frozenset(names), frozenset(linked))
             for name in names:
-                self._report(["at", "save", name])
+                plan.progress.turn_to("save", name)
                 pickler.dump(plan.values[name])
             pickler.clear_memo()
             found = self._findings(pickler)

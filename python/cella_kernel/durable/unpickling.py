@@ -35,17 +35,17 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module != "__main__":
             return super().find_class(module, name)
-        first, *rest = name.split(".")
-        found = self._named(first)
+        return self._named(name)
+
+    def _named(self, path: str) -> Any:
+        first, *rest = path.split(".")
+        try:
+            found = self._namespace[first]
+        except KeyError:
+            raise Missing(first) from None
         for part in rest:
             found = getattr(found, part)
         return found
-
-    def _named(self, name: str) -> Any:
-        try:
-            return self._namespace[name]
-        except KeyError:
-            raise Missing(name) from None
 
 
 def read(

@@ -79,11 +79,11 @@ class Verifier:
             return {name: defining.define(self._plan.source(name) or {}, self._stage)}
         form = self._plan.form(group)
         assert form is not None, "a group is written before it is verified"
-        return unpickling.read(self._store.reader(form.offset), group.names, self._stage, self._turn_to)
+        return unpickling.read(self._store.reader(form.offset, form.size), group.names, self._stage, self._turn_to)
 
     def _turn_to(self, name: str) -> None:
         self._current = name
-        self._report(["at", "load", name])
+        self._plan.progress.turn_to("load", name)
 
     def _may_go(self, group: Group) -> bool:
         form = self._plan.form(group)

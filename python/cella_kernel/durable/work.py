@@ -9,10 +9,11 @@ import gc
 import json
 import sys
 import warnings
-from typing import Any, Callable, Dict, Iterable, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping
 
 from . import choosing, live, looking, surroundings
 from .extracting import Cells
+from .names import LAST_RESULTS
 from .plan import Plan
 from .scene import Scene
 from .store import Store
@@ -20,10 +21,10 @@ from .surveying import Surveyor
 from .verifying import Verifier
 from .workers import Event, Report
 
-_EXTRAS: Tuple[Tuple[str, Callable[[], bytes]], ...] = (
-    ("cwd", lambda: json.dumps(surroundings.describe_folder()).encode()),
-    ("random", surroundings.random_states),
-)
+_MAKE: Dict[str, Callable[[], bytes]] = {
+    "cwd": lambda: json.dumps(surroundings.describe_folder()).encode(),
+    "random": surroundings.random_states,
+}
 
 
 def work(
@@ -42,8 +43,11 @@ def work(
     _look(plan, namespace, texts, report)
     _make_extras(plan, store, report)
     scene.name_all(scene.hosts, namespace)
-    scene.name_definitions(plan.definitions(), plan.values)
-    scene.name_all(plan.pickled(), plan.values)
+    # Lost names too: what holds such a value need not be tried.
+    scene.name_definitions([name for name in plan.values if plan.is_definition(name)], plan.values)
+    modules = set(plan.imports())
+    values = [name for name in plan.values if name not in modules]
+    scene.name_all(sorted(values, key=LAST_RESULTS.__contains__), plan.values)
     surveyor = Surveyor(plan, store, scene, texts, report)
     for name in plan.pickled():
         if name not in plan.records:
@@ -57,21 +61,17 @@ def _look(plan: Plan, namespace: Dict[str, Any], cells: Cells, report: Report) -
     for name, value in plan.values.items():
         if name in plan.facts or name in plan.lost:
             continue
-        facts: Dict[str, Any] = {}
-        if not looking.is_value(value):
-            report(["at", "save", name])
-            try:
-                facts = looking.facts_of(name, value, namespace, cells)
-            except BaseException as error:
-                report(["lost", name, live.brief(error)])
-                continue
-        report(["looked", name, facts])
+        plan.progress.turn_to("save", name)
+        try:
+            report(["looked", name, looking.facts_of(name, value, namespace, cells)])
+        except BaseException as error:
+            report(["lost", name, live.brief(error)])
 
 
 def _make_extras(plan: Plan, store: Store, report: Report) -> None:
-    for kind, make in _EXTRAS:
+    for kind, make in _MAKE.items():
         if kind not in plan.extras:
-            report(["at", "extra", kind])
+            plan.progress.turn_to("extra", kind)
             try:
                 data = make()
                 store.write(plan.end, memoryview(data))

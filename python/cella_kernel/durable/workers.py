@@ -1,7 +1,6 @@
-"""A worker: a fork that does what may hang, crash, print or take all memory, and tells its parent how far it is.
+"""A worker: a fork that does what may hang, crash, print or take all memory, and tells its parent what it finds out.
 
-What it tells are JSON lists, one a line. One that begins with "at" says what it turns to next: that is what is to blame
-when the worker dies, or takes too long.
+What it tells are JSON lists, one a line.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import json
 import os
 import select
 import signal
+import sys
 import time
 from typing import Any, Callable, List, NamedTuple, Optional
 
@@ -31,73 +31,80 @@ class Ending(NamedTuple):
 _LONGEST_LINE = 64 << 20
 # How often a worker is looked at whose pipe stays open, which a child of its own may hold.
 _LOOK_S = 0.1
+_TELL_S = 0.02
 
 
 def run(
-    work: Callable[[Report], None], heard: Report, *, until: float, patience: Callable[[], float], memory_bytes: int
+    work: Callable[[Report], None],
+    heard: Report,
+    *,
+    steps: Callable[[], int],
+    until: float,
+    patience: Callable[[], float],
+    memory_bytes: int,
 ) -> Optional[Ending]:
     """Returns None when the work is done, else what became of it.
 
-    `patience` says how many seconds the worker has for what it turns to next. `until` is the end of all patience.
+    Whenever `steps` has grown, the worker has `patience` seconds again. `until` is the end of all patience.
     """
     reader, writer = os.pipe()
-    pid = linux.fork() if linux.supported() else os.fork()
-    if not pid:
-        _be_worker(work, reader, writer, memory_bytes)
-    os.close(writer)
     try:
-        return _Watch(pid, reader, heard, until, patience).follow()
+        try:
+            pid = _fork()
+            if not pid:
+                _be_worker(work, reader, writer, memory_bytes)
+        finally:
+            os.close(writer)
+        return _Watch(pid, reader, heard).follow(steps, until, patience)
     finally:
         os.close(reader)
 
 
+def _fork() -> int:
+    """Without hooks, which may be the code's, where there is one thread; else Python must mend its locks."""
+    return linux.fork() if linux.supported() and len(sys._current_frames()) == 1 else os.fork()
+
+
 class _Watch:
-    def __init__(self, pid: int, reader: int, heard: Report, until: float, patience: Callable[[], float]) -> None:
+    def __init__(self, pid: int, reader: int, heard: Report) -> None:
         self._pid = pid
         self._reader = reader
         self._heard = heard
-        self._until = until
-        self._patience = patience
         self._rest = b""
         self._done = False
-        self._step()
 
-    def follow(self) -> Optional[Ending]:
+    def follow(self, steps: Callable[[], int], until: float, patience: Callable[[], float]) -> Optional[Ending]:
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
+        step, allowed, deadline = -1, 0.0, 0.0
         try:
             while not self._done:
-                left = self._deadline - time.monotonic()
-                if left <= 0:
-                    return Ending("took longer than %.1f s" % self._allowed, is_late=True)
-                if poll.poll(1000 * min(left, _LOOK_S)):
+                now = time.monotonic()
+                if steps() != step:
+                    step, allowed = steps(), min(patience(), until - now)
+                    deadline = now + allowed
+                if now >= deadline:
+                    return Ending("took longer than %.1f s" % max(allowed, 0), is_late=True)
+                if poll.poll(1000 * min(deadline - now, _LOOK_S)):
                     if not self._take_in(os.read(self._reader, 1 << 20)):
                         break
                 elif os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                     break
-        except (ValueError, TypeError, KeyError, IndexError):
-            pass  # the code has written to our pipe: this worker's word is worth nothing any more
         finally:
             status = self._end()
         return None if self._done else Ending(_became(status), is_late=False)
 
-    def _step(self) -> None:
-        now = time.monotonic()
-        self._allowed = max(0.0, min(self._patience(), self._until - now))
-        self._deadline = now + self._allowed
-
     def _take_in(self, data: bytes) -> bool:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LONGEST_LINE:
-            raise ValueError("a line without end")
+            self._rest = b""
         for line in lines:
-            event = json.loads(line)
-            if event == ["done"]:
-                self._done = True
-                return True
-            self._heard(event)
-            if event[0] == "at":
-                self._step()
+            try:
+                event = json.loads(line) if line else [""]
+                self._done = self._done or event == ["done"]
+                self._heard(event)
+            except (ValueError, TypeError, KeyError, IndexError):
+                pass  # the code has written to our pipe
         return bool(data)
 
     def _end(self) -> int:
@@ -139,14 +146,19 @@ def _be_worker(work: Callable[[Report], None], reader: int, writer: int, memory_
 
 def _reporter(writer: int) -> Report:
     waiting: List[bytes] = []
+    kind = ""
+    told = time.monotonic()
 
     def report(event: Event) -> None:
+        nonlocal kind, told
         waiting.append(json.dumps(event).encode() + b"\n")
-        # What was found out needs to be told before the next risk, and no earlier.
-        if event[0] in ("at", "done"):
-            data = memoryview(b"".join(waiting))
+        # Seldom, as each time wakes the parent: what a worker that dies has not told is found out again.
+        if event[0] != kind or time.monotonic() - told > _TELL_S:
+            # On a line of its own, whatever the code has written to this pipe.
+            data = memoryview(b"\n" + b"".join(waiting))
             waiting.clear()
             while data:
                 data = data[os.write(writer, data) :]
+            kind, told = event[0], time.monotonic()
 
     return report
