@@ -2,6 +2,7 @@
 
 import { describeMachine } from './machine.ts';
 import { measureDensity } from './measurements/density.ts';
+import { measureFirstByte } from './measurements/first-byte.ts';
 import { measureInterrupt } from './measurements/interrupt.ts';
 import { measureMemory } from './measurements/memory.ts';
 import { measureBigPrint, measureSmallPrints } from './measurements/prints.ts';
@@ -32,6 +33,8 @@ export async function compare(subjects: Subjects, plan: Plan, progress: Progress
   const smallPrints = await measureSmallPrints(subjects, plan.smallPrints, progress);
   progress.step('interrupt');
   const interrupt = await measureInterrupt(subjects, plan.interrupt, progress);
+  progress.step('first byte');
+  const firstByte = await measureFirstByte(subjects, plan.firstByte, progress);
   progress.step('density');
   const density = await measureDensity(subjects, template.pid, plan.density, progress);
   // Last, because spares stay for a while and would count as kernels.
@@ -57,6 +60,7 @@ export async function compare(subjects: Subjects, plan: Plan, progress: Progress
     bigPrint,
     smallPrints,
     interrupt,
+    firstByte,
     density,
     rollback,
     rollback1gb,

@@ -9,6 +9,7 @@ export interface Plan {
   readonly bigPrint: { readonly rounds: number; readonly bytes: number };
   readonly smallPrints: { readonly rounds: number; readonly lines: number; readonly lineBytes: number };
   readonly interrupt: { readonly rounds: number };
+  readonly firstByte: { readonly rounds: number };
   readonly density: { readonly kernels: number };
   readonly rollback: { readonly rounds: number; readonly megabytes: number };
   readonly rollback1gb: { readonly rounds: number; readonly megabytes: number };
@@ -24,6 +25,7 @@ export const full: Plan = {
   bigPrint: { rounds: 5, bytes: 50_000_000 },
   smallPrints: { rounds: 5, lines: 500_000, lineBytes: 100 },
   interrupt: { rounds: 200 },
+  firstByte: { rounds: 100 },
   density: { kernels: 200 },
   rollback: { rounds: 20, megabytes: 100 },
   rollback1gb: { rounds: 5, megabytes: 1000 },
@@ -39,6 +41,7 @@ export const quick: Plan = {
   bigPrint: { rounds: 2, bytes: 10_000_000 },
   smallPrints: { rounds: 1, lines: 100_000, lineBytes: 100 },
   interrupt: { rounds: 5 },
+  firstByte: { rounds: 5 },
   density: { kernels: 20 },
   rollback: { rounds: 2, megabytes: 20 },
   rollback1gb: { rounds: 1, megabytes: 100 },

@@ -59,6 +59,7 @@ function rows(result: BenchResult): Row[] {
       target: 'p99 < 50 ms',
       met: interrupt.p99Ms < 50,
     },
+    millisecondsRow('first byte of a print (median / p95)', result.firstByte, 10),
     {
       measure: `${density.kernels} kernels opened at once`,
       cella: `${density.totalMb} MB in all, ${density.lost} lost`,

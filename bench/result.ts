@@ -34,6 +34,8 @@ export interface BenchResult {
   readonly bigPrint: Throughput;
   readonly smallPrints: Throughput;
   readonly interrupt: { readonly p50Ms: number; readonly p99Ms: number };
+  /** From a print to the host, while the code goes on. */
+  readonly firstByte: Milliseconds;
   readonly density: {
     readonly kernels: number;
     readonly totalMb: number;

@@ -49,7 +49,7 @@ def main() -> None:
     elif mode == "detect":
         from cella_kernel.sandbox import detect
 
-        detect.main()
+        detect.main(options)
     else:
         raise SystemExit("unknown mode %r: use template or detect" % mode)
 

@@ -51,7 +51,7 @@ def portable_form(data: Any) -> Any:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return base64.b64encode(data).decode("ascii")
     if isinstance(data, str):
-        return str(data)
+        return str.__str__(data)
     return portable(data)
 
 

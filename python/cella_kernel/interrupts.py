@@ -35,6 +35,11 @@ class Interrupts:
         self._finished = [0, 0]
         signal.signal(signal.SIGINT, self._handler)
 
+    def move(self, place: int) -> None:
+        """In a fork that has become a kernel of its own: it listens to a doorbell of its own."""
+        if self._doorbell is not None:
+            self.arm(self._doorbell.at(place))
+
     def begin(self, execution: int) -> None:
         if self._doorbell is not None and signal.getsignal(signal.SIGINT) is not self._handler:
             signal.signal(signal.SIGINT, self._handler)

@@ -204,7 +204,7 @@ class Kernel:
         self._ordering = _thread.RLock()
         self._output.after_fork()
         self._runner.after_fork()
-        self._interrupts.arm(revived.bell)
+        self._interrupts.move(revived.place)
         _know_thread()
         linux.die_with_parent()
         self._say_hello()
@@ -231,7 +231,7 @@ class Kernel:
             self._interrupts.active = 0
             result = {"status": "error", "error": cells.describe(error)}
             if result["error"].get("exitCode") == 0:
-                result = {"status": "ok"}
+                result = {"status": "ok", "exitCode": 0}
         self._interrupts.finish(number)
         if self._pid and os.getpid() != self._pid:
             # A child that the cell forked, and that came to the cell's end: this kernel is not its own.
@@ -269,6 +269,8 @@ class Kernel:
             self.publish({**(display.bundle(value) or {}), "text/plain": text})
 
     def publish(self, bundle: Dict[str, Any]) -> None:
+        if os.getpid() != self._pid:
+            return  # a child that the code forked: it has no host to show anything to
         size = len(pack(bundle))
         if size > _LARGEST_VALUE:
             raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, _LARGEST_VALUE))

@@ -13,8 +13,8 @@ import socket
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from . import doorbell, frames, handoff
-from .doorbell import Doorbell
+from . import frames, handoff
+from .doorbell import Doorbell, Doorbells
 from .frames import Channel
 from .processes import descendants, parents, send_signal
 from .ringing import Ringer
@@ -27,14 +27,13 @@ _REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
 
 
 class _Twin:
-    __slots__ = ("pid", "way", "bell", "becoming")
+    __slots__ = ("pid", "way", "becoming")
 
-    def __init__(self, pid: int, way: socket.socket, bell: Doorbell) -> None:
+    def __init__(self, pid: int, way: socket.socket) -> None:
         self.pid = pid
         self.way = way
-        self.bell = bell
-        # The kernel that it was asked to be, until it is.
-        self.becoming: Optional[int] = None
+        # The kernel that it was asked to be, until it is, and the doorbell of that.
+        self.becoming: Optional[Tuple[int, Doorbell]] = None
 
 
 class Residents:
@@ -44,6 +43,7 @@ class Residents:
         self._channel = channel
         self._group = group
         self._alone = alone
+        self._bells = Doorbells()
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
         self._cpu_seconds = 0
@@ -51,6 +51,9 @@ class Residents:
 
     def limit_cpu(self, seconds: int) -> None:
         self._cpu_seconds = seconds
+
+    def new_bell(self) -> Doorbell:
+        return self._bells.take()
 
     def add_kernel(self, number: int, pid: int, bell: Doorbell) -> None:
         self._kernels[number] = (pid, Ringer(pid, bell))
@@ -70,37 +73,36 @@ class Residents:
     def told(self, pid: int, word: Dict[str, Any], descriptors: List[int]) -> bool:
         """A process of this sandbox says what it is. Returns whether the descriptors were taken."""
         if "twin" in word:
-            bell = doorbell.open_foreign(descriptors[1])
-            if bell is None or word["twin"] in self._twins or len(self._twins) >= _MOST_TWINS:
+            number = int(word["twin"])
+            if number in self._twins or len(self._twins) >= _MOST_TWINS:
                 send_signal(pid, signal.SIGKILL)
                 return False
-            self._twins[int(word["twin"])] = _Twin(pid, socket.socket(fileno=descriptors[0]), bell)
-            os.close(descriptors[1])
+            self._twins[number] = _Twin(pid, socket.socket(fileno=descriptors[0]))
             return True
-        return self._became(pid, int(word["kernel"]), descriptors)
+        self._became(pid, int(word["kernel"]))
+        return False
 
-    def _became(self, pid: int, number: int, descriptors: List[int]) -> bool:
+    def _became(self, pid: int, number: int) -> None:
         """A twin, or a fork of one that stays, is a kernel from here on."""
         for twin_number, twin in list(self._twins.items()):
-            if twin.becoming != number:
+            if twin.becoming is None or twin.becoming[0] != number:
                 continue
-            bell: Optional[Doorbell] = twin.bell
+            self.add_kernel(number, pid, twin.becoming[1])
+            twin.becoming = None
             if twin.pid == pid:
                 self._forget(twin_number)
-            else:
-                twin.becoming = None
-                bell = doorbell.open_foreign(descriptors[0])
-            if bell is not None and number not in self._kernels:
-                self.add_kernel(number, pid, bell)
-        return False
 
     def revive(self, twin_number: int, number: int, keep: bool, descriptors: List[int]) -> None:
         """Hands a connection to a twin, which becomes a kernel, or forks one where it is kept."""
         twin = self._twins.get(twin_number)
         if twin is None:
             raise LayerError("twin", "the point to go back to is gone")
-        twin.becoming = number
-        handoff.send(twin.way, handoff.KERNEL, {"kernel": number, "keep": keep}, descriptors)
+        if twin.becoming is not None:
+            self._bells.give(twin.becoming[1])
+        bell = self._bells.take()
+        twin.becoming = (number, bell)
+        body = {"kernel": number, "keep": keep, "place": bell.place}
+        handoff.send(twin.way, handoff.KERNEL, body, descriptors)
 
     def drop(self, number: int) -> None:
         twin = self._twins.get(number)
@@ -171,7 +173,8 @@ class Residents:
                 self._lost(number, twin, status)
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
-        del self._kernels[number]
+        _, ringer = self._kernels.pop(number)
+        self._bells.give(ringer.bell)
         if not self._kernels:
             self._kill_strangers(set())
             self._wait_for_strangers()
@@ -205,8 +208,9 @@ class Residents:
         self._forget(number)
         body = {"outOfMemory": self._was_out_of_memory()}
         self._channel.send(frames.GONE, number, json.dumps(body).encode())
-        if twin.becoming is not None and twin.becoming not in self._kernels:
-            self._channel.send(frames.DIED, twin.becoming, json.dumps({"signal": 9, **body}).encode())
+        if twin.becoming is not None:
+            self._bells.give(twin.becoming[1])
+            self._channel.send(frames.DIED, twin.becoming[0], json.dumps({"signal": 9, **body}).encode())
 
     def _was_out_of_memory(self) -> bool:
         if self._group is None:

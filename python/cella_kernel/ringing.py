@@ -14,15 +14,15 @@ AGAIN_S = 0.01
 class Ringer:
     """Rings for one kernel. `ringing` tells whether `again` must be called every AGAIN_S."""
 
-    def __init__(self, pid: int, doorbell: Doorbell) -> None:
+    def __init__(self, pid: int, bell: Doorbell) -> None:
         self.ringing = False
         self._pid = pid
-        self._doorbell = doorbell
+        self.bell = bell
         self._rings = 0
         self._next = 0.0
 
     def ring(self, execution: int) -> None:
-        self._doorbell.ring(execution)
+        self.bell.ring(execution)
         self.ringing = True
         self._rings = 0
         self._once()
@@ -30,7 +30,7 @@ class Ringer:
     def again(self) -> None:
         if not self.ringing:
             return
-        if self._doorbell.heard():
+        if self.bell.heard():
             self.ringing = False
         elif time.monotonic() >= self._next:
             self._once()

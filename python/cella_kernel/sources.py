@@ -29,7 +29,11 @@ def lines(source: str) -> List[str]:
 def remember(name: str, source: str) -> None:
     """Makes the lines of a cell findable. The oldest cells go when all of them get too large."""
     global _bytes
-    linecache.cache[name] = (len(source), None, lines(source), name)
+    kept = lines(source)
+    if kept and not kept[-1].endswith("\n"):
+        # Tracebacks place their carets by lines that end.
+        kept[-1] += "\n"
+    linecache.cache[name] = (len(source), None, kept, name)
     _kept.append((name, len(source)))
     _bytes += len(source)
     while _bytes > _MOST_BYTES and len(_kept) > 1:

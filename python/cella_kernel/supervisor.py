@@ -16,7 +16,6 @@ from typing import Any, Dict, List, Optional, Set
 
 from . import birth, frames, handoff
 from . import gate as gates
-from .doorbell import Doorbell
 from .frames import Channel
 from .processes import close_others, silence
 from .residents import Residents
@@ -158,7 +157,7 @@ class Supervisor:
         os.close(fd)
 
     def _fork(self, number: int, spare: bool, descriptors: List[int]) -> None:
-        bell = Doorbell()
+        bell = self._residents.new_bell()
         pid = linux.fork() if linux.supported() else os.fork()
         if pid == 0:
             assert self._spec is not None

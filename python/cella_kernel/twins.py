@@ -14,7 +14,6 @@ from typing import List, Optional, Sequence
 
 from . import gate as gates
 from . import handoff
-from .doorbell import Doorbell, make_shareable
 from .processes import silence
 from .sandbox import linux
 
@@ -26,14 +25,13 @@ class ForkUnsafe(Exception):
 
 
 class Revived:
-    """What a twin was handed when it became a kernel."""
+    """What a twin was handed when it became a kernel: its descriptors, and the place of its doorbell."""
 
-    __slots__ = ("number", "descriptors", "bell")
+    __slots__ = ("descriptors", "place")
 
-    def __init__(self, number: int, descriptors: List[int], bell: Doorbell) -> None:
-        self.number = number
+    def __init__(self, descriptors: List[int], place: int) -> None:
         self.descriptors = descriptors
-        self.bell = bell
+        self.place = place
 
 
 def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
@@ -59,18 +57,17 @@ def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
         for fd in own:
             os.close(fd)
         silence()
-        bell = make_shareable()
-        gates.tell(gate, {"twin": number}, [ours.fileno(), bell])
+        gates.tell(gate, {"twin": number}, [ours.fileno()])
         ours.close()
         told.sendall(b"+")
         told.close()
-        return _wait(theirs, gate, bell)
+        return _wait(theirs, gate)
     except BaseException:
         # It must not go on as the kernel that it was forked from.
         os._exit(73)
 
 
-def _wait(way: socket.socket, gate: int, bell: int) -> Revived:
+def _wait(way: socket.socket, gate: int) -> Revived:
     """Frozen, until pid 1 hands over a connection. Its end is ours."""
     while True:
         try:
@@ -83,14 +80,10 @@ def _wait(way: socket.socket, gate: int, bell: int) -> Revived:
                 for fd in descriptors:
                     os.close(fd)
                 continue
-            os.close(bell)
-            bell = make_shareable()
         way.close()
         os.setsid()
-        gates.tell(gate, {"kernel": body["kernel"]}, [bell])
-        revived = Revived(body["kernel"], descriptors, Doorbell(bell))
-        os.close(bell)
-        return revived
+        gates.tell(gate, {"kernel": body["kernel"]}, [])
+        return Revived(descriptors, body["place"])
 
 
 def _check_threads() -> None:

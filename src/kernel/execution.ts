@@ -101,6 +101,7 @@ export class Execution {
     this.#end(status, {
       ...(payload.repr === undefined ? {} : { value: payload.value ?? null, repr: payload.repr }),
       ...(payload.data === undefined ? {} : { data: payload.data }),
+      ...(payload.exitCode === undefined ? {} : { exitCode: payload.exitCode }),
       ...errorPart(status, payload.error, this.settings.timeoutMs),
       ...notice,
       reprCut: payload.reprCut ?? 0,

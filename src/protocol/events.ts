@@ -90,6 +90,8 @@ export interface ResultEvent {
   readonly stderr: string;
   readonly displays: readonly DisplayEvent[];
   readonly error?: ExecutionError;
+  /** Set where the code called sys.exit() and means well; one that does not is an error with its exit code. */
+  readonly exitCode?: 0;
   readonly truncated?: Truncated;
   /** Set where the kernel did not outlive this execution. */
   readonly death?: Death;

@@ -51,6 +51,8 @@ const ResultPayload = z.strictObject({
   reprCut: z.int().optional(),
   data: bundle.optional(),
   error: ErrorPayload.optional(),
+  /** sys.exit() without a failure. */
+  exitCode: z.literal(0).optional(),
   marks,
 });
 const DisplayPayload = z.strictObject({ data: bundle, marks });

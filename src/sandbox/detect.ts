@@ -5,12 +5,12 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import { failureOf, kernelPackage, parseJson } from './python.ts';
+import { firstUids } from './uid.ts';
 
 const run = promisify(execFile);
 const DETECTION_MS = 20_000;
 
 export const layerNames = ['namespaces', 'userns', 'landlock', 'seccomp', 'uid', 'cgroup', 'rlimits'] as const;
-export type LayerName = (typeof layerNames)[number];
 
 const Layer = z.object({
   name: z.enum(layerNames),
@@ -47,7 +47,11 @@ export async function detectLayers(python: string): Promise<Detection> {
 async function reportOf(python: string): Promise<string> {
   try {
     const options = { timeout: DETECTION_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
-    const { stdout } = await run(python, ['-I', '-X', 'utf8', kernelPackage(), 'detect', '{}'], options);
+    const { stdout } = await run(
+      python,
+      ['-I', '-X', 'utf8', kernelPackage(), 'detect', JSON.stringify({ uids: firstUids })],
+      options,
+    );
     return stdout;
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;

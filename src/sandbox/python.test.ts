@@ -1,8 +1,8 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { homedir, tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { findPython, interpreterFacts, kernelPackage } from './python.ts';
+import { findPython, holdsPackagesOnly, interpreterFacts, kernelPackage } from './python.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 let folder: string;
@@ -74,6 +74,15 @@ describe('asking an interpreter about itself', () => {
     expect(new Set(facts.packageFolders).size).toBe(facts.packageFolders.length);
     expect(facts.packageFolders).not.toContain('/');
   });
+
+  test.each(['/', '/root', '/home', '/etc', '/var', '/tmp', homedir(), dirname(homedir())])(
+    'a folder as wide as %s is no package folder, though a path file may name it',
+    (wide) => {
+      expect(holdsPackagesOnly(wide)).toBe(false);
+      expect(holdsPackagesOnly(`${homedir()}/.pyenv/versions/3.13.0`)).toBe(true);
+      expect(holdsPackagesOnly('/usr/lib/python3/dist-packages')).toBe(true);
+    },
+  );
 
   test('it is run once, however often it is asked', async () => {
     const counter = join(folder, 'count');

@@ -2,6 +2,7 @@
 
 import { execFile } from 'node:child_process';
 import { access, constants, open, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -115,7 +116,13 @@ async function askInterpreter(path: string): Promise<InterpreterFacts> {
     const message = `${path} is Python ${version.join('.')}; ${OLDEST.join('.')} or later is needed.`;
     throw new CellaError('PYTHON_NOT_FOUND', message, { details: { path, version } });
   }
-  return parsed.data;
+  return { ...parsed.data, packageFolders: parsed.data.packageFolders.filter(holdsPackagesOnly) };
+}
+
+/** A path file may name any folder. One that holds a home or the system is not shown to a sandbox for that. */
+export function holdsPackagesOnly(folder: string): boolean {
+  const wide = ['/boot', '/dev', '/etc', '/home', '/proc', '/root', '/run', '/sys', '/tmp', '/var', homedir()];
+  return !wide.some((path) => `${path}/`.startsWith(`${folder.replace(/\/+$/, '')}/`));
 }
 
 async function answerOf(path: string): Promise<string> {

@@ -76,9 +76,11 @@ export function resolveFolder(path: string, option: string, dataDir: string): st
   return real;
 }
 
-function folderProblem(path: string, cause: unknown): string {
+/** Why a folder cannot be used, in words. */
+export function folderProblem(path: string, cause: unknown): string {
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
   if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${path}`;
+  if (code === 'EEXIST') return `${path} is not a folder`;
   if (code === 'EACCES') return `this user may not open the folder ${path}`;
   return `${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`;
 }

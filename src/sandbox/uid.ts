@@ -15,6 +15,9 @@ const RANGES = [
   { first: 20_000, count: 40_000 },
 ] as const;
 
+/** The first of each range. */
+export const firstUids: readonly number[] = RANGES.map(({ first }) => first);
+
 /** For a folder that has no user of its own yet. No two folders of a file system have the same number at a time. */
 export function identityOf(folder: string, isolated: boolean): Identity {
   const uid = process.getuid?.() ?? 0;

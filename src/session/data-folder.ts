@@ -4,6 +4,7 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { folderProblem } from '../sandbox/spec.ts';
 
 const realPaths = new Map<string, string>();
 
@@ -22,7 +23,6 @@ export function dataFolder(wanted: string | undefined): string {
     realPaths.set(named, real);
     return real;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('INVALID_OPTIONS', `dataDir: ${path} cannot be used: ${reason}.`, { cause });
+    throw new CellaError('INVALID_OPTIONS', `dataDir: ${folderProblem(path, cause)}.`, { cause });
   }
 }

@@ -41,6 +41,7 @@ export class Launch {
       cgroup: policy.cgroup ?? (root ? 'required' : 'if-available'),
       preload: options.preload,
       env: environmentFor(python),
+      startTimeoutMs: options.startTimeoutMs,
     };
     this.agentKey = options.agentKey;
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));

@@ -68,6 +68,8 @@ describe('the options of a session', () => {
     ['a path for a module', { preload: ['a/b'] }, 'preload.0'],
     ['too many spares', { spares: 65 }, 'spares'],
     ['an option that does not exist', { agentkey: 'x' }, 'agentkey'],
+    ['limits without a sandbox', { sandbox: 'off', limits: { memoryMb: 64 } }, 'limits'],
+    ['a lone surrogate in a variable', { env: { NAME: '\ud800' } }, 'env.NAME'],
     ['text instead of options', 'risk', 'options'],
     ['null instead of options', null, 'options'],
   ])('refuse %s, and name it', (_name, options, named) => {

@@ -7,6 +7,7 @@ import { TransactionPolicy } from '../protocol/transaction.ts';
 
 const milliseconds = z.int().min(0).max(2_147_483_647);
 const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
+const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
 export const SessionOptions = z.strictObject({
@@ -18,7 +19,7 @@ export const SessionOptions = z.strictObject({
   /** The folder the code works in. By default the agent's own workspace in the data folder. */
   cwd: text.min(1).optional(),
   /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
-  env: z.record(z.string().regex(/^[^=\0]+$/, 'must be a variable name'), text).default({}),
+  env: z.record(wellFormed.regex(/^[^=\0]+$/, 'must be a variable name'), wellFormed).default({}),
   /** A Python 3.9 or later: a path, or a name on PATH. */
   python: text.min(1).optional(),
   sandbox: SandboxOption,
@@ -34,6 +35,8 @@ export const SessionOptions = z.strictObject({
   queueLimit: z.int().min(0).max(100_000).default(64),
   /** How much of stdout and stderr, each, a result keeps. Streaming is not cut. */
   outputLimitBytes: z.int().min(0).max(1_073_741_824).default(1_048_576),
+  /** How long the process that kernels are forked from may take to start, with all that is preloaded. */
+  startTimeoutMs: z.int().min(100).max(2_147_483_647).default(60_000),
   /** Modules that the template imports once, so that every kernel has them at once. */
   preload: z.array(moduleName).default([]),
   /** What a cell that does not say otherwise does with its changes; see docs/state.md. */
@@ -67,7 +70,14 @@ const ExecuteOptions = z.object({
 });
 
 export function checkOptions(options: unknown): CheckedOptions {
-  return check(SessionOptions, options);
+  const checked = check(SessionOptions, options);
+  const limited =
+    typeof options === 'object' && options !== null && 'limits' in options && options.limits !== undefined;
+  if (checked.sandbox === 'off' && limited) {
+    const problems = ['limits: cannot be kept without a sandbox; leave them out, or turn the sandbox on'];
+    throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems[0]}.`, { details: { problems } });
+  }
+  return checked;
 }
 
 export function checkPoolOptions<T>(schema: z.ZodType<T>, options: unknown): T {

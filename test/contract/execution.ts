@@ -239,6 +239,13 @@ export function executionContract(open: Open): void {
   });
 
   describe('a syntax error', () => {
+    it('of an exception points at the very expression, also in a last line without an end', async () => {
+      await using session = await open();
+      const { error } = await session.run('x = 1\nvalue = x / 0 + x');
+      const [line = '', carets = ''] = error?.traceback.split('\n').slice(2) ?? [];
+      expect(line.slice(carets.indexOf('~') < 0 ? 0 : carets.indexOf('~'))).toMatch(/^x \/ 0|^ *value/);
+    });
+
     it('is an error, with the line and a caret, and nothing of the cell has run', async () => {
       await using session = await open();
       const { status, error } = await session.run('x = 1\nprint("ran")\ny = = 2');
@@ -265,9 +272,9 @@ export function executionContract(open: Open): void {
       );
       const source = async (name: string) => (await session.run(`inspect.getsource(${name})`)).value;
       expect(await source('f')).toBe('def f():\n    # a comment\n    return 1\n');
-      expect(await source('A')).toBe('class A:\n    def m(self):\n        return 2\n    class B:\n        x = 3');
+      expect(await source('A')).toBe('class A:\n    def m(self):\n        return 2\n    class B:\n        x = 3\n');
       expect(await source('A.m')).toBe('    def m(self):\n        return 2\n');
-      expect(await source('A.B')).toBe('    class B:\n        x = 3');
+      expect(await source('A.B')).toBe('    class B:\n        x = 3\n');
       await session.run(
         'def outer():\n    def inner():\n        return 4\n    class C:\n        y = 5\n    return inner, C\ninner, C = outer()',
       );
@@ -280,7 +287,7 @@ export function executionContract(open: Open): void {
       await session.run('import inspect\ndef f(): return 1\nclass A: x = 1\nold = f');
       await session.run('def f(): return 2\nclass A: x = 2');
       const result = await session.run('[inspect.getsource(x) for x in (f, old, A)]');
-      expect(result.value).toEqual(['def f(): return 2\n', 'def f(): return 1\n', 'class A: x = 2']);
+      expect(result.value).toEqual(['def f(): return 2\n', 'def f(): return 1\n', 'class A: x = 2\n']);
     });
   });
 }

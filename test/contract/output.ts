@@ -44,6 +44,23 @@ export function outputContract(open: Open): void {
       expect(first).toBe('no newline');
     });
 
+    it('streams by a write function that an earlier cell kept', async () => {
+      await using session = await open();
+      await session.run("import sys, time\nprint('first')\ntime.sleep(0.05)\nwrite = sys.stdout.write");
+      const first = Promise.withResolvers<void>();
+      const result = session.run("write('early')\ninput()", {
+        onEvent: (event) => {
+          if (event.type === 'stdout' && event.text.includes('early')) first.resolve();
+        },
+        // Answered only when the text is there: it must not wait for the cell to end.
+        onInput: async () => {
+          await first.promise;
+          return 'late';
+        },
+      });
+      expect((await result).value).toBe('late');
+    });
+
     it('is captured from children, C code and raw descriptors, in order with print', async () => {
       await using session = await open();
       const result = await session.run(

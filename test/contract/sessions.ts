@@ -290,6 +290,18 @@ export function separationContract(open: Open): void {
       expect(seen.size).toBe(6);
     });
 
+    it('that cannot start because a module hangs say so', async () => {
+      const python = join(await scratchFolder(), 'python3');
+      // Answers questions about itself, and hangs where it is to be a template.
+      const facts = JSON.stringify({ version: [3, 11, 0], executable: python, packageFolders: [] });
+      const script = `#!/bin/sh\ncase "$*" in *template*) exec sleep 1000;; esac\necho '${facts}'\n`;
+      await writeFile(python, script, { mode: 0o755 });
+      await expect(open({ python, startTimeoutMs: 300 })).rejects.toMatchObject({
+        code: 'TEMPLATE_FAILED',
+        message: expect.stringContaining('0.3 s'),
+      });
+    });
+
     it('open thirty at once, none lost', async () => {
       const sessions = await Promise.all(Array.from({ length: 30 }, (_, n) => open({ agentKey: `many ${n}` })));
       const results = await Promise.all(sessions.map((session, n) => session.run(`x = ${n}\nx`)));

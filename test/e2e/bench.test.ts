@@ -36,6 +36,7 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
     bigPrint: throughput,
     smallPrints: throughput,
     interrupt: { p50Ms: number, p99Ms: number },
+    firstByte: milliseconds,
     density: { kernels: 20, totalMb: number, privateMb: number, lost: 0 },
     rollback: { megabytes: 20, cellaMs: number, cloudpickleMs: number, ratio: number },
     rollback1gb: { megabytes: 100, cellaMs: number, cloudpickleMs: number, ratio: number },

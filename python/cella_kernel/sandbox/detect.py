@@ -21,8 +21,6 @@ from .mounts import mount
 
 # Seven trials, one after the other, stay within the time that the host waits.
 _TRIAL_S = 2.5
-# The two ranges that sandboxes of a root host take their uids from; a host inside a container may have the second only.
-_UIDS = (1_900_000_000, 20_000)
 _LIMITS = {
     "memoryBytes": 96 << 20, "processes": 64, "cpuSeconds": 10, "fileBytes": 1 << 20, "openFiles": 64,
     "scratchBytes": 4 << 20,
@@ -45,11 +43,12 @@ _FIXES = {
 }
 
 
-def main() -> None:
-    print(json.dumps(detect()))
+def main(options: Dict[str, Any]) -> None:
+    """`options`: uids, of which sandboxes of a root host would take the first that this system has."""
+    print(json.dumps(detect(options["uids"])))
 
 
-def detect() -> Dict[str, Any]:
+def detect(uids: List[int]) -> Dict[str, Any]:
     return {
         "python": "%d.%d.%d" % sys.version_info[:3],
         "executable": sys.executable,
@@ -58,15 +57,15 @@ def detect() -> Dict[str, Any]:
         "machine": linux.MACHINE,
         "kernel": platform.release(),
         "root": os.geteuid() == 0,
-        "layers": _layers(),
+        "layers": _layers(uids),
     }
 
 
-def _layers() -> List[Dict[str, Any]]:
+def _layers(uids: List[int]) -> List[Dict[str, Any]]:
     folder = tempfile.mkdtemp(prefix="cella-detect-")
     trials: List[Tuple[str, Callable[[str], str]]] = [
         ("namespaces", _namespaces), ("userns", _user_namespace), ("landlock", _landlock), ("seccomp", _seccomp),
-        ("uid", _uid), ("cgroup", _cgroup), ("rlimits", _rlimits),
+        ("uid", lambda _: _uid(uids)), ("cgroup", _cgroup), ("rlimits", _rlimits),
     ]  # fmt: skip
     layers = []
     try:
@@ -158,7 +157,7 @@ def _namespaces(folder: str) -> str:
         try:
             launcher.begin(around)
             ids = {"uid": os.geteuid(), "gid": os.getegid()}
-            spec = {"readable": [], "writable": [], "limits": _LIMITS, "env": {}, "network": "none", **ids}
+            spec = {"readable": [], "writable": [], "limits": _LIMITS, "home": "/", "network": "none", **ids}
             launcher.bring_in(spec, None, [])
             seen = [name for name in os.listdir("/proc") if name.isdigit()]
             problem = "" if os.getpid() == 1 and seen == ["1"] else "other processes can be seen: %s" % seen
@@ -207,7 +206,7 @@ def _seccomp(_: str) -> str:
     return "system calls are filtered (%s)" % linux.MACHINE
 
 
-def _uid(_: str) -> str:
+def _uid(uids: List[int]) -> str:
     if os.geteuid() != 0:
         uid = os.geteuid()
         launch.enter_user_namespace(NEWUSER)
@@ -217,7 +216,7 @@ def _uid(_: str) -> str:
         return "kernels keep this user's own uid (%d) inside a user namespace" % uid
     with open("/proc/self/uid_map", encoding="ascii") as file:
         mapped = max(int(first) + int(count) for first, _, count in (line.split() for line in file))
-    uid = _UIDS[0] if _UIDS[0] < mapped else _UIDS[1]
+    uid = next((one for one in uids if one < mapped), uids[-1])
     try:
         os.setgroups([])
         os.setresgid(uid, uid, uid)

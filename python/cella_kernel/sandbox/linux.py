@@ -35,7 +35,7 @@ NEWNET = 0x40000000
 
 _SIGCHLD = 17
 _CLONE_PARENT = 0x00008000
-_CLONE3 = 435
+CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x200000000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -70,9 +70,12 @@ def check(result: int, layer: str, what: str) -> int:
     return result
 
 
+def number(name: str) -> int:
+    return _COMMON.get(name) or _BY_MACHINE[MACHINE][name]
+
+
 def syscall(name: str, *args: object) -> int:
-    number = _COMMON.get(name) or _BY_MACHINE[MACHINE][name]
-    return libc.syscall(ctypes.c_long(number), *args)
+    return libc.syscall(ctypes.c_long(number(name)), *args)
 
 
 def clone(flags: int, cgroup: Optional[int] = None) -> int:
@@ -81,11 +84,10 @@ def clone(flags: int, cgroup: Optional[int] = None) -> int:
     The caller must have one thread: no after-fork hooks run.
     """
     if cgroup is None:
-        number = _BY_MACHINE[MACHINE]["clone"]
-        pid = _held.syscall(ctypes.c_long(number), ctypes.c_ulong(flags | _SIGCHLD), None, None, None, None)
+        pid = _held.syscall(ctypes.c_long(number("clone")), ctypes.c_ulong(flags | _SIGCHLD), None, None, None, None)
     else:
         arguments = struct.pack("11Q", flags | _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, 0, 0, 0, 0, 0, cgroup)
-        pid = _held.syscall(ctypes.c_long(_CLONE3), arguments, ctypes.c_size_t(len(arguments)))
+        pid = _held.syscall(ctypes.c_long(CLONE3), arguments, ctypes.c_size_t(len(arguments)))
     return check(pid, "namespaces", "clone into new namespaces")
 
 
@@ -102,8 +104,7 @@ def fork_beside() -> int:
 
     The caller must have one thread: no handlers of the C library run either.
     """
-    number = _BY_MACHINE[MACHINE]["clone"]
-    pid = _held.syscall(ctypes.c_long(number), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
+    pid = _held.syscall(ctypes.c_long(number("clone")), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
     return check(pid, "namespaces", "fork")
 
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 from typing import Any, Dict, Iterable, List
 
 from . import trees
 from .linux import check, libc, syscall
+from .trees import AT_FDCWD, AT_RECURSIVE, ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
 
 _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 2, 4, 8, 32, 4096
 _REC, _PRIVATE = 16384, 1 << 18
 _DETACH = 2
-_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
-_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/nix/store", "/gnu/store")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _ETC = (
     "alternatives", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types",
-    "matplotlibrc", "python3", "python3.11", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted", "services", "protocols", "magic", "xdg",
+    "matplotlibrc", "python3", "python%d.%d" % sys.version_info[:2], "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted", "services", "protocols", "magic", "xdg",
     "host.conf", "gai.conf", "os-release", "debian_version",
 )  # fmt: skip
 # Files of /etc that differ from sandbox to sandbox: links into its own root.
@@ -46,9 +46,9 @@ def bind(source: str, target: str) -> None:
 def restrict(target: str, attributes: int, recursive: bool = True) -> None:
     """Adds flags to a mount; flags that the host has locked stay as they are."""
     block = struct.pack("QQQQ", attributes, 0, 0, 0)
-    flags = _AT_RECURSIVE if recursive else 0
+    flags = AT_RECURSIVE if recursive else 0
     result = syscall(
-        "mount_setattr", ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(flags), block, ctypes.c_size_t(32)
+        "mount_setattr", ctypes.c_int(AT_FDCWD), os.fsencode(target), ctypes.c_uint(flags), block, ctypes.c_size_t(32)
     )
     check(result, "namespaces", "mount_setattr on %s" % target)
 
@@ -89,7 +89,7 @@ class Stage:
         part = self._part(path)
         os.makedirs(part)
         bind(path, part)
-        restrict(part, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
+        restrict(part, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
         self.paths.append(path)
 
     def _part(self, path: str) -> str:
@@ -115,7 +115,7 @@ class Stage:
         for name in _OWN:
             os.symlink("../.own/" + name, os.path.join(etc, name))
         bind(etc, etc)
-        restrict(etc, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
+        restrict(etc, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
     def _build_dev(self) -> None:
         dev = self._part("/dev")
@@ -124,14 +124,14 @@ class Stage:
             target = os.path.join(dev, name)
             _touch(target)
             bind("/dev/" + name, target)
-            restrict(target, _ATTR_NOSUID | _ATTR_NOEXEC)
+            restrict(target, ATTR_NOSUID | ATTR_NOEXEC)
         for name, link in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
             os.symlink("/proc/self/fd" + link, os.path.join(dev, name))
         os.symlink("pts/ptmx", os.path.join(dev, "ptmx"))
         os.mkdir(os.path.join(dev, "shm"))
         os.mkdir(os.path.join(dev, "pts"))
         bind(dev, dev)
-        restrict(dev, _ATTR_RDONLY, recursive=False)
+        restrict(dev, ATTR_RDONLY, recursive=False)
 
     def remove(self) -> None:
         libc.umount2(os.fsencode(self.folder), _DETACH)
@@ -174,7 +174,7 @@ class Stage:
         self._write_own(spec["uid"], spec["gid"], spec["home"])
         size = "size=%d" % spec["limits"]["scratchBytes"]
         mount("tmpfs", "/tmp", "tmpfs", _REMOUNT | _NOSUID | _NODEV, size)
-        restrict("/", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, recursive=False)
+        restrict("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, recursive=False)
 
     def _folder(self, path: str) -> str:
         target = self._root + path

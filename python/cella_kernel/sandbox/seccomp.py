@@ -73,8 +73,6 @@ _DENIED = {
     "fanotify_init": (300, 262),
 }
 _ARCHITECTURE = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-_CLONE = {"x86_64": 56, "aarch64": 220}
-_CLONE3 = 435
 # socket and socketpair: both name the family first.
 _SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}
 _X32 = 0x40000000
@@ -124,7 +122,7 @@ def program() -> bytes:
     if machine == "x86_64":
         lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _EPERM)]
     # clone3 and openat2 hide their flags behind a pointer: callers are sent back to the calls that are looked at.
-    for number in (_CLONE3, _OPENAT2):
+    for number in (linux.CLONE3, _OPENAT2):
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ENOSYS)]
     for numbers in _DENIED.values():
         number = numbers[column]
@@ -151,7 +149,7 @@ def program() -> bytes:
                 (_RETURN, 0, 0, _ALLOW),
             ]
     lines += [
-        (_EQUAL, 0, 4, _CLONE[machine]),
+        (_EQUAL, 0, 4, linux.number("clone")),
         (_LOAD, 0, 0, _ARG0),
         (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
         (_RETURN, 0, 0, _EPERM),

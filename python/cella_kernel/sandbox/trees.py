@@ -14,10 +14,10 @@ from typing import Any, Dict, List
 
 from .linux import NEWUSER, LayerError, check, clone, syscall
 
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+AT_FDCWD, _AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
 _RESOLVE_NO_SYMLINKS = 0x04
-_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_IDMAP = 1, 2, 4, 0x00100000
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC, _ATTR_IDMAP = 1, 2, 4, 8, 0x00100000
 
 
 def in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -45,7 +45,7 @@ def open_all(spec: Dict[str, Any]) -> List[int]:
 
 def attach(tree: int, target: str) -> None:
     flags = ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
-    moved = syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD), os.fsencode(target), flags)
+    moved = syscall("move_mount", ctypes.c_int(tree), b"", ctypes.c_int(AT_FDCWD), os.fsencode(target), flags)
     check(moved, "workspace", "move_mount on %s" % target)
     os.close(tree)
 
@@ -53,7 +53,7 @@ def attach(tree: int, target: str) -> None:
 def _open(folder: Dict[str, Any], uid: int, gid: int) -> int:
     path, owner = folder["path"], folder.get("owner")
     # A mount inside the folder may not know idmapping, so a folder with another owner comes alone.
-    deep = 0 if owner else _AT_RECURSIVE
+    deep = 0 if owner else AT_RECURSIVE
     folder_fd = _without_links(path)
     try:
         how = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | deep)
@@ -62,7 +62,7 @@ def _open(folder: Dict[str, Any], uid: int, gid: int) -> int:
     finally:
         os.close(folder_fd)
     try:
-        attributes = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if folder.get("readOnly") else 0)
+        attributes = ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if folder.get("readOnly") else 0)
         _set(tree, deep, attributes, 0, path)
         if owner:
             namespace = _user_namespace(owner, uid, gid)
@@ -79,7 +79,7 @@ def _open(folder: Dict[str, Any], uid: int, gid: int) -> int:
 def _without_links(path: str) -> int:
     """The host has resolved the path: if a link stands in it by now, somebody has put it there."""
     how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
-    opened = syscall("openat2", ctypes.c_int(_AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    opened = syscall("openat2", ctypes.c_int(AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
     return check(opened, "workspace", path)
 
 

@@ -15,6 +15,7 @@ export interface TemplateConfig {
   readonly sandbox: 'on' | 'off';
   readonly cgroup: 'required' | 'if-available';
   readonly preload: readonly string[];
+  readonly startTimeoutMs: number;
   /** What every kernel finds in its environment. Nothing of the host's own goes along. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -68,7 +69,7 @@ export class Template {
     });
     const template = new Template(process, folder);
     try {
-      await template.#ready();
+      await template.#ready(config.startTimeoutMs);
       return template;
     } catch (error) {
       await template.close();
@@ -109,7 +110,7 @@ export class Template {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  async #ready(): Promise<void> {
+  async #ready(timeoutMs: number): Promise<void> {
     const { stdout, stderr, stdin } = this.#process;
     if (!stdout || !stderr || !stdin) throw new Error('the template has no pipes');
     stdin.on('error', () => {}); // it ended before us: `exit` tells
@@ -117,7 +118,16 @@ export class Template {
     stderr.setEncoding('utf8').on('data', (text: string) => {
       words = (words + text).slice(-4000);
     });
-    const line = await firstLine(this.#process, createInterface({ input: stdout }));
+    const late = Symbol('late');
+    const timer = Promise.withResolvers<typeof late>();
+    const timeout = setTimeout(() => timer.resolve(late), timeoutMs);
+    const line = await Promise.race([firstLine(this.#process, createInterface({ input: stdout })), timer.promise]);
+    clearTimeout(timeout);
+    if (line === late) {
+      this.#process.kill('SIGKILL');
+      const seconds = timeoutMs / 1000;
+      throw new CellaError('TEMPLATE_FAILED', `Python was not ready after ${seconds} s; a module of preload may hang.`);
+    }
     if (line === undefined) {
       throw new CellaError(
         'TEMPLATE_FAILED',
