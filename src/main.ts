@@ -1,7 +1,7 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, OpenOptions } from './cli/context.ts';
+import type { BenchFlags, OpenOptions, Shelf } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
@@ -16,16 +16,45 @@ function version(): string {
   return manifest.version;
 }
 
-/** Ends what sessions share, where there was one. */
-let shutdown = async (): Promise<void> => {};
+/** What was opened and must be closed at the end. */
+const endings = new Set<() => Promise<void>>();
 
 async function openSession(options: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
     import('./session/executors.ts'),
   ]);
-  shutdown = executors.shutdown;
+  endings.add(executors.shutdown);
   return await Session.open(options);
+}
+
+async function listAgents(where: { dataDir: string }) {
+  const [agents, { closeStorages }] = await Promise.all([
+    import('./session/agents.ts'),
+    import('./session/storages.ts'),
+  ]);
+  endings.add(closeStorages);
+  return await agents.listAgents(where);
+}
+
+async function openShelf({ dataDir, agentKey }: { dataDir: string; agentKey: string }): Promise<Shelf> {
+  const [{ borrowStorage, closeStorages }, { dataFolder }] = await Promise.all([
+    import('./session/storages.ts'),
+    import('./session/data-folder.ts'),
+  ]);
+  endings.add(closeStorages);
+  const { checkpoints } = await borrowStorage(dataFolder(dataDir)).storage;
+  return {
+    list: async () => {
+      const manifests = await checkpoints.list(agentKey);
+      return manifests.map(({ format, segments, kind, ...facts }) => {
+        const { name, ...others } = facts;
+        return { ...others, ...(name === undefined ? {} : { name }), kind: 'durable', automatic: kind === 'save' };
+      });
+    },
+    damaged: () => checkpoints.damaged(agentKey),
+    delete: (id) => checkpoints.delete(agentKey, id),
+  };
 }
 
 async function detect(options: { python: string | undefined }) {
@@ -69,10 +98,12 @@ const exitCode = await runProgram(process.argv.slice(2), {
   version: version(),
   defaults: environment,
   openSession,
+  listAgents,
+  openShelf,
   detect,
   bench,
 });
-await shutdown();
+for (const end of endings) await end();
 const flushed = await terminal.flush().then(
   () => true,
   () => false,

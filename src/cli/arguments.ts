@@ -2,6 +2,7 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { ExecuteOptions } from '../session/api.ts';
 import type { OpenOptions } from './context.ts';
 import { UsageError } from './exit.ts';
 
@@ -22,14 +23,26 @@ export interface Defaults {
   readonly python: string | undefined;
 }
 
+export function addDataFlag(command: Command): Command {
+  return command.option(
+    '--data <dir>',
+    'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
+    parseText,
+  );
+}
+
+export function addAgentFlags(command: Command): Command {
+  const key = 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")';
+  return addDataFlag(command.option('--agent <key>', key));
+}
+
 export function addSessionFlags(command: Command): Command {
+  return addPlaceFlags(addAgentFlags(command));
+}
+
+/** Where and how the code works. */
+export function addPlaceFlags(command: Command): Command {
   return command
-    .option('--agent <key>', 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")')
-    .option(
-      '--data <dir>',
-      'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
-      parseText,
-    )
     .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText)
     .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)', parseText)
     .addOption(
@@ -41,6 +54,16 @@ export function addSessionFlags(command: Command): Command {
     .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
 }
 
+export function dataDirOf(flags: Pick<SessionFlags, 'data'>, defaults: Defaults): string {
+  return flags.data === undefined ? defaults.dataDir : resolve(flags.data);
+}
+
+/** As a session takes it: a key of nothing but spaces is none. */
+export function agentKeyOf(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
+  const key = flags.agent ?? defaults.agentKey ?? '';
+  return key.trim() === '' ? 'default' : key;
+}
+
 export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
   const agentKey = flags.agent ?? defaults.agentKey;
   const python = flags.python ?? defaults.python;
@@ -49,7 +72,7 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     ...(python === undefined ? {} : { python }),
     ...(flags.cwd === undefined ? {} : { cwd: resolve(flags.cwd) }),
     ...(flags.memory === undefined ? {} : { limits: { memoryMb: flags.memory } }),
-    dataDir: flags.data === undefined ? defaults.dataDir : resolve(flags.data),
+    dataDir: dataDirOf(flags, defaults),
     sandbox: sandboxOption(flags),
   };
 }
@@ -80,6 +103,26 @@ export function parseText(text: string): string {
 export function parseProgram(code: string, before: string | undefined): string {
   if (before === undefined) return code;
   throw new InvalidArgumentError('Only one program can run, and there is a -c before this one.');
+}
+
+/** What becomes of the changes of a program. One that waits to be decided has nobody at a command line who could. */
+export type Transaction = Exclude<NonNullable<ExecuteOptions['transaction']>, 'explicit'>;
+
+const transactions: readonly Transaction[] = [
+  'commit_always',
+  'commit_on_success',
+  'rollback_on_failure',
+  'rollback_always',
+];
+
+export function parseTransaction(text: string): Transaction {
+  const policy = transactions.find((each) => each === text);
+  if (policy) return policy;
+  const choices = `Allowed choices are ${transactions.join(', ')}.`;
+  if (text !== 'explicit') throw new InvalidArgumentError(choices);
+  throw new InvalidArgumentError(
+    `It waits for somebody to commit or roll back, and this command has ended by then. ${choices}`,
+  );
 }
 
 /** Seconds as people write them, to whole milliseconds. */

@@ -5,28 +5,75 @@ import type { LineSource } from './lines.ts';
 
 type Asked = Pick<SessionApi, 'isComplete' | 'complete'>;
 
+interface Reading {
+  readonly prompts: boolean;
+}
+
+const MORE = '... ';
+
 /** Undefined where there are no more lines. */
-export async function readCell(
+export async function readCell(session: Asked, lines: LineSource, { prompts }: Reading): Promise<string | undefined> {
+  for (;;) {
+    const complete = (text: string) => completeLine(session, '', text);
+    const line = await lines.read({ prompt: prompts ? '>>> ' : '', complete });
+    if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;
+    if (line.kind !== 'line') return undefined;
+    const code = await finishCell(session, lines, line.text, { prompts });
+    if (code !== undefined) return code;
+  }
+}
+
+/** A cell that begins with these lines. Undefined where it was interrupted; the end of the lines is the end of it. */
+export async function finishCell(
   session: Asked,
   lines: LineSource,
-  { prompts }: { prompts: boolean },
+  first: string,
+  { prompts }: Reading,
 ): Promise<string | undefined> {
-  let code = '';
-  for (;;) {
+  let code = first;
+  while (await needsMore(session, code)) {
     const before = code;
-    const prompt = !prompts ? '' : code === '' ? '>>> ' : '... ';
-    const line = await lines.read({ prompt, complete: (text) => completeLine(session, before, text) });
-    if (line.kind === 'interrupt') {
-      code = '';
-    } else if (line.kind === 'line') {
-      if (code === '' && line.text.trim() === '') continue;
-      code = code === '' ? line.text : `${code}\n${line.text}`;
-      // The next line is the person's own to indent, as in Python itself.
-      if (!(await needsMore(session, code))) return code;
-    } else {
-      return code === '' ? undefined : code;
-    }
+    // The next line is the person's own to indent, as in Python itself.
+    const complete = (text: string) => completeLine(session, before, text);
+    const line = await lines.read({ prompt: prompts ? MORE : '', complete });
+    if (line.kind === 'interrupt') return undefined;
+    if (line.kind !== 'line') break;
+    code = `${code}\n${line.text}`;
   }
+  return code;
+}
+
+export interface BlockOptions extends Reading {
+  /** Whether an empty line ends a block of these lines. */
+  readonly isWhole: (block: string) => Promise<boolean>;
+  readonly complete: (before: string, line: string) => ReturnType<typeof completeLine>;
+}
+
+/** Lines up to an empty one. Undefined where they were interrupted, or there are none. */
+export async function readBlock(
+  lines: LineSource,
+  { prompts, isWhole, complete }: BlockOptions,
+): Promise<string | undefined> {
+  let block = '';
+  for (;;) {
+    const before = block;
+    const line = await lines.read({ prompt: prompts ? MORE : '', complete: (text) => complete(before, text) });
+    if (line.kind === 'interrupt') return undefined;
+    const empty = line.kind === 'line' && line.text.trim() === '';
+    if (line.kind !== 'line' || (empty && (block === '' || (await isWhole(`${block}\n`))))) return block || undefined;
+    block = block === '' ? line.text : `${block}\n${line.text}`;
+  }
+}
+
+/** Several lines of Python: an empty one inside of brackets or quotes belongs to them. */
+export async function readPythonBlock(
+  session: Asked,
+  lines: LineSource,
+  { prompts }: Reading,
+): Promise<string | undefined> {
+  const isWhole = async (code: string) => !(await needsMore(session, code));
+  const complete = (before: string, line: string) => completeLine(session, before, line);
+  return await readBlock(lines, { prompts, isWhole, complete });
 }
 
 /** Invalid code counts as whole: running it tells what is wrong. */

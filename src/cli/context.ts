@@ -1,6 +1,6 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
-import type { SessionApi } from '../session/api.ts';
+import type { AgentInfo, Checkpoint, SessionApi } from '../session/api.ts';
 import type { doctor } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
@@ -13,12 +13,29 @@ export interface OpenOptions {
   readonly python?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
   readonly limits?: { readonly memoryMb: number };
+  /** How many cells can be undone. */
+  readonly undo?: number;
 }
 
 export interface CommandContext {
   readonly terminal: Terminal;
   readonly signals: SignalSource;
   openSession(options: OpenOptions): Promise<SessionApi>;
+}
+
+/** The durable checkpoints of one agent, without a kernel and whoever holds the agent. */
+export interface Shelf {
+  /** Oldest first. */
+  list(): Promise<readonly Checkpoint[]>;
+  /** Those that cannot be read. */
+  damaged(): Promise<readonly { readonly id: string; readonly reason: string }[]>;
+  delete(id: string): Promise<boolean>;
+}
+
+/** What lies in a data folder. */
+export interface Stores {
+  listAgents(where: { readonly dataDir: string }): Promise<readonly AgentInfo[]>;
+  openShelf(where: { readonly dataDir: string; readonly agentKey: string }): Promise<Shelf>;
 }
 
 export interface BenchFlags {

@@ -5,6 +5,9 @@ Examples:
   $ cella run -c '6 * 7'              run code, see its value
   $ cella run analysis.py             run a file
   $ cella repl                        try things out line by line
+  $ cella checkpoints create before   keep the names of an agent as they are
+  $ cella fork other                  make another agent with the same names
+  $ cella ps                          see all agents
   $ cella doctor                      see what this machine can isolate
 
 Environment:
@@ -22,11 +25,19 @@ Examples:
   $ echo 'print(input("Name? "))' > ask.py; echo Ada | cella run ask.py
   $ generate-code | cella run -       read the program from stdin
   $ cella run job.py --json | jq .    read the events from another program
+  $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
+  $ cella run --transaction rollback_always -c 'x = 0'      a dry run
 
+Names, functions and imports stay with the agent from one run to the next, and so do its files.
 What the code prints goes to stdout and stderr as it comes; the last value's repr follows on stdout.
 input() is answered at the terminal, or from stdin, a line each; at its end the code gets EOFError.
 --timeout does not count the time a person takes to answer; from a pipe, each answer has that long.
 Ctrl-C interrupts the code, a second one ends the command.
+
+--transaction, for names, modules and the working folder (files and what was sent elsewhere stay):
+  commit_always         keep all changes; the default
+  rollback_on_failure   take them back where the code fails, also under the name commit_on_success
+  rollback_always       take them back in any case: a dry run
 
 Exit codes:
   0      the code ran to its end          130    it was interrupted
@@ -56,3 +67,60 @@ export const bench = `
 Examples:
   $ cella bench
   $ cella bench --json > numbers.json`;
+
+export const checkpoints = `
+Examples:
+  $ cella checkpoints create before --agent ada
+  $ cella checkpoints list --agent ada
+  $ cella checkpoints show before --agent ada
+  $ cella checkpoints restore before --agent ada
+
+A checkpoint holds names, functions, classes and imports, in the data folder: it outlives processes and reboots. What could
+not be saved is told by name, with the reason. Cella makes automatic saves besides; they are what an agent wakes up with.`;
+
+export const list = `
+Examples:
+  $ cella checkpoints list --agent ada
+  $ cella checkpoints list --json | jq -r '.checkpoints[].id'
+
+Works without a kernel, and also while another process holds the agent.`;
+
+export const create = `
+Examples:
+  $ cella checkpoints create before
+  $ cella checkpoints create 'clean data' --agent ada --json
+
+Names need not differ: where several have one name, the newest is meant. The agent must not be in use elsewhere.`;
+
+export const restore = `
+Examples:
+  $ cella checkpoints restore before --agent ada
+  $ cella checkpoints restore 3f2a9c1e
+
+The next \`cella run\` of this agent begins with the names of the checkpoint. Files stay as they are.`;
+
+export const show = `
+Examples:
+  $ cella checkpoints show before --agent ada
+  $ cella checkpoints show 3f2a9c1e --json | jq .checkpoint.lost`;
+
+export const remove = `
+Examples:
+  $ cella checkpoints delete before --agent ada
+  $ cella checkpoints delete 3f2a9c1e
+
+Without its newest automatic save, an agent wakes up with the one before.`;
+
+export const fork = `
+Examples:
+  $ cella fork ada-2 --agent ada      ada-2 gets the names of ada
+  $ cella run --agent ada-2 -c 'x'    and goes on by itself
+
+Both work in the same folder, that of the first. A name that cannot be saved is not in the fork, and is told.`;
+
+export const ps = `
+Examples:
+  $ cella ps
+  $ cella ps --json | jq -r '.agents[] | select(.state == "live") | .agentKey'
+
+A live agent is held by a process, whose number is shown; one that is hibernated comes back with its names at the next call.`;

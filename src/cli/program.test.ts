@@ -20,6 +20,8 @@ async function cellaWith(
     version: '1.2.3',
     defaults: { agentKey: undefined, dataDir: '/', python: undefined },
     openSession: refuse,
+    listAgents: refuse,
+    openShelf: refuse,
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
   });
@@ -30,29 +32,38 @@ async function cellaWith(
 const cella = (...words: string[]) => cellaWith(words);
 
 describe('the command line', () => {
+  const commands = ['run', 'repl', 'checkpoints', 'fork', 'ps', 'doctor', 'bench'];
+
   it('shows its help where nothing is asked', async () => {
     const { exitCode, out } = await cella();
     expect(exitCode).toBe(0);
-    for (const word of ['run', 'repl', 'doctor', 'bench', 'Examples:']) expect(out).toContain(word);
+    for (const word of [...commands, 'Examples:']) expect(out).toContain(word);
   });
 
-  it.each(['run', 'repl', 'doctor', 'bench'])('teaches %s with examples', async (command) => {
+  it.each(commands)('teaches %s with examples', async (command) => {
     const { exitCode, out } = await cella(command, '--help');
     expect(exitCode).toBe(0);
     expect(out).toContain(`$ cella ${command}`);
+  });
+
+  it.each(['list', 'create', 'restore', 'show', 'delete'])('teaches checkpoints %s with examples', async (name) => {
+    const { exitCode, out } = await cella('checkpoints', name, '--help');
+    expect(exitCode).toBe(0);
+    expect(out).toContain(`$ cella checkpoints ${name}`);
   });
 
   it('tells its version', async () => expect(await cella('--version')).toMatchObject({ exitCode: 0, out: '1.2.3\n' }));
 
   it('shows the help of a command that is named after help', async () => {
     expect((await cella('help', 'run')).out).toContain('$ cella run');
+    expect((await cella('help', 'checkpoints', 'create')).out).toContain('$ cella checkpoints create');
     expect((await cella('help')).out).toContain('Commands:');
   });
 
   describe.each([
     [['rnu'], 'Did you mean run?', '`cella --help`'],
     [['help', 'rnu'], "unknown command 'rnu'", '`cella --help`'],
-    [['--'], 'no command', '`cella --help`'],
+    [['--'], 'command is missing', '`cella --help`'],
     [['run', '--tiemout', '3'], 'Did you mean --timeout?', '`cella run --help`'],
     [['run', '--timeout'], 'argument missing', '`cella run --help`'],
     [['run', '--timeout', 'soon', '-c', '1'], 'a number of seconds', '`cella run --help`'],
@@ -67,6 +78,18 @@ describe('the command line', () => {
     [['run', '--sandbox', 'off', '--memory', '64', '-c', '1'], 'Without the sandbox', '--memory'],
     [['run', '--sandbox', 'off', '--network', 'none', '-c', '1'], 'Without the sandbox', '--network none'],
     [['run', 'missing.py'], 'does not exist', 'Name a Python file'],
+    [['run', '--transaction', 'explicit', '-c', '1'], 'this command has ended by then', '`cella run --help`'],
+    [['run', '--transaction', 'maybe', '-c', '1'], 'commit_on_success, rollback_on_failure', '`cella run --help`'],
+    [['checkpoints'], 'command is missing', '`cella checkpoints --help`'],
+    [['checkpoints', 'craete'], 'Did you mean create?', '`cella checkpoints --help`'],
+    [['checkpoints', 'create'], "missing required argument 'name'", '`cella checkpoints create --help`'],
+    [['checkpoints', 'create', ''], 'must not be empty', '`cella checkpoints create --help`'],
+    [['checkpoints', 'restore', 'a', 'b'], 'too many arguments', '`cella checkpoints restore --help`'],
+    [['checkpoints', 'list', '--sandbox', 'off'], 'unknown option', '`cella checkpoints list --help`'],
+    [['help', 'checkpoints', 'craete'], "unknown command 'checkpoints craete'", '`cella --help`'],
+    [['fork'], "missing required argument 'key'", '`cella fork --help`'],
+    [['fork', 'default'], 'a key of its own', 'Name another'],
+    [['ps', '--agent', 'a'], 'unknown option', '`cella ps --help`'],
     [['repl', '--python', ''], 'must not be empty', '`cella repl --help`'],
     [['repl', 'a.py'], 'too many arguments', '`cella repl --help`'],
     [['doctor', '--python', ''], 'must not be empty', '`cella doctor --help`'],

@@ -7,16 +7,20 @@ import {
   parseProgram,
   parseSeconds,
   parseText,
+  parseTransaction,
   type SessionFlags,
   sessionOptions,
+  type Transaction,
 } from './arguments.ts';
-import type { BenchFlags, CommandContext, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Stores, Tools } from './context.ts';
+import { defineCommand, refuse, seeCommands } from './define.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
 import { chooseSource } from './source.ts';
+import { addCheckpoints, addFork, addPs } from './state-commands.ts';
 
-export interface ProgramContext extends CommandContext, Tools {
+export interface ProgramContext extends CommandContext, Stores, Tools {
   readonly version: string;
   readonly defaults: Defaults;
 }
@@ -58,45 +62,41 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   });
   addRun(program, context, done);
   addRepl(program, context, done);
+  addCheckpoints(program, context, done);
+  addFork(program, context, done);
+  addPs(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);
   return program;
 }
 
-const seeCommands = 'Run `cella --help` to see all commands.';
-
-/** Takes what Commander ends a command line with, and tells a wrong one as every other failure is told. */
-function refuse(error: CommanderError, advice: string): never {
-  if (error.exitCode === 0) throw error;
-  const message = error.code === 'commander.help' ? 'There is no command.' : error.message.replace(/^error: /, '');
-  throw new UsageError(message, advice);
-}
-
-function addCommand(program: Command, name: string, summary: string, examples: string): Command {
-  return program
-    .command(name)
-    .description(summary)
-    .exitOverride((error) => refuse(error, `Run \`cella ${name} --help\` to see how it is used.`))
-    .addHelpText('after', examples);
-}
-
 function addRun(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  addSessionFlags(addCommand(program, 'run', 'run a Python program and show its output and last value', help.run))
+  addSessionFlags(defineCommand(program, 'run', 'run a Python program and show its output and last value', help.run))
     .argument('[file]', 'the program, or - to read it from stdin')
     .option('-c <code>', 'the program itself', parseProgram)
     .option('--timeout <seconds>', 'stop the code after this long', parseSeconds)
+    .option('--transaction <policy>', 'what becomes of the names that the code changes; see below', parseTransaction)
     .option('--json', 'print one event a line as JSON, the result last')
-    .action(async (file: string | undefined, flags: SessionFlags & { c?: string; timeout?: number; json?: true }) => {
+    .action(async (file: string | undefined, flags: RunFlags) => {
       const source = chooseSource(file, flags.c);
       const session = sessionOptions(flags, context.defaults);
       const { run } = await import('./run.ts');
-      done(await run({ source, session, timeoutMs: flags.timeout ?? 0, json: flags.json === true }, context));
+      const { timeout: timeoutMs = 0, transaction, json = false } = flags;
+      const request = { source, session, timeoutMs, json, ...(transaction === undefined ? {} : { transaction }) };
+      done(await run(request, context));
     });
 }
 
+interface RunFlags extends SessionFlags {
+  readonly c?: string;
+  readonly timeout?: number;
+  readonly transaction?: Transaction;
+  readonly json?: boolean;
+}
+
 function addRepl(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  addSessionFlags(addCommand(program, 'repl', 'work in a kernel line by line', help.repl)).action(
+  addSessionFlags(defineCommand(program, 'repl', 'work in a kernel line by line', help.repl)).action(
     async (flags: SessionFlags) => {
       const { repl } = await import('./repl.ts');
       done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
@@ -105,7 +105,7 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 }
 
 function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  addCommand(program, 'doctor', 'tell whether this machine can isolate code, and what is missing', help.doctor)
+  defineCommand(program, 'doctor', 'tell whether this machine can isolate code, and what is missing', help.doctor)
     .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
     .option('--json', 'print the report as JSON')
     .action(async (flags: { python?: string; json?: true }) => {
@@ -117,7 +117,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
 }
 
 function addBench(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  addCommand(program, 'bench', 'measure starts, executions and memory on this machine', help.bench)
+  defineCommand(program, 'bench', 'measure starts, executions and memory on this machine', help.bench)
     .option('--json', 'print the numbers as JSON')
     .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
@@ -128,12 +128,16 @@ function addBench(program: Command, context: ProgramContext, done: (exitCode: nu
 
 function addHelp(program: Command): void {
   program
-    .command('help [command]')
+    .command('help [command...]')
     .description("show a command's help")
     .helpOption(false)
-    .action((name: string | undefined) => {
-      const command = name === undefined ? program : program.commands.find((each) => each.name() === name);
-      if (!command) throw new UsageError(`unknown command '${name}'`, seeCommands);
+    .action((names: string[]) => {
+      let command = program;
+      for (const [index, name] of names.entries()) {
+        const found = command.commands.find((each) => each.name() === name);
+        if (!found) throw new UsageError(`unknown command '${names.slice(0, index + 1).join(' ')}'`, seeCommands);
+        command = found;
+      }
       command.outputHelp();
     });
 }

@@ -2,13 +2,14 @@
 
 import { eventToJson } from '../protocol/events.ts';
 import type { SessionApi } from '../session/api.ts';
+import type { Transaction } from './arguments.ts';
 import type { CommandContext, OpenOptions } from './context.ts';
 import { exitCodeOf } from './exit.ts';
 import { LineEditor } from './line-editor.ts';
 import { type LineSource, noLines } from './lines.ts';
 import { PipedLines } from './piped-lines.ts';
 import { Questions } from './questions.ts';
-import { showEvent, showRecovery } from './show.ts';
+import { showEvent, showNotices } from './show.ts';
 import { Signals } from './signals.ts';
 import { readSource, type Source } from './source.ts';
 import type { Terminal } from './terminal.ts';
@@ -17,6 +18,7 @@ export interface RunRequest {
   readonly source: Source;
   readonly session: OpenOptions;
   readonly timeoutMs: number;
+  readonly transaction?: Transaction;
   readonly json: boolean;
 }
 
@@ -55,14 +57,18 @@ async function execute(code: string, { request, session, lines, terminal, signal
   const failed = Promise.withResolvers<never>();
   // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.
   const inputTimeoutMs = terminal.interactive ? 0 : request.timeoutMs;
-  const events = session.stream(code, { timeoutMs: request.timeoutMs, inputTimeoutMs });
+  const events = session.stream(code, {
+    timeoutMs: request.timeoutMs,
+    inputTimeoutMs,
+    ...(request.transaction === undefined ? {} : { transaction: request.transaction }),
+  });
   const shown = (async () => {
     for await (const event of events) {
       // What comes while the session closes is only that it closes.
       if (signals.exitCode !== undefined) return signals.exitCode;
       if (request.json) await terminal.out(`${JSON.stringify(eventToJson(event))}\n`);
       else {
-        if (event.type === 'result' && event.recovered) await showRecovery(terminal, event.recovered);
+        if (event.type === 'result') await showNotices(terminal, event);
         await showEvent(terminal, event);
       }
       if (event.type === 'input_request') questions.ask(event).catch(failed.reject);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bundleToText, sizeToText } from './show.ts';
+import { bundleToText } from './show.ts';
 
 describe('bundleToText', () => {
   it('prefers the text', () => {
@@ -16,8 +16,4 @@ describe('bundleToText', () => {
   it('names what has no text', () => {
     expect(bundleToText({ 'text/html': '<b>x</b>' })).toBe('[text/html, 8 bytes]');
   });
-});
-
-it('writes sizes for people', () => {
-  expect([999, 1500, 2_300_000].map(sizeToText)).toEqual(['999 bytes', '2 kB', '2.3 MB']);
 });

@@ -3,6 +3,7 @@
 import type { Death, ExecutionEvent, MimeBundle, Recovered, ResultEvent } from '../protocol/events.ts';
 import { PyObject, type PyValue } from '../protocol/values.ts';
 import type { Terminal } from './terminal.ts';
+import { durationToText, sizeToText, toPlain } from './texts.ts';
 import { adviceOn } from './wording.ts';
 
 export async function showEvent(terminal: Terminal, event: ExecutionEvent): Promise<void> {
@@ -32,6 +33,9 @@ async function showResult(terminal: Terminal, result: ResultEvent): Promise<void
     await terminal.errLines(`cella: the code was stopped after ${seconds} s, at its time limit.`, 'red');
   }
   if (result.death) await terminal.errLines(deathToText(result.death), 'red');
+  if (result.transaction === 'rolled_back') {
+    await terminal.errLines('cella: the names are again what they were before this code.', 'yellow');
+  }
 }
 
 async function showError(terminal: Terminal, error: NonNullable<ResultEvent['error']>): Promise<void> {
@@ -43,16 +47,23 @@ async function showError(terminal: Terminal, error: NonNullable<ResultEvent['err
   if (error.exitCode === 1 && error.message !== '1') await terminal.errLines(error.message);
 }
 
-/** What came back after a kernel died, and what did not. */
-export async function showRecovery(terminal: Terminal, recovered: Recovered): Promise<void> {
-  const { cause, savedAgoMs, restored, lost } = recovered;
+/** Names that a person still thinks are there: whatever a death took along, and those that no save could hold. */
+export async function showNotices(terminal: Terminal, result: ResultEvent, { deathTold = false } = {}): Promise<void> {
+  const { recovered, woken } = result;
+  const lines = recovered ? [recoveredToText(recovered, deathTold)] : [];
+  for (const { name, reason } of recovered?.lost ?? woken?.lost ?? []) {
+    lines.push(`cella: ${toPlain(name)} did not come back: ${toPlain(reason)}`);
+  }
+  if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
+}
+
+function recoveredToText({ cause, savedAgoMs, restored }: Recovered, deathTold: boolean): string {
+  const names = restored.length === 1 ? '1 name' : `${restored.length} names`;
   const back =
-    savedAgoMs === undefined
-      ? 'its names are gone'
-      : `${restored.length} names came back, as they were ${(savedAgoMs / 1000).toFixed(1)} s ago`;
-  const lines = [`cella: the kernel before this one has ended (${cause.message}); ${back}.`];
-  for (const { name, reason } of lost) lines.push(`cella: ${name} did not come back: ${reason}`);
-  await terminal.errLines(lines.join('\n'), 'yellow');
+    savedAgoMs === undefined ? 'its names are gone' : `${names} came back, as of ${durationToText(savedAgoMs)} ago`;
+  return deathTold
+    ? `cella: this is a fresh kernel: ${back}.`
+    : `cella: the kernel before this one has ended (${cause.message}); ${back}.`;
 }
 
 function deathToText(death: Death): string {
@@ -77,9 +88,4 @@ function sizeOf(type: string, value: PyValue): number {
   }
   if (value instanceof Uint8Array) return value.byteLength;
   return Buffer.byteLength(value instanceof PyObject ? value.repr : String(value));
-}
-
-export function sizeToText(bytes: number): string {
-  if (bytes < 1000) return `${bytes} bytes`;
-  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }

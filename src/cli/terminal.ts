@@ -68,6 +68,11 @@ export class Terminal {
     return this.#out.stream;
   }
 
+  /** How wide a table may be: that of the screen, and any width where a program reads. */
+  get columns(): number {
+    return this.#out.stream.isTTY ? (this.#out.stream.columns ?? 80) : Infinity;
+  }
+
   /** True where a person can answer. */
   get interactive(): boolean {
     return this.stdin.isTTY === true;

@@ -12,11 +12,18 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   WORKSPACE_NOT_WRITABLE:
     "Choose a folder that this user can write to, or leave out --cwd to use the agent's own workspace.",
   KERNEL_BUSY: 'Wait for the running code, or interrupt it.',
-  KERNEL_DIED: 'The names it held are gone; files stay.',
+  KERNEL_DIED: 'The next code begins with the names that were last saved; files stay.',
   KERNEL_OUT_OF_MEMORY: 'Use less memory in the code, or give it more with --memory.',
   KERNEL_CPU_LIMIT: 'Split the work: a kernel may use one day of CPU time.',
-  KERNEL_PROTOCOL: "The code wrote to the kernel's own connection. The names it held are gone; files stay.",
+  KERNEL_PROTOCOL:
+    "The code wrote to the kernel's own connection. The next code begins with the names that were last saved.",
   AGENT_BUSY: 'Wait until the process that the message names has ended, or choose another key with --agent.',
+  FORK_UNSAFE: 'End the threads that the message names. Durable checkpoints (`cella checkpoints create`) do without.',
+  CHECKPOINT_NOT_FOUND: '`cella checkpoints list` shows those of an agent.',
+  CHECKPOINT_DAMAGED: 'Restore an older one; `cella checkpoints list` shows them.',
+  CHECKPOINT_TOO_LARGE: 'Delete large names in the code, and try again.',
+  KERNEL_CRASH_LOOP:
+    'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
 };
 
 const flags: Readonly<Record<string, string>> = {

@@ -82,12 +82,13 @@ describe('signals', () => {
   const endless = 'print("ready", flush=True)\nwhile True: pass';
   const stubborn = `
 import time
-print("ready", flush=True)
+word = "ready"
 while True:
     try:
+        print(word, flush=True)
         while True: time.sleep(60)
     except KeyboardInterrupt:
-        print("again", flush=True)`;
+        word = "again"`;
 
   it('one Ctrl-C interrupts the code: 130 and a traceback', async () => {
     const started = cella.start(['run', '-c', endless]);
@@ -186,7 +187,8 @@ describe('cella run', () => {
   });
 
   it('prints one event a line with --json, the result last', async () => {
-    const { code, out } = await cella.run(['run', '--json', '-c', 'print(input("n? "))\n2 ** 64'], { input: 'Ada\n' });
+    const words = ['run', '--agent', 'json', '--json', '-c', 'print(input("n? "))\n2 ** 64'];
+    const { code, out } = await cella.run(words, { input: 'Ada\n' });
     const events = out
       .trimEnd()
       .split('\n')
@@ -222,7 +224,7 @@ describe('cella run', () => {
 });
 
 describe('cella repl from a pipe', () => {
-  const repl = (input: string) => cella.run(['repl'], { input });
+  const repl = (input: string, ...flags: string[]) => cella.run(['repl', ...flags], { input });
 
   it('keeps what was defined, without prompts', async () => {
     expect(await repl('x = 41\nx + 1\n')).toEqual({ code: 0, out: '42\n', err: '' });
@@ -242,10 +244,16 @@ describe('cella repl from a pipe', () => {
     expect(await repl('2\n1 / 0\n')).toMatchObject({ code: 1, out: '2\n' });
   });
 
-  it('goes on in a fresh kernel after a death', async () => {
-    const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n');
+  it('goes on in a fresh kernel after a death, and tells what came back', async () => {
+    const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n', '--agent', 'dying');
     expect([code, out]).toEqual([0, 'False\n']);
     expect(err).toContain('exit code 3');
+    expect(err).toContain('this is a fresh kernel: its names are gone.');
+  });
+
+  it('begins with the names of the last time', async () => {
+    await repl('kept = 41\n', '--agent', 'kept');
+    expect(await repl('kept + 1\n', '--agent', 'kept')).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
   it('answers input() with the next line, and leaves with exit()', async () => {

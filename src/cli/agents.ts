@@ -1,0 +1,73 @@
+/** `cella ps`: the agents of a data folder. And whether there is one of a name, for commands that must not make it. */
+
+import type { AgentInfo } from '../session/api.ts';
+import type { CommandContext, Stores } from './context.ts';
+import { Exit, UsageError } from './exit.ts';
+import { type Column, tableToLines } from './table.ts';
+import { agoToText, durationToText, sizeToText } from './texts.ts';
+
+const columns: readonly Column[] = [
+  { title: 'AGENT' },
+  { title: 'STATE' },
+  { title: 'KERNEL', align: 'right' },
+  { title: 'HELD BY', align: 'right' },
+  { title: 'MEMORY', align: 'right' },
+  { title: 'IDLE', align: 'right' },
+  { title: 'LAST SAVE', align: 'right' },
+  { title: 'CELLS', align: 'right' },
+  { title: 'FORK OF' },
+];
+
+export async function ps(
+  { dataDir, json }: { readonly dataDir: string; readonly json: boolean },
+  context: CommandContext & Stores,
+): Promise<number> {
+  const { terminal } = context;
+  const agents = await context.listAgents({ dataDir });
+  if (json) {
+    await terminal.outLines(JSON.stringify({ dataDir, agents }));
+    return Exit.ok;
+  }
+  if (agents.length === 0) {
+    await terminal.errLines(`No agent has worked in ${dataDir} yet. \`cella run -c CODE\` starts one.`);
+    return Exit.ok;
+  }
+  const [titles = '', ...rows] = tableToLines(columns, agents.map(toRow), terminal.columns);
+  await terminal.outLines(titles, 'bold');
+  await terminal.outLines(rows.join('\n'));
+  return Exit.ok;
+}
+
+function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, executions, workspaceOf }: AgentInfo) {
+  return [
+    agentKey,
+    state,
+    pid === undefined ? '' : String(pid),
+    holder === undefined ? '' : String(holder.pid),
+    memoryBytes === undefined ? '' : sizeToText(memoryBytes),
+    durationToText(idleMs),
+    lastSave === undefined ? '' : agoToText(lastSave.at),
+    String(executions),
+    workspaceOf ?? '',
+  ];
+}
+
+interface Where {
+  readonly agentKey: string;
+  readonly dataDir: string;
+}
+
+/** One that never ran anything has nothing to lose. */
+export async function hasAgent({ agentKey, dataDir }: Where, stores: Stores): Promise<boolean> {
+  const agent = (await stores.listAgents({ dataDir })).find((each) => each.agentKey === agentKey);
+  return agent !== undefined && (agent.executions > 0 || agent.lastSave !== undefined);
+}
+
+/** Opening a session would make one of a name that was mistyped. */
+export async function requireAgent(where: Where, stores: Stores): Promise<void> {
+  if (await hasAgent(where, stores)) return;
+  throw new UsageError(
+    `There is no agent ${JSON.stringify(where.agentKey)} in ${where.dataDir}.`,
+    '`cella ps` shows those there are; --agent chooses one, --data another folder.',
+  );
+}

@@ -1,0 +1,96 @@
+/** One cell after the other: runs it, shows what it tells, answers what it asks. */
+
+import { CellaError } from '../protocol/errors.ts';
+import { type ExecutionEvent, eventToJson, type InputRequestEvent, type ResultEvent } from '../protocol/events.ts';
+import type { SessionApi } from '../session/api.ts';
+import { reportFailure } from './failure.ts';
+import { LineEditor } from './line-editor.ts';
+import type { LineSource } from './lines.ts';
+import { Questions } from './questions.ts';
+import { showEvent, showNotices } from './show.ts';
+import type { Signals } from './signals.ts';
+import type { Terminal } from './terminal.ts';
+
+export interface CellsOptions {
+  readonly session: SessionApi;
+  readonly terminal: Terminal;
+  readonly signals: Signals;
+  readonly lines: LineSource;
+  /** Events as lines of JSON, for a program that reads. */
+  readonly json?: boolean;
+}
+
+export class Cells {
+  readonly #options: CellsOptions;
+  #running = false;
+  #last: ResultEvent['status'] = 'ok';
+
+  constructor(options: CellsOptions) {
+    this.#options = options;
+  }
+
+  /** At a terminal, Ctrl-C never ends the command: it is for what runs. */
+  interrupt(): boolean {
+    const { session, terminal } = this.#options;
+    if (this.#running) session.interrupt().catch(() => {});
+    return this.#running || terminal.interactive;
+  }
+
+  /** Undefined where the code could not be run at all, which has been told. */
+  async run(code: string): Promise<ResultEvent | undefined> {
+    const { terminal, json = false } = this.#options;
+    this.#running = true;
+    try {
+      const result = await this.#execute(code);
+      this.#last = result.status;
+      return result;
+    } catch (error) {
+      if (!(error instanceof CellaError) || error.code === 'SESSION_CLOSED') throw error;
+      await reportFailure(terminal, error, { json });
+      this.#last = 'error';
+      return undefined;
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  /** What threads, tasks and child processes tell between the cells. Resolves when the session is closed. */
+  async showBackground(): Promise<void> {
+    const { session, lines } = this.#options;
+    for await (const event of session.background()) {
+      const write = () => this.#show(event);
+      if (lines instanceof LineEditor) await lines.interject(write);
+      else await write();
+    }
+  }
+
+  async #execute(code: string): Promise<ResultEvent> {
+    const { session, lines, signals } = this.#options;
+    using questions = new Questions({ session, lines, onInterrupt: signals.interrupt });
+    const failed = Promise.withResolvers<never>();
+    return await Promise.race([
+      failed.promise,
+      this.#perform(code, (request) => questions.ask(request).catch(failed.reject)),
+    ]);
+  }
+
+  async #perform(code: string, ask: (request: InputRequestEvent) => void): Promise<ResultEvent> {
+    const { session, terminal, signals, json } = this.#options;
+    for await (const event of session.stream(code, { inputTimeoutMs: 0 })) {
+      // What comes while the session closes is only that it closes.
+      if (signals.exitCode !== undefined) break;
+      if (event.type === 'result' && !json) await showNotices(terminal, event, { deathTold: this.#last === 'died' });
+      await this.#show(event);
+      if (event.type === 'input_request') ask(event);
+      if (event.type !== 'result') continue;
+      if (terminal.interactive && terminal.unfinishedLine !== '') await terminal.err('\n');
+      return event;
+    }
+    throw new Error('the execution ended without a result');
+  }
+
+  #show(event: ExecutionEvent): Promise<void> {
+    const { terminal, json } = this.#options;
+    return json ? terminal.out(`${JSON.stringify(eventToJson(event))}\n`) : showEvent(terminal, event);
+  }
+}

@@ -1,0 +1,171 @@
+/** `cella checkpoints`: what an agent can go back to, from any process. Only durable checkpoints outlive one. */
+
+import { CellaError } from '../protocol/errors.ts';
+import type { Checkpoint } from '../session/api.ts';
+import { requireAgent } from './agents.ts';
+import type { CommandContext, OpenOptions, Stores } from './context.ts';
+import { Exit, UsageError } from './exit.ts';
+import { type Column, tableToLines } from './table.ts';
+import { agoToText, namesToText, sizeToText, timeToText, toPlain } from './texts.ts';
+import { withSession } from './with-session.ts';
+
+type Context = CommandContext & Stores;
+
+export interface ShelfRequest {
+  readonly agentKey: string;
+  readonly dataDir: string;
+  readonly json: boolean;
+}
+
+export interface SessionRequest extends ShelfRequest {
+  readonly session: OpenOptions;
+}
+
+/** So many of an id's characters tell it from the others of an agent, and people can type them. */
+const SHORT = 8;
+const SHORTEST = 4;
+
+const columns: readonly Column[] = [
+  { title: 'NAME' },
+  { title: 'ID' },
+  { title: 'MADE' },
+  { title: 'CELLS', align: 'right' },
+  { title: 'NAMES', align: 'right' },
+  { title: 'LOST', align: 'right' },
+  { title: 'SIZE', align: 'right' },
+  { title: 'PYTHON' },
+];
+
+export async function list(request: ShelfRequest, context: Context): Promise<number> {
+  const { terminal } = context;
+  const shelf = await context.openShelf(request);
+  const [checkpoints, damaged] = [await shelf.list(), await shelf.damaged()];
+  if (request.json) return await print(context, { agent: request.agentKey, checkpoints, damaged });
+  if (checkpoints.length === 0 && damaged.length === 0) {
+    const agent = JSON.stringify(request.agentKey);
+    await terminal.errLines(`${agent} has no checkpoints. \`cella checkpoints create NAME\` makes one.`);
+    return Exit.ok;
+  }
+  const [titles = '', ...rows] = tableToLines(columns, checkpoints.map(toRow), terminal.columns);
+  if (rows.length > 0) {
+    await terminal.outLines(titles, 'bold');
+    await terminal.outLines(rows.join('\n'));
+  }
+  for (const { id, reason } of damaged) {
+    await terminal.errLines(`cella: ${toPlain(id)} is damaged: ${toPlain(reason)}`, 'yellow');
+  }
+  return Exit.ok;
+}
+
+export async function show(request: ShelfRequest, wanted: string, context: Context): Promise<number> {
+  const checkpoint = await find(request, wanted, context);
+  if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
+  const { id, createdAt, execution, python = '', bytes = 0, saved = [], lost = [] } = checkpoint;
+  await context.terminal.outLines(toPlain(checkpoint.name ?? 'automatic save'), 'bold');
+  const facts = [
+    ['id', id],
+    ['agent', toPlain(request.agentKey)],
+    ['made', `${timeToText(createdAt)} (${agoToText(createdAt)}), after execution ${execution}`],
+    ['python', python],
+    ['size', sizeToText(bytes)],
+    ['names', `${saved.length}${saved.length === 0 ? '' : `: ${namesToText(saved, Infinity)}`}`],
+    ['lost', String(lost.length)],
+    ...lost.map(({ name, reason }) => ['', `${toPlain(name)}: ${toPlain(reason)}`]),
+  ];
+  await context.terminal.outLines(facts.map(([name = '', fact = '']) => `  ${name.padEnd(8)}${fact}`).join('\n'));
+  return Exit.ok;
+}
+
+export async function create(request: SessionRequest, name: string, context: Context): Promise<number> {
+  await requireAgent(request, context);
+  return await withSession(request.session, context, async (session) => {
+    const checkpoint = await session.checkpoint({ name, durable: true });
+    if (request.json) return await print(context, { agent: request.agentKey, checkpoint });
+    const { saved = [], bytes = 0, lost = [] } = checkpoint;
+    await context.terminal.outLines(
+      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) holds ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${sizeToText(bytes)}.`,
+    );
+    await showLost(context, lost, 'is not in it');
+    return Exit.ok;
+  });
+}
+
+export async function restore(request: SessionRequest, wanted: string, context: Context): Promise<number> {
+  const { id } = await find(request, wanted, context);
+  return await withSession(request.session, context, async (session) => {
+    const { checkpoint, restored = [], lost = [] } = await session.restore(id);
+    // A failure to save would be told to nobody when the session closes.
+    await session.save();
+    if (request.json) return await print(context, { agent: request.agentKey, checkpoint, restored, lost });
+    await context.terminal.outLines(
+      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${agoToText(checkpoint.createdAt)}: ${count(restored)} came back.`,
+    );
+    await showLost(context, lost, 'did not come back');
+    return Exit.ok;
+  });
+}
+
+export async function remove(request: ShelfRequest, wanted: string, context: Context): Promise<number> {
+  const shelf = await context.openShelf(request);
+  const damaged = (await shelf.damaged()).find(({ id }) => id === wanted);
+  const checkpoint = damaged ?? (await find(request, wanted, context));
+  if (!(await shelf.delete(checkpoint.id))) throw unknown(request, wanted);
+  if (request.json) return await print(context, { agent: request.agentKey, deleted: checkpoint.id });
+  await context.terminal.outLines(
+    `Deleted ${damaged ? damaged.id : describe(checkpoint)} of ${JSON.stringify(request.agentKey)}.`,
+  );
+  return Exit.ok;
+}
+
+/** By id, by name (the newest of several), or by the first characters of an id. */
+async function find(request: ShelfRequest, wanted: string, context: Context): Promise<Checkpoint> {
+  const all = await (await context.openShelf(request)).list();
+  const found = all.find(({ id }) => id === wanted) ?? all.findLast(({ name }) => name === wanted);
+  if (found) return found;
+  const alike = wanted.length < SHORTEST ? [] : all.filter(({ id }) => id.startsWith(wanted));
+  if (alike.length > 1) {
+    throw new UsageError(
+      `${alike.length} checkpoints have an id that begins with ${wanted}.`,
+      'Type more of it: `cella checkpoints list --json` shows ids in full.',
+    );
+  }
+  if (alike[0]) return alike[0];
+  throw unknown(request, wanted);
+}
+
+function unknown({ agentKey }: ShelfRequest, wanted: string): CellaError {
+  const [name, agent] = [wanted, agentKey].map((text) => JSON.stringify(text));
+  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${name} of the agent ${agent}.`);
+}
+
+function toRow(checkpoint: Checkpoint): string[] {
+  const { name, createdAt, execution, saved = [], lost = [], bytes = 0, python = '' } = checkpoint;
+  return [
+    name ?? '(automatic)',
+    short(checkpoint),
+    agoToText(createdAt),
+    String(execution),
+    String(saved.length),
+    lost.length === 0 ? '' : String(lost.length),
+    sizeToText(bytes),
+    python,
+  ];
+}
+
+const short = ({ id }: { readonly id: string }): string => toPlain(id.slice(0, SHORT));
+
+function describe({ id, name }: { readonly id: string; readonly name?: string }): string {
+  return name === undefined ? `the automatic save ${short({ id })}` : `${JSON.stringify(name)} (${short({ id })})`;
+}
+
+const count = (names: readonly unknown[]): string => (names.length === 1 ? '1 name' : `${names.length} names`);
+
+async function showLost({ terminal }: Context, lost: NonNullable<Checkpoint['lost']>, how: string): Promise<void> {
+  const lines = lost.map(({ name, reason }) => `cella: ${toPlain(name)} ${how}: ${toPlain(reason)}`);
+  if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
+}
+
+async function print({ terminal }: Context, facts: object): Promise<number> {
+  await terminal.outLines(JSON.stringify(facts));
+  return Exit.ok;
+}

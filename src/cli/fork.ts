@@ -1,0 +1,57 @@
+/** `cella fork`: another agent with the names of this one. Both go on independently, in the same workspace. */
+
+import type { Checkpoint, SessionApi } from '../session/api.ts';
+import { hasAgent, requireAgent } from './agents.ts';
+import type { CommandContext, OpenOptions, Stores } from './context.ts';
+import { Exit, UsageError } from './exit.ts';
+import { toPlain, toWord } from './texts.ts';
+import { withSession } from './with-session.ts';
+
+export interface ForkRequest {
+  readonly agentKey: string;
+  readonly fork: string;
+  readonly dataDir: string;
+  readonly session: OpenOptions;
+  readonly replace: boolean;
+  readonly json: boolean;
+}
+
+export async function fork(request: ForkRequest, context: CommandContext & Stores): Promise<number> {
+  const { terminal } = context;
+  const { agentKey, fork: other, dataDir } = request;
+  if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
+  await requireAgent(request, context);
+  if (!request.replace && (await hasAgent({ agentKey: other, dataDir }, context))) {
+    throw new UsageError(
+      `There is an agent ${JSON.stringify(other)} already, and a fork would take the place of its names.`,
+      'Name another key, or add --replace.',
+    );
+  }
+  return await withSession(request.session, context, async (session) => {
+    const saved = await forkInto(session, other);
+    if (request.json) {
+      await terminal.outLines(JSON.stringify({ agent: agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
+      return Exit.ok;
+    }
+    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: cella chat --agent ${toWord(other)}`);
+    const lost = lostToText(saved);
+    if (lost !== '') await terminal.errLines(lost, 'yellow');
+    return Exit.ok;
+  });
+}
+
+/** The other kernel is made, saved and ended, so that any process can go on with it. Gives the save. */
+export async function forkInto(session: SessionApi, agentKey: string): Promise<Checkpoint | undefined> {
+  await using other = await session.fork({ agentKey });
+  await other.save();
+  return (await other.checkpoints()).findLast(({ automatic }) => automatic);
+}
+
+export function forkedToText(agentKey: string, other: string): string {
+  return `${JSON.stringify(other)} has the names of ${JSON.stringify(agentKey)} as they are now, and works in the same folder.`;
+}
+
+export function lostToText(save: Checkpoint | undefined): string {
+  const lost = save?.lost ?? [];
+  return lost.map(({ name, reason }) => `cella: ${toPlain(name)} is not in it: ${toPlain(reason)}`).join('\n');
+}

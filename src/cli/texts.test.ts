@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest';
+import { agoToText, durationToText, namesToText, sizeToText, timeToText, toPlain, toWord } from './texts.ts';
+
+it('writes sizes for people', () => {
+  expect([999, 1500, 2_300_000].map(sizeToText)).toEqual(['999 bytes', '2 kB', '2.3 MB']);
+});
+
+it('writes durations for people', () => {
+  const times = [0, 1234, 59_400, 61_000, 3_600_000, 172_800_000];
+  expect(times.map(durationToText)).toEqual(['0.0 s', '1.2 s', '59 s', '1 min', '1 h', '2 days']);
+});
+
+it('tells how long ago something was, also where the clock was set back', () => {
+  expect(agoToText(1000, 4500)).toBe('3.5 s ago');
+  expect(agoToText(5000, 1000)).toBe('0.0 s ago');
+});
+
+it('writes times as this machine has them', () => {
+  expect(timeToText(new Date(2026, 2, 4, 5, 6, 7).getTime())).toBe('2026-03-04 05:06:07');
+});
+
+it('keeps text on one line, without what a terminal would obey', () => {
+  expect(toPlain('a\nb\x1b[0m é 🎉 \ud800')).toBe('a\\nb\\u{1b}[0m é 🎉 \ufffd');
+});
+
+it('quotes a word as a shell takes it', () => {
+  expect(['ada', 'a b', "it's", '', '-x'].map(toWord)).toEqual(['ada', "'a b'", "'it'\\''s'", "''", '-x']);
+});
+
+it('names the first of many', () => {
+  expect(namesToText(['a', 'b'])).toBe('a, b');
+  expect(namesToText(['a', 'b', 'c'], 2)).toBe('a, b and 1 more');
+});

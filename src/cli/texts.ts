@@ -1,0 +1,51 @@
+/** Numbers, times and names as people read them. */
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+export function sizeToText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+export function durationToText(milliseconds: number): string {
+  if (milliseconds < MINUTE) return `${(milliseconds / SECOND).toFixed(milliseconds < 10 * SECOND ? 1 : 0)} s`;
+  if (milliseconds < HOUR) return `${Math.floor(milliseconds / MINUTE)} min`;
+  return milliseconds < 2 * DAY ? `${Math.floor(milliseconds / HOUR)} h` : `${Math.floor(milliseconds / DAY)} days`;
+}
+
+export function agoToText(at: number, now = Date.now()): string {
+  return `${durationToText(Math.max(0, now - at))} ago`;
+}
+
+/** The day and the time of this machine's clock. */
+export function timeToText(at: number): string {
+  const date = new Date(at);
+  const two = (part: number) => String(part).padStart(2, '0');
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-');
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
+}
+
+/** Text of others on one line, without anything that a terminal would obey. */
+export function toPlain(text: string): string {
+  const written: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+  return text
+    .toWellFormed()
+    .replace(
+      /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
+      (character) => written[character] ?? `\\u{${character.codePointAt(0)?.toString(16)}}`,
+    );
+}
+
+/** As a word of a command line, quoted where a shell would take it apart. */
+export function toWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Several names, the first of them where there are many. */
+export function namesToText(names: readonly string[], most = 8): string {
+  const shown = names.slice(0, most).map(toPlain).join(', ');
+  return names.length > most ? `${shown} and ${names.length - most} more` : shown;
+}
