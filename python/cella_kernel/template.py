@@ -297,6 +297,8 @@ def main(options: Dict[str, Any]) -> None:
         answer.write(json.dumps({"ready": False, "layer": error.layer, "message": error.message}) + "\n")
         answer.close()
         os._exit(1)
+    # Whatever a kernel saves or loads goes through it; importing it takes as long as all the rest of a save.
+    _preload(["cloudpickle"])
     kernel.build()
     if launcher is not None:
         launcher.networks = Networks()

@@ -48,6 +48,8 @@ const QUESTION_GRACE_MS = 2000;
 /** Past its own deadline, a kernel that saves has this long to say how it went. */
 const SAVE_GRACE_MS = 5000;
 const PART_BYTES = 8 * 1024 * 1024;
+/** How much may be on its way to a kernel that loads. */
+const AHEAD_BYTES = 4 * 1024 * 1024;
 /** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
 const QUESTION_BIT = 0x80000000;
 
@@ -229,11 +231,17 @@ export class Kernel {
     const asked = this.#put(1, FrameType.loaded, parseLoaded, { timeoutMs });
     // Told by whoever waits for it below.
     asked.catch(() => {});
+    let ahead = 0;
     for await (const { header, bytes } of segments) {
       for (let at = 0; at === 0 || at < bytes.length; at += PART_BYTES) {
         const piece = bytes.subarray(at, at + PART_BYTES);
         const last = at + PART_BYTES >= bytes.length;
-        await this.#link.control.sendSlowly(FrameType.load, 1, encodePart({ ...header, last }, piece));
+        const sent = this.#link.control.sendSlowly(FrameType.load, 1, encodePart({ ...header, last }, piece));
+        ahead += piece.length;
+        if (ahead < AHEAD_BYTES) continue;
+        // The kernel takes its time: what waits for it must not fill the host's memory.
+        await sent;
+        ahead = 0;
       }
     }
     this.#link.control.send(FrameType.load, 1, encodePart({ end: true, python }, Buffer.alloc(0)));

@@ -25,6 +25,7 @@ export interface Purpose {
 const FOLDER = 'cwd';
 /** Automatic saves that are kept: the newest may turn out to be damaged. */
 const SAVES_KEPT = 2;
+const WRITE_BYTES = 1024 * 1024;
 /** What a kernel may send ahead of the disk. */
 const MOST_WAITING_BYTES = 32 * 1024 * 1024;
 
@@ -112,9 +113,10 @@ export class Archive {
   }
 
   async *#segments(manifest: Manifest, damaged: LostName[]): AsyncGenerator<LoadableSegment> {
-    for (const [index, { kind, names, portable }] of manifest.segments.entries()) {
+    let index = 0;
+    for await (const bytes of this.#store.segments(this.#agentKey, manifest)) {
+      const { kind, names, portable } = manifest.segments[index++] as Segment;
       if (kind === FOLDER && this.#stays) continue;
-      const bytes = await this.#store.read(this.#agentKey, manifest, index);
       if (bytes) yield { header: { kind, names, portable }, bytes };
       else damaged.push(...names.map((name) => ({ name, reason: 'its part of the checkpoint is damaged' })));
     }
@@ -129,6 +131,8 @@ class Intake {
   #hash: Hash | undefined;
   #bytes = 0;
   #waiting = 0;
+  #gathered: Buffer[] = [];
+  #gatheredBytes = 0;
   #written: Promise<void> = Promise.resolve();
   #problem: unknown;
 
@@ -143,7 +147,9 @@ class Intake {
     this.#bytes += bytes.length;
     this.#waiting += bytes.length;
     if (this.#waiting > MOST_WAITING_BYTES) this.#kernel.pause();
-    this.#written = this.#written.then(() => this.#write(bytes));
+    this.#gathered.push(bytes);
+    this.#gatheredBytes += bytes.length;
+    if (this.#gatheredBytes >= WRITE_BYTES) this.#pass();
     if (!last) return;
     this.#segments.push({ kind, names, portable, bytes: this.#bytes, sha256: this.#hash.digest('hex') });
     this.#hash = undefined;
@@ -151,9 +157,18 @@ class Intake {
   }
 
   async finish(): Promise<Segment[]> {
+    this.#pass();
     await this.#written;
     if (this.#problem !== undefined) throw this.#problem;
     return this.#segments;
+  }
+
+  /** Small parts go to the disk together. */
+  #pass(): void {
+    const bytes = Buffer.concat(this.#gathered);
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+    this.#written = this.#written.then(() => this.#write(bytes));
   }
 
   async #write(bytes: Buffer): Promise<void> {

@@ -24,6 +24,8 @@ export interface CheckpointStore {
   get(agentKey: string, id: string): Promise<Manifest | undefined>;
   /** The bytes of one segment, or undefined where they are cut, missing or changed. */
   read(agentKey: string, manifest: Manifest, segmentIndex: number): Promise<Uint8Array | undefined>;
+  /** The bytes of every segment in order, each as `read` would give it. */
+  segments(agentKey: string, manifest: Manifest): AsyncIterable<Uint8Array | undefined>;
   /** The checkpoints whose manifest cannot be read, with the reason. They can be deleted by the id given here. */
   damaged(agentKey: string): Promise<DamagedCheckpoint[]>;
   /** False where there was none. */

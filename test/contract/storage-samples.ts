@@ -68,6 +68,13 @@ export async function textsOf(storage: Storage, agentKey: string, id: string): P
   const manifest = await storage.checkpoints.get(agentKey, id);
   if (!manifest) throw new Error(`there is no checkpoint ${id}`);
   const segments = manifest.segments.map((_, index) => storage.checkpoints.read(agentKey, manifest, index));
+  // Both ways to read must agree.
+  const inOrder: (Uint8Array | undefined)[] = [];
+  for await (const bytes of storage.checkpoints.segments(agentKey, manifest)) inOrder.push(bytes);
+  const same = (await Promise.all(segments)).every(
+    (one, index) => Buffer.compare(buffer(one), buffer(inOrder[index])) === 0,
+  );
+  if (!same || inOrder.length !== segments.length) throw new Error('read and segments do not agree');
   return (await Promise.all(segments)).map((bytes) => bytes && Buffer.from(bytes).toString());
 }
 
@@ -103,3 +110,6 @@ export async function failureOf(promise: Promise<unknown>): Promise<CellaError> 
   if (error instanceof CellaError) return error;
   throw error;
 }
+
+const buffer = (bytes: Uint8Array | undefined): Buffer =>
+  bytes ? Buffer.concat([Buffer.from('+'), bytes]) : Buffer.from('-');

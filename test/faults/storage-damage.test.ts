@@ -26,6 +26,11 @@ async function saved(): Promise<{ storage: FileStorage; folder: string; path: st
 /** Which segments came back. Those that do are what was written. */
 async function readable({ checkpoints }: FileStorage): Promise<boolean[]> {
   const found = segments.map((_, index) => checkpoints.read('a', manifestOf('one', segments), index));
+  const inOrder: (Uint8Array | undefined)[] = [];
+  for await (const bytes of checkpoints.segments('a', manifestOf('one', segments))) inOrder.push(bytes);
+  expect(inOrder.map((bytes) => bytes && Buffer.from(bytes))).toEqual(
+    (await Promise.all(found)).map((bytes) => bytes && Buffer.from(bytes)),
+  );
   return (await Promise.all(found)).map((bytes, index) => {
     if (bytes) expect(Buffer.compare(bytes, segments[index] ?? Buffer.alloc(0))).toBe(0);
     return bytes !== undefined;

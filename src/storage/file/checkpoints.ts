@@ -7,7 +7,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
 import { folderName } from '../folder-name.ts';
 import { FileCheckpointWriter } from './checkpoint-writer.ts';
-import { readSegment } from './chunks.ts';
+import { readSegment, readSegments } from './chunks.ts';
 import { makeFolder, syncFolder } from './durable.ts';
 import { guarded, systemCode } from './failure.ts';
 import { readManifest, type StoredManifest, writeManifest } from './manifest-file.ts';
@@ -53,6 +53,11 @@ export class FileCheckpoints implements CheckpointStore {
     const offset = manifest.segments.slice(0, segmentIndex).reduce((sum, { bytes }) => sum + bytes, 0);
     const path = this.#path(agentKey, manifest.id);
     return guarded('read', path, () => readSegment(path, segment, offset));
+  }
+
+  segments(agentKey: string, manifest: Manifest): AsyncIterable<Uint8Array | undefined> {
+    const path = this.#path(agentKey, manifest.id);
+    return readSegments(manifest.segments, path, (work) => guarded('read', path, work));
   }
 
   async damaged(agentKey: string): Promise<DamagedCheckpoint[]> {

@@ -1,7 +1,7 @@
 /** A checkpoint's data: one run of bytes, in files of 8 MB named by their number. */
 
 import { createHash } from 'node:crypto';
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Segment } from '../../protocol/checkpoint.ts';
 import { systemCode } from './failure.ts';
@@ -64,7 +64,40 @@ export async function readSegment(folder: string, segment: Segment, offset: numb
     if (!(await readInto(part, chunkPath(folder, Math.floor(at / CHUNK_BYTES)), inChunk))) return undefined;
     at += part.length;
   }
-  return createHash('sha256').update(bytes).digest('hex') === segment.sha256 ? bytes : undefined;
+  return sha256(bytes) === segment.sha256 ? bytes : undefined;
+}
+
+type Guard = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** All segments, one after the other; a chunk that holds many of them is read once. */
+export async function* readSegments(
+  segments: readonly Segment[],
+  folder: string,
+  guard: Guard,
+): AsyncGenerator<Uint8Array | undefined> {
+  let held: { readonly index: number; readonly bytes: Uint8Array | undefined } | undefined;
+  let offset = 0;
+  for (const segment of segments) {
+    const start = offset;
+    const index = Math.floor(start / CHUNK_BYTES);
+    offset += segment.bytes;
+    if (offset > (index + 1) * CHUNK_BYTES) {
+      yield await guard(() => readSegment(folder, segment, start));
+      continue;
+    }
+    if (held?.index !== index) {
+      const bytes = await guard(() => readFile(chunkPath(folder, index)).catch(missing));
+      held = { index, bytes };
+    }
+    const inChunk = start % CHUNK_BYTES;
+    const found = held.bytes?.subarray(inChunk, inChunk + segment.bytes);
+    const whole = found?.length === segment.bytes && sha256(found) === segment.sha256;
+    yield whole ? found : undefined;
+  }
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 async function readInto(part: Uint8Array, path: string, position: number): Promise<boolean> {
