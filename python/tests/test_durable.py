@@ -87,7 +87,9 @@ class Case(unittest.TestCase):
         segments: Segments = []
         settings: Dict[str, Any] = {"limit_bytes": 64 << 20, "seconds": 20.0, **options}
         sys.modules["__main__"] = kernel.main
-        self.report = save(kernel.names, kernel.cells, lambda header, data: segments.append((header, bytes(data))), **settings)
+        self.report = save(
+            kernel.names, kernel.cells, lambda header, data: segments.append((header, bytes(data))), **settings
+        )
         return segments
 
     def load(self, segments: Segments, **options: Any) -> Kernel:
@@ -121,25 +123,39 @@ class Elsewhere(Case):
         return answers
 
     def test_values_functions_classes_and_instances_come_back_in_another_process(self) -> None:
-        segments = self.save(Kernel(
-            "import os.path, math as m\nfrom math import pi\nitems = [1, {'a': (2, 3)}]\nn = 41",
-            "def bump():\n    global n\n    n += 1\n    return n",
-            "class Animal:\n    def __init__(self, name): self.name = name\n    def says(self): return self.name + '!'",
-            "class Dog(Animal):\n    def says(self): return 'woof ' + super().says()\nrex = Dog('rex')",
-        ))
+        segments = self.save(
+            Kernel(
+                "import os.path, math as m\nfrom math import pi\nitems = [1, {'a': (2, 3)}]\nn = 41",
+                "def bump():\n    global n\n    n += 1\n    return n",
+                "class Animal:\n    def __init__(self, name): self.name = name\n"
+                "    def says(self): return self.name + '!'",
+                "class Dog(Animal):\n    def says(self): return 'woof ' + super().says()\nrex = Dog('rex')",
+            )
+        )
         answers = self.elsewhere(
-            segments, "items", "bump()", "n", "rex.says()", "isinstance(rex, Dog)", "m.pi == pi", "os.path.sep",
-            "bump.__globals__ is globals()", "__import__('inspect').getmodule(Dog).__name__",
+            segments,
+            "items",
+            "bump()",
+            "n",
+            "rex.says()",
+            "isinstance(rex, Dog)",
+            "m.pi == pi",
+            "os.path.sep",
+            "bump.__globals__ is globals()",
+            "__import__('inspect').getmodule(Dog).__name__",
         )
         self.assert_all_saved()
         self.assertEqual(answers, [[1, {"a": [2, 3]}], 42, 42, "woof rex!", True, True, "/", True, "__main__"])
 
     @needs_cloudpickle
     def test_closures_that_share_a_variable_come_back_in_another_process(self) -> None:
-        segments = self.save(Kernel(
-            "def counter():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n    def now(): return n\n    return up, now",
-            "up, now = counter()\nup()\ndouble = lambda x: x * 2",
-        ))
+        segments = self.save(
+            Kernel(
+                "def counter():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n"
+                "    def now(): return n\n    return up, now",
+                "up, now = counter()\nup()\ndouble = lambda x: x * 2",
+            )
+        )
         self.assertEqual(self.elsewhere(segments, "[up(), up(), now()]", "double(21)"), [[None, None, 3], 42])
 
     def test_the_text_of_cells_comes_back_for_tracebacks(self) -> None:
@@ -179,7 +195,9 @@ class Replacing(Case):
         self.assertEqual((self.report["saved"], self.report["lost"], self.loaded["restored"]), ([], [], []))
 
     def test_a_name_is_saved_as_it_was_last_defined(self) -> None:
-        kernel = self.again("def f(): return 1\nclass C: x = 1\nold = C()", "def f(): return 2\nclass C: x = 2\nnew = C()")
+        kernel = self.again(
+            "def f(): return 1\nclass C: x = 1\nold = C()", "def f(): return 2\nclass C: x = 2\nnew = C()"
+        )
         self.assertEqual((kernel.get("f()"), kernel.get("new.x")), (2, 2))
         if has("cloudpickle"):
             self.assert_all(kernel, "old.x == 1", "type(old) is not C")

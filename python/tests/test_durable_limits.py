@@ -19,30 +19,49 @@ def _bytes(segments: Segments) -> int:
 
 class Sizes(Case):
     def test_the_smallest_names_are_saved_first(self) -> None:
-        segments = self.save(Kernel("a = b'a' * 700_000\nb = b'b' * 200_000\nc = b'c' * 600_000\nd = 4\ndef f(): return 1"), limit_bytes=_MB)
+        segments = self.save(
+            Kernel("a = b'a' * 700_000\nb = b'b' * 200_000\nc = b'c' * 600_000\nd = 4\ndef f(): return 1"),
+            limit_bytes=_MB,
+        )
         self.assertEqual(self.report["saved"], ["b", "c", "d", "f"])
         self.assertEqual(self.lost(), {"a": "over the size cap: it takes 0.7 MB, and 1.0 MB are all"})
         self.assertLessEqual(_bytes(segments), _MB)
 
     def test_one_name_that_is_too_large_loses_no_other(self) -> None:
-        segments = self.save(Kernel("big = bytearray(3_000_000)\nmore = ['x' * 100] * 3 + [str(i) * 10 for i in range(200_000)]\nsmall = 1"), limit_bytes=_MB)
+        segments = self.save(
+            Kernel(
+                "big = bytearray(3_000_000)\nmore = ['x' * 100] * 3 + [str(i) * 10 for i in range(200_000)]\n"
+                "small = 1"
+            ),
+            limit_bytes=_MB,
+        )
         self.assertEqual(self.report["saved"], ["small"])
         self.assertRegex(self.lost()["big"], r"over the size cap: it takes at least 2\.9 MB, and 1\.0 MB are all")
         self.assertLessEqual(_bytes(segments), _MB)
 
     def test_what_is_shared_counts_once(self) -> None:
-        kernel = self.again("x = bytearray(700_000)\na, b = [x], {'x': x}\ny = bytearray(200_000)\nc, d = [y], (y,)\ndel y", limit_bytes=_MB)
+        kernel = self.again(
+            "x = bytearray(700_000)\na, b = [x], {'x': x}\ny = bytearray(200_000)\nc, d = [y], (y,)\ndel y",
+            limit_bytes=_MB,
+        )
         self.assert_all_saved()
         self.assert_all(kernel, "a[0] is b['x'] is x", "c[0] is d[0]")
 
     def test_of_names_that_share_something_the_small_ones_stay(self) -> None:
-        kernel = self.again("h = [1]\nbig = [h, bytearray(900_000)]\nsmall = [h]\nother = {'h': h}\ndel h", limit_bytes=_MB // 2)
+        kernel = self.again(
+            "h = [1]\nbig = [h, bytearray(900_000)]\nsmall = [h]\nother = {'h': h}\ndel h", limit_bytes=_MB // 2
+        )
         self.assertEqual(sorted(self.lost()), ["big"])
         self.assert_all(kernel, "small[0] is other['h']")
 
     def test_a_tiny_cap_is_never_passed(self) -> None:
         for limit in (0, 10, 200, 1000, 5000):
-            segments = self.save(Kernel("import os, json\na = list(range(100))\nb = 'x' * 500\ndef f(): return 1\nclass C: pass\nc = C()"), limit_bytes=limit)
+            segments = self.save(
+                Kernel(
+                    "import os, json\na = list(range(100))\nb = 'x' * 500\ndef f(): return 1\nclass C: pass\nc = C()"
+                ),
+                limit_bytes=limit,
+            )
             self.assertLessEqual(_bytes(segments), limit)
             self.assertEqual(len(self.report["saved"]) + len(self.report["lost"]), 7)
 
@@ -62,8 +81,15 @@ class Portability(Case):
     def test_data_imports_and_sources_are_portable_and_code_is_not(self) -> None:
         headers = self.headers("import math\nx = [1]\ndef f(): return 1\nclass C: pass\nc = C()\nfns = [f, C]")
         expected = {
-            ("cwd",): True, ("import", "math"): True, ("pickle", "x"): True, ("source", "f"): True, ("source", "C"): True,
-            ("pickle", "c"): True, ("pickle", "fns"): True, ("cells",): True, ("random",): False,
+            ("cwd",): True,
+            ("import", "math"): True,
+            ("pickle", "x"): True,
+            ("source", "f"): True,
+            ("source", "C"): True,
+            ("pickle", "c"): True,
+            ("pickle", "fns"): True,
+            ("cells",): True,
+            ("random",): False,
         }
         if has("cloudpickle"):
             expected.update({("pickle", "f"): False, ("pickle", "C"): False})
@@ -75,7 +101,12 @@ class Portability(Case):
         self.assertEqual([headers["pickle", name] for name in ("a", "old", "b")], [False, False, True])
 
     def test_portable_pickles_need_neither_cloudpickle_nor_a_newer_protocol(self) -> None:
-        for header, data in self.save(Kernel("import os\na = [1, {2: 'x'}]\nb = os\nc = {'m': os.path}\nd = {}.keys()\nclass P: pass\np = P()\ne = {'f': len}")):
+        for header, data in self.save(
+            Kernel(
+                "import os\na = [1, {2: 'x'}]\nb = os\nc = {'m': os.path}\nd = {}.keys()\nclass P: pass\n"
+                "p = P()\ne = {'f': len}"
+            )
+        ):
             if header["kind"] == "pickle" and header["portable"]:
                 operations = [(code.name, argument) for code, argument, _ in pickletools.genops(data)]
                 self.assertLessEqual(dict(operations)["PROTO"], 5)
@@ -87,7 +118,9 @@ class Portability(Case):
         self.assertEqual((kernel.get("f()"), self.loaded["lost"]), (1, []))
 
     def test_another_minor_version_restores_data_and_sources_and_says_so(self) -> None:
-        segments = self.save(Kernel("import math\nx = [1]\nclass C:\n    def m(self): return x\nc = C()\ng = lambda: 1"))
+        segments = self.save(
+            Kernel("import math\nx = [1]\nclass C:\n    def m(self): return x\nc = C()\ng = lambda: 1")
+        )
         kernel = self.load(segments, python="3.1.4")
         self.assert_all(kernel, "c.m() is x", "math.pi > 3", "'g' not in globals()")
         self.assertEqual(self.loaded["sources"], ["C"])

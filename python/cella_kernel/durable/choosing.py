@@ -15,9 +15,9 @@ from .workers import Event
 def losses(plan: Plan, groups: List[Group]) -> List[Event]:
     """The next names to give up, each with the reason. Groups are to be made anew after it, and looked at again."""
     for find in (_without_needs(plan), _unlinkable(plan), _over_cap(plan, groups)):
-        found: List[Event] = [["lost", name, reason] for name, reason in find]
+        found = dict(find)
         if found:
-            return found
+            return [["lost", name, reason] for name, reason in found.items()]
     return []
 
 
@@ -44,7 +44,8 @@ def _over_cap(plan: Plan, groups: List[Group]) -> Iterator[Tuple[str, str]]:
         if taken > plan.limit_bytes:
             own = {name: plan.record(name).size for name in group.names}
             name = max(own, key=lambda name: (own[name], name in LAST_RESULTS))
-            yield name, "over the size cap: it takes %s, and %s are all" % (megabytes(own[name]), megabytes(plan.limit_bytes))
+            figures = megabytes(own[name]), megabytes(plan.limit_bytes)
+            yield name, "over the size cap: it takes %s, and %s are all" % figures
 
 
 def _size(plan: Plan, group: Group) -> int:

@@ -21,9 +21,17 @@ def be_quiet() -> None:
 
 
 def be_modest(memory_bytes: int) -> None:
-    """No more memory than is in use now, as much again for what is loaded, and `memory_bytes`; a deep stack."""
+    """No more memory than is in use now, as much again for what is loaded, and `memory_bytes`; a deep stack.
+
+    Where memory runs out all the same, this process goes before the kernel.
+    """
     sys.setrecursionlimit(max(_DEEPEST, sys.getrecursionlimit()))
     _set_limit(resource.RLIMIT_STACK, _STACK_BYTES, at_least=True)
+    try:
+        with open("/proc/self/oom_score_adj", "w") as score:
+            score.write("1000")
+    except OSError:
+        pass  # no /proc, or not ours to write
     try:
         with open("/proc/self/statm", "rb") as file:
             mapped, resident = (int(pages) * resource.getpagesize() for pages in file.read().split()[:2])

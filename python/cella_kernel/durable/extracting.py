@@ -64,10 +64,13 @@ def extract(name: str, value: Any, cells: Cells) -> Optional[Dict[str, Any]]:
     text = cells.lines(file)[first - 1 : node.end_lineno]
     if text[0][: node.col_offset].strip():
         return None  # something else begins on the same line
-    bare = isinstance(value, FunctionType) and value.__code__.co_firstlineno == first and "__wrapped__" not in vars(value)
     return {
-        "file": file, "line": first, "text": "".join(text), "defines": defined_name(node),
-        "bare": bare, "futures": _futures(value),
+        "file": file,
+        "line": first,
+        "text": "".join(text),
+        "defines": defined_name(node),
+        "bare": isinstance(value, FunctionType) and "__wrapped__" not in vars(value),
+        "futures": _futures(value),
     }
 
 
@@ -142,7 +145,8 @@ def _is_factory(node: ast.Assign) -> bool:
 
 
 def first_line(node: Definition) -> int:
-    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+    decorators: List[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def defined_name(node: Definition) -> str:
@@ -151,6 +155,6 @@ def defined_name(node: Definition) -> str:
 
 def _futures(value: Any) -> List[str]:
     """Which `from __future__ import` were in force: they hold for every cell after the one that has them."""
-    codes = [written_code(value)] + ([written_code(item) for item in vars(value).values()] if isinstance(value, type) else [])
-    flags = next((code.co_flags for code in codes if code is not None), 0)
+    parts = vars(value).values() if isinstance(value, type) else (value,)
+    flags = next((code.co_flags for code in map(written_code, parts) if code is not None), 0)
     return [name for name in __future__.all_feature_names if getattr(__future__, name).compiler_flag & flags]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, FrozenSet, Iterable, List, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Set, Tuple
 
+from .bonds import Party
 from .circles import circles
 
 Names = Tuple[str, ...]
@@ -20,10 +21,12 @@ class Record(NamedTuple):
     needs: List[str]
     # Cells that its functions come from.
     files: List[str]
-    # Identities of objects that other names may reach as well.
-    shared: List[int]
-    # Owner of the memory, array, and whether the array can be a view: as identities, of arrays alone.
-    memory: List[Tuple[int, int, bool]]
+    # Names that reach an object that it reaches too.
+    shares: List[str]
+    # Names, itself among them, whose arrays overlap with its own, and in whose memory.
+    parties: List[Party]
+    # Where its bonds lie.
+    bonds: Tuple[int, int]
 
 
 class Group(NamedTuple):
@@ -33,58 +36,46 @@ class Group(NamedTuple):
     linked: FrozenSet[int]
 
 
-class Unlinkable(NamedTuple):
-    """An array that lies in the memory of others, and is of a type that cannot be saved as a view."""
-
-    name: str
-    others: List[str]
-
-
-def shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[int, Set[str]]]:
-    """The owners of memory that several arrays lie in: for each, the arrays, and the names that reach them."""
-    owners: Dict[int, Dict[int, Set[str]]] = {}
-    for name, record in records.items():
-        for owner, array, _ in record.memory:
-            owners.setdefault(owner, {}).setdefault(array, set()).add(name)
-    return {owner: arrays for owner, arrays in owners.items() if len(arrays) > 1}
+def shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, Party]]:
+    """By owner and name, all that overlap with something. What is lost does not count."""
+    owners: Dict[int, Dict[str, Party]] = {}
+    for record in records.values():
+        for party in record.parties:
+            if party.name in records:
+                owners.setdefault(party.owner, {})[party.name] = party
+    return {
+        owner: parties for owner, parties in owners.items()
+        if len(parties) > 1 or any(party.overlaps for party in parties.values())
+    }
 
 
-def unlinkable(records: Dict[str, Record]) -> List[Unlinkable]:
-    memory = shared_memory(records)
-    found: List[Unlinkable] = []
-    for name, record in records.items():
-        for owner, _, can_be_view in record.memory:
-            if owner in memory and not can_be_view:
-                others = {other for names in memory[owner].values() for other in names}
-                found.append(Unlinkable(name, sorted(others - {name})))
-                break
-    return found
+def unlinkable(records: Dict[str, Record]) -> Iterator[Tuple[str, List[str]]]:
+    """Names with an array that overlaps with others and cannot be saved as a view, and the names of the others."""
+    for parties in shared_memory(records).values():
+        for name, party in parties.items():
+            if not party.can_be_views:
+                yield name, sorted(set(parties) - {name})
 
 
 def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
     """In load order: every group after those that it refers to. `named` gives the name of a value by its identity."""
-    unions = _Unions(records)
-    memory = shared_memory(records)
-    holders: Dict[int, str] = {}
+    # A lost name is still a bond between those that share something with it.
+    unions = _Unions([*records, *(other for record in records.values() for other in record.shares)])
     for name, record in records.items():
-        for identity in record.shared:
-            unions.join(name, holders.setdefault(identity, name))
-    for owner, arrays in memory.items():
-        # Views of an array that has a name refer to it by that name.
+        unions.join_all([name, *record.shares])
+    linked: Dict[str, Set[int]] = {name: set() for name in records}
+    needs = {name: set(record.needs) for name, record in records.items()}
+    for owner, parties in shared_memory(records).items():
+        for name, party in parties.items():
+            if party.has_views:
+                linked[name].add(owner)
+                # Views of an array that has a name refer to it by that name.
+                needs[name] |= {named[owner]} if owner in named else set()
         if owner not in named:
-            unions.join_all([name for names in arrays.values() for name in names])
-    linked = {name: _linked(record, memory) for name, record in records.items()}
-    needs = {
-        name: {*record.needs, *(named[owner] for owner in linked[name] if owner in named)} - {name}
-        for name, record in records.items()
-    }
+            unions.join_all(list(parties))
     order = _order(needs, unions)
-    members = unions.members()
+    members = unions.members(records)
     return [_merge(members[root], needs, linked) for root in order]
-
-
-def _linked(record: Record, memory: Collection[int]) -> Set[int]:
-    return {owner for owner, array, _ in record.memory if owner in memory and owner != array}
 
 
 def _order(needs: Dict[str, Set[str]], unions: "_Unions") -> List[str]:
@@ -120,14 +111,14 @@ class _Unions:
         for name in names[1:]:
             self.join(names[0], name)
 
-    def members(self) -> Dict[str, List[str]]:
+    def members(self, names: Iterable[str]) -> Dict[str, List[str]]:
         found: Dict[str, List[str]] = {}
-        for name in self._parents:
+        for name in names:
             found.setdefault(self.root(name), []).append(name)
         return found
 
 
 def record_from(fields: List[Any]) -> Record:
     """From what a worker told."""
-    offset, size, has_code, needs, files, shared, memory = fields
-    return Record(offset, size, has_code, needs, files, shared, [(owner, array, view) for owner, array, view in memory])
+    offset, size, has_code, needs, files, shares, parties, bonds = fields
+    return Record(offset, size, has_code, needs, files, shares, [Party(*party) for party in parties], tuple(bonds))

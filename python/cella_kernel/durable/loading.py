@@ -82,7 +82,8 @@ class _Loader:
         kind = header["kind"]
         here = list(map(str, sys.version_info[:2]))
         if not header["portable"] and self._python != here:
-            raise _OtherPython("it was saved as code of Python %s, and this is Python %s" % (".".join(self._python), ".".join(here)))
+            versions = ".".join(self._python), ".".join(here)
+            raise _Unreadable("it was saved as code of Python %s, and this is Python %s" % versions)
         if kind == "pickle":
             return unpickling.read(io.BytesIO(data), header["names"], self._namespace)
         if kind == "random":
@@ -98,12 +99,12 @@ class _Loader:
         elif kind == "cells":
             self.cells.update(content)
         else:
-            raise _OtherPython("it was saved in a way (%r) that this version does not know" % kind)
+            raise _Unreadable("it was saved in a way (%r) that this version does not know" % kind)
         return {}
 
 
-class _OtherPython(Exception):
+class _Unreadable(Exception):
     """Says of itself why a segment cannot be read."""
 
 
-_PLAIN = (_OtherPython, unpickling.Missing)
+_PLAIN = (_Unreadable, unpickling.Missing)

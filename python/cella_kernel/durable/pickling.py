@@ -167,7 +167,7 @@ def pickler(file: Any, scene: Scene, group: Container[str], linked: Container[in
     if not _types:
         base: Any = pickle.Pickler
         try:
-            import cloudpickle  # type: ignore[import]
+            import cloudpickle
 
             base = cloudpickle.Pickler
         except Exception:

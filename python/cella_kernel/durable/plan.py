@@ -8,6 +8,7 @@ from . import grouping
 from .grouping import Group, Names, Record
 from .names import LAST_RESULTS
 from .progress import Progress
+from .scene import module_name
 from .workers import Ending, Event
 
 # Segments that bring no names.
@@ -57,7 +58,7 @@ class Plan:
 
     def _take(self, fields: List[Any]) -> Record:
         record = grouping.record_from(fields)
-        self.end = max(self.end, record.offset + record.size)
+        self.end = max(self.end, record.offset + record.size, sum(record.bonds))
         return record
 
     def _lose(self, name: str, reason: str) -> None:
@@ -71,6 +72,8 @@ class Plan:
     def blame(self, ending: Ending) -> List[Event]:
         """The events that a worker's end stands for: what it was at could not be done."""
         stage, name = self.progress.at() or ("", "")
+        if self.failure:
+            ending, self.failure = Ending("failed (%s)" % self.failure, is_late=False), ""
         if stage == "extra":
             return [["extra", name, None]]
         if stage == "load":
@@ -79,14 +82,15 @@ class Plan:
         return events + self._like_it(name) if ending.is_late else events
 
     def _like_it(self, name: str) -> List[Event]:
-        """Where two objects of a class have hung, all others of it would, and leave no time for the rest."""
-        kind = type(self.values.get(name))
+        """Where two objects of a class of cells have hung, all others of it would, and leave no time for the rest."""
         # By identity alone: in this process no metaclass may have a say.
+        kind = type(self.values.get(name))
         self._hung[id(kind)] = self._hung.get(id(kind), 0) + 1
-        if self._hung[id(kind)] < 2 or any(kind is container for container in (list, dict, tuple, set)):
+        if self._hung[id(kind)] < 2 or module_name(kind) != "__main__":
             return []
-        left = [other for other in self.values if type(self.values[other]) is kind and other not in self.records]
-        return [["lost", other, "it was not tried: two others of its class hung when they were saved"] for other in left]
+        reason = "it was not tried: two others of its class hung when they were saved"
+        alike = [other for other in self.values if type(self.values[other]) is kind and other not in self.records]
+        return [["lost", other, reason] for other in alike]
 
     def source(self, name: str) -> Optional[Dict[str, Any]]:
         found: Optional[Dict[str, Any]] = self.facts.get(name, {}).get("source")
@@ -133,4 +137,4 @@ class Plan:
 
 
 # Its size is counted with what is known of the name.
-_FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], shared=[], memory=[])
+_FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], shares=[], parties=[], bonds=(0, 0))

@@ -1,4 +1,4 @@
-"""What a worker is at, in memory that its parent reads also when the worker is dead: telling it costs no system call."""
+"""What a worker is at, in memory that its parent can read also when the worker is dead."""
 
 from __future__ import annotations
 

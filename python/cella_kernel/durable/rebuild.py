@@ -1,4 +1,4 @@
-"""What saved data calls when it is loaded. The names in this file are in every checkpoint: they can be added to only."""
+"""What saved data calls when it is loaded. The names in this file are in checkpoints: none may be taken away."""
 
 from __future__ import annotations
 

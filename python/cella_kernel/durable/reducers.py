@@ -8,7 +8,7 @@ import sys
 import weakref
 from collections import OrderedDict
 from types import CellType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple
 
 from . import rebuild
 from .live import Unsaveable
@@ -92,7 +92,7 @@ def _sentinel(_: "Hooks", value: Any) -> Any:
     return NotImplemented
 
 
-BY_TYPE: Dict[type, Callable[["Hooks", Any], Any]] = {
+_BY_TYPE: Dict[type, Callable[["Hooks", Any], Any]] = {
     ModuleType: _module,
     CellType: _cell,
     _thread.LockType: _lock,
@@ -102,10 +102,11 @@ BY_TYPE: Dict[type, Callable[["Hooks", Any], Any]] = {
     weakref.WeakValueDictionary: _weak_dict,
     weakref.WeakKeyDictionary: _weak_dict,
 }
-for _plain in ({}, OrderedDict()):  # type: Dict[Any, Any]
-    BY_TYPE[type(_plain.keys())] = _dict_view("keys")
-    BY_TYPE[type(_plain.values())] = _dict_view("values")
-    BY_TYPE[type(_plain.items())] = _dict_view("items")
+_DICTS: Tuple[Dict[Any, Any], ...] = ({}, OrderedDict())
+for _plain in _DICTS:
+    _BY_TYPE[type(_plain.keys())] = _dict_view("keys")
+    _BY_TYPE[type(_plain.values())] = _dict_view("values")
+    _BY_TYPE[type(_plain.items())] = _dict_view("items")
 _SENTINELS = ("_MISSING_TYPE", "_FIELD_BASE", "_HAS_DEFAULT_FACTORY_CLASS", "_KW_ONLY_TYPE")
 
 
@@ -115,6 +116,6 @@ def reducer_for(kind: type) -> Any:
         return _module
     if kind.__module__ == "dataclasses" and kind.__name__ in _SENTINELS:
         return _sentinel
-    if kind in BY_TYPE:
-        return BY_TYPE[kind]
+    if kind in _BY_TYPE:
+        return _BY_TYPE[kind]
     return _stream if any(kind is type(getattr(sys, name, None)) for name in _STREAMS) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-import time
+from time import monotonic
 from typing import Any, Callable, Container, Dict, List, Mapping
 
 from . import choosing, workers
@@ -54,18 +54,17 @@ def save(
 
 
 def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: float) -> None:
-    until = time.monotonic() + seconds
+    until = monotonic() + seconds
     stillborn = 0
 
     def patience() -> float:
         # However many objects hang, each leaves time for the others.
-        return max((until - time.monotonic()) / 4, _LEAST_S)
+        return max((until - monotonic()) / 4, _LEAST_S)
 
-    while time.monotonic() < until:
+    while monotonic() < until:
         plan.progress.forget()
-        ending = workers.run(
-            job, plan.apply, steps=plan.progress.steps, until=until, patience=patience, memory_bytes=2 * plan.limit_bytes
-        )
+        steps, memory = plan.progress.steps, 2 * plan.limit_bytes
+        ending = workers.run(job, plan.apply, steps=steps, until=until, patience=patience, memory_bytes=memory)
         if ending is None:
             return
         if plan.progress.at() is not None:

@@ -25,7 +25,7 @@ class Scene:
         self.kept: List[Any] = []
 
     def name_all(self, names: Iterable[str], values: Dict[str, Any]) -> None:
-        """An object with several names goes by the first of them. Classes and functions of modules go by their modules."""
+        """An object with several names goes by the first of them; what a module defines goes by its module."""
         for name in names:
             if not _is_code(values[name]):
                 self.named.setdefault(id(values[name]), name)
@@ -84,10 +84,6 @@ def written_name(value: Any) -> str:
     return _qualified_name(value).rpartition(".")[2]
 
 
-def is_cached(value: Any) -> bool:
-    return type(value) is CACHED
-
-
 def module_name(value: Any) -> Optional[str]:
     name = _module_of(value) if isinstance(value, type) else getattr(value, "__module__", None)
     return name if type(name) is str else None
@@ -95,6 +91,7 @@ def module_name(value: Any) -> Optional[str]:
 
 def _qualified_name(value: Any) -> str:
     if isinstance(value, type):
-        return _qualname_of(value)
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+        name = _qualname_of(value)
+    else:
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     return name if type(name) is str else ""

@@ -8,6 +8,10 @@ from importlib import import_module
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Tuple
 
 
+# Where newer versions keep what older ones know by another name.
+_MOVED = {"pathlib._local": "pathlib", "numpy._core": "numpy.core"}
+
+
 class Missing(Exception):
     """The segment refers to a name that is not there (yet)."""
 
@@ -33,9 +37,15 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError("a reference of kind %r is not known" % kind)
 
     def find_class(self, module: str, name: str) -> Any:
-        if module != "__main__":
+        if module == "__main__":
+            return self._named(name)
+        try:
             return super().find_class(module, name)
-        return self._named(name)
+        except ModuleNotFoundError:
+            for new, old in _MOVED.items():
+                if module == new or module.startswith(new + "."):
+                    return super().find_class(old + module[len(new) :], name)
+            raise
 
     def _named(self, path: str) -> Any:
         first, *rest = path.split(".")
@@ -61,5 +71,6 @@ def read(
             values[name] = unpickler.load()
     finally:
         # cloudpickle sets these whenever it makes a function.
-        namespace["__builtins__"] = builtins
+        if builtins is not None:
+            namespace["__builtins__"] = builtins
     return values

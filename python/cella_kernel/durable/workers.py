@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import sys
-import time
+from time import monotonic  # by itself: code that freezes time for its tests does not freeze it here
 from typing import Any, Callable, List, NamedTuple, Optional
 
 from ..sandbox import linux
@@ -28,6 +28,7 @@ class Ending(NamedTuple):
     is_late: bool
 
 
+# Past this, a line is none of ours.
 _LONGEST_LINE = 64 << 20
 # How often a worker is looked at whose pipe stays open, which a child of its own may hold.
 _LOOK_S = 0.1
@@ -79,7 +80,7 @@ class _Watch:
         step, allowed, deadline = -1, 0.0, 0.0
         try:
             while not self._done:
-                now = time.monotonic()
+                now = monotonic()
                 if steps() != step:
                     step, allowed = steps(), min(patience(), until - now)
                     deadline = now + allowed
@@ -147,18 +148,18 @@ def _be_worker(work: Callable[[Report], None], reader: int, writer: int, memory_
 def _reporter(writer: int) -> Report:
     waiting: List[bytes] = []
     kind = ""
-    told = time.monotonic()
+    told = monotonic()
 
     def report(event: Event) -> None:
         nonlocal kind, told
         waiting.append(json.dumps(event).encode() + b"\n")
         # Seldom, as each time wakes the parent: what a worker that dies has not told is found out again.
-        if event[0] != kind or time.monotonic() - told > _TELL_S:
+        if event[0] != kind or monotonic() - told > _TELL_S:
             # On a line of its own, whatever the code has written to this pipe.
             data = memoryview(b"\n" + b"".join(waiting))
             waiting.clear()
             while data:
                 data = data[os.write(writer, data) :]
-            kind, told = event[0], time.monotonic()
+            kind, told = event[0], monotonic()
 
     return report
