@@ -55,7 +55,7 @@ describe('exit codes of cella run', () => {
     const { code, err } = await run('1', '--data', '/etc/passwd');
     expect([code, err]).toEqual([
       2,
-      expect.stringContaining('--data: /etc/passwd cannot be used: it is not a folder.'),
+      expect.stringContaining('--data: /etc/passwd is not a folder.'),
     ]);
   });
 
