@@ -2,6 +2,7 @@
 
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
 export type {
+  BackgroundEvent,
   Death,
   DisplayEvent,
   ExecutionError,
@@ -11,6 +12,7 @@ export type {
   OutputEvent,
   Recovered,
   ResultEvent,
+  SavedEvent,
   Status,
   Truncated,
   Woken,

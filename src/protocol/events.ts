@@ -17,6 +17,18 @@ export interface DisplayEvent {
   readonly data: MimeBundle;
 }
 
+/** The names of an idle kernel were written to storage. */
+export interface SavedEvent {
+  readonly type: 'saved';
+  readonly id: string;
+  readonly names: number;
+  readonly bytes: number;
+  readonly lost: readonly LostName[];
+}
+
+/** What a session tells between its executions. */
+export type BackgroundEvent = OutputEvent | DisplayEvent | SavedEvent;
+
 /** The code waits in input() or getpass(). Answer with `answerInput(id, text)` or refuse with `cancelInput(id)`. */
 export interface InputRequestEvent {
   readonly type: 'input_request';

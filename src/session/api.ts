@@ -1,14 +1,7 @@
 /** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
 
 import type { LostName } from '../protocol/checkpoint.ts';
-import type {
-  DisplayEvent,
-  ExecutionEvent,
-  InputRequestEvent,
-  OutputEvent,
-  ResultEvent,
-  Status,
-} from '../protocol/events.ts';
+import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, Status } from '../protocol/events.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 
 export interface ExecuteOptions {
@@ -163,8 +156,11 @@ export interface SessionApi extends AsyncDisposable {
   isComplete(code: string): Promise<Completeness>;
   history(): Promise<readonly HistoryEntry[]>;
   variables(): Promise<readonly Variable[]>;
-  /** What threads, tasks and child processes write or show after their cell has ended. For one reader at a time. */
-  background(): AsyncIterable<OutputEvent | DisplayEvent>;
+  /**
+   * What threads, tasks and child processes write or show after their cell has ended, and automatic saves. For one
+   * reader at a time.
+   */
+  background(): AsyncIterable<BackgroundEvent>;
   /** Ends the session; names are saved first, unless something still ran. */
   close(): Promise<void>;
   /** Ends the session and deletes everything of its agent: names, checkpoints, history and workspace. */

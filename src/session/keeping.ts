@@ -1,13 +1,16 @@
 /** The keeper of a session's kernel, from the session's options. */
 
 import type { Executor } from '../executors/contract.ts';
-import { Keeper, type KeeperOptions } from '../pool/keeper.ts';
+import { Keeper } from '../pool/keeper.ts';
 import type { Slots } from '../pool/slots.ts';
+import type { BackgroundEvent } from '../protocol/events.ts';
 import type { Launch } from './launch.ts';
 import type { Ledger } from './ledger.ts';
 import type { CheckedOptions } from './options.ts';
 
 const MB = 1024 * 1024;
+/** About what the event of a save takes in memory. */
+const SAVED_BYTES = 200;
 /** What checkpoints may take of the memory that the sandbox has. */
 const SHARE_OF_MEMORY = 0.5;
 
@@ -17,7 +20,7 @@ export interface Keeping {
   readonly executor: Executor;
   readonly ledger: Ledger;
   readonly slots: Slots;
-  readonly background: KeeperOptions['background'];
+  readonly background: (event: BackgroundEvent, bytes: number) => void;
 }
 
 export function makeKeeper({ options, launch, executor, ledger, slots, background }: Keeping): Keeper {
@@ -34,6 +37,10 @@ export function makeKeeper({ options, launch, executor, ledger, slots, backgroun
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,
     slots,
-    onSaved: (manifest) => ledger.saved(manifest),
+    onSaved: (manifest) => {
+      ledger.saved(manifest);
+      const { id, bytes, saved, lost } = manifest;
+      background({ type: 'saved', id, names: saved.length, bytes, lost }, SAVED_BYTES);
+    },
   });
 }

@@ -7,7 +7,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../pool/keeper.ts';
 import { type Slots, unlimited } from '../pool/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { DisplayEvent, ExecutionEvent, InputRequestEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type {
   Checkpoint,
@@ -247,7 +247,7 @@ export class Session implements SessionApi {
     return parseVariables(await this.#ask('variables', {}));
   }
 
-  background(): AsyncIterable<OutputEvent | DisplayEvent> {
+  background(): AsyncIterable<BackgroundEvent> {
     return this.#background.read();
   }
 

@@ -1,0 +1,59 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { PartHeader } from '../protocol/kernel.ts';
+import { FileStorage } from '../storage/file/storage.ts';
+import { Archive } from './archive.ts';
+
+type Part = (header: PartHeader, bytes: Buffer) => void;
+
+/** As much of a kernel as an archive meets: it saves one name, whose value is the text that it has now. */
+function kernelWith(text: { now: string }): Kernel {
+  const kernel = {
+    pause: () => {},
+    resume: () => {},
+    save: async (_settings: unknown, part: Part) => {
+      part({ kind: 'pickle', names: ['x'], portable: true, last: true }, Buffer.from(text.now));
+      return { python: '3.11.2', saved: ['x'], lost: [] };
+    },
+  };
+  return kernel as unknown as Kernel;
+}
+
+async function archiveAt(clock: () => number): Promise<Archive> {
+  const folder = await mkdtemp(join(tmpdir(), 'cella-archive-'));
+  const storage = await FileStorage.open(folder);
+  onTestFinished(async () => {
+    await storage.close();
+    await rm(folder, { recursive: true });
+  });
+  return new Archive(storage.checkpoints, 'agent', { limitBytes: 1e6, seconds: 5, clock });
+}
+
+test('a clock that is set back changes neither which save is the newest nor makes one younger than now', async () => {
+  let now = 1_700_000_000_000;
+  const archive = await archiveAt(() => now);
+  const text = { now: 'first' };
+  const kernel = kernelWith(text);
+  const first = await archive.write(kernel, { kind: 'save', execution: 1 });
+  now -= 86_400_000;
+  text.now = 'second';
+  const second = await archive.write(kernel, { kind: 'save', execution: 2 });
+  expect((await archive.saves()).map(({ id }) => id)).toEqual([second.id, first.id]);
+  expect(archive.age(first)).toBe(0);
+  now = -5;
+  expect((await archive.write(kernel, { kind: 'save', execution: 3 })).createdAt).toBe(0);
+});
+
+test('the newest two automatic saves are kept, and every checkpoint that was asked for', async () => {
+  const archive = await archiveAt(Date.now);
+  const kernel = kernelWith({ now: 'text' });
+  const asked = await archive.write(kernel, { kind: 'checkpoint', name: 'mine', execution: 0 });
+  const saves = [];
+  for (let execution = 1; execution <= 4; execution++)
+    saves.push(await archive.write(kernel, { kind: 'save', execution }));
+  const kept = (await archive.list()).map(({ id }) => id);
+  expect(kept).toEqual([asked.id, ...saves.slice(-2).map(({ id }) => id)]);
+});
