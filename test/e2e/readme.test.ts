@@ -1,15 +1,16 @@
-/** Every example of the README does what the README says. */
+/** Every example of the README, and of the pages that have programs with their output, does what is written there. */
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const pages = ['README.md', 'docs/library.md', 'docs/state.md'] as const;
 // Inside the package, so that `import … from 'cella'` finds it as a user's program would.
 const folder = mkdtempSync(join(root, 'dist', 'readme-'));
 const dataDir = mkdtempSync(join(tmpdir(), 'cella-readme-'));
@@ -20,21 +21,30 @@ afterAll(() => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-describe('the README', () => {
-  const programs = [...readme.matchAll(/```ts\n([\s\S]*?)```\s+```text\n([\s\S]*?)```/g)];
+/** Programs that are followed by what they print. */
+function programsOf(page: string): { code: string; output: string }[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  const found = text.matchAll(/```ts\n((?:(?!```)[\s\S])*)```\s+```text\n([\s\S]*?)```/g);
+  return [...found].map(([, code = '', output = '']) => ({ code, output }));
+}
 
-  it('has programs with their output', () => expect(programs.length).toBeGreaterThan(2));
+describe.each(pages)('%s', (page) => {
+  const programs = programsOf(page);
 
-  it.each(programs.map(([, code = '', output = ''], index) => ({ index, code, output })))(
+  it('has programs with their output', () => expect(programs.length).toBeGreaterThan(0));
+
+  it.each(programs.map((program, index) => ({ index, ...program })))(
     'program $index prints what is written below it',
     async ({ index, code, output }) => {
-      const file = join(folder, `example-${index}.ts`);
+      const file = join(folder, `${basename(page, '.md')}-${index}.ts`);
       writeFileSync(file, code);
       const { stdout } = await run(process.execPath, [file], { env, cwd: folder });
       expect(stdout).toBe(output);
     },
   );
+});
 
+describe('the README', () => {
   const [, console = ''] = /```console\n([\s\S]*?)```/.exec(readme) ?? [];
   const commands = console
     .split(/^\$ /m)
