@@ -40,6 +40,7 @@ const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
   'KERNEL_CPU_LIMIT',
   'KERNEL_PROTOCOL',
 ]);
+const ENDED = 'the sandbox it lived in has ended';
 /** Recoveries in a row without a cell that ended. */
 const MOST_RECOVERIES = 3;
 
@@ -404,6 +405,9 @@ export class Keeper implements Holder {
     let fresh = false;
     if (!this.#quarters?.enclosure.alive) {
       await this.#moveOut();
+      // Numbers begin anew in the next one.
+      this.#moments.lostAll(ENDED);
+      this.#undecided = undefined;
       const opened = await place.open();
       first = opened.first;
       fresh = opened.fresh;
@@ -472,6 +476,7 @@ export class Keeper implements Holder {
   }
 
   #mourn(kernel: Kernel, quarters: Quarters, death: Death): void {
+    if (this.#quarters === quarters && !quarters.enclosure.alive) this.#moments.lostAll(ENDED);
     if (this.#kernel !== kernel || this.#expectedEnd) return;
     this.#cause = death;
     // Files in /tmp are memory too: a sandbox that ran out of it may have none left for the next kernel.

@@ -77,7 +77,8 @@ export class Moments {
 
   remove(moment: Moment): void {
     this.#kept = this.#kept.filter((one) => one !== moment);
-    this.#drop(moment.twin);
+    // The number of one that is gone may be that of another by now.
+    if (moment.gone === undefined) this.#drop(moment.twin);
   }
 
   /** `sizes` are in bytes by twin. The oldest go until the rest fit: points to undo to before checkpoints. */
@@ -96,8 +97,8 @@ export class Moments {
   /** A frozen fork has ended by itself. */
   lost(twin: number, reason: string): void {
     this.#undo = this.#undo.filter((moment) => moment.twin !== twin);
-    const moment = this.#kept.find((one) => one.twin === twin);
-    if (moment) moment.gone ??= reason;
+    const moment = this.#kept.find((one) => one.twin === twin && one.gone === undefined);
+    if (moment) moment.gone = reason;
   }
 
   /** Every one of them has ended, with the place where they lived. */
