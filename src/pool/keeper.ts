@@ -79,7 +79,7 @@ export class Keeper implements Holder {
     this.#saver = new Saver({
       afterMs: options.saveAfterMs,
       archive: options.archive,
-      freeze: () => this.#freezeForSave(),
+      freeze: (frozen) => this.#freezeForSave(frozen),
       onSaved: options.onSaved,
     });
   }
@@ -276,10 +276,12 @@ export class Keeper implements Holder {
   async close(keep: boolean): Promise<void> {
     if (this.#closed) return;
     await this.#starting?.catch(() => {}); // told to whoever waits for that kernel
-    if (keep && this.#kernel && !this.#kernel.dead) {
+    // In its turn: a save that begins by itself would keep the kernel from saving, and would end with it.
+    await this.turns.take(async () => {
+      if (!keep || !this.#kernel || this.#kernel.dead) return;
       await this.#rollBackUndecided();
       await this.#saveInPlace();
-    }
+    });
     this.#closed = true;
     this.#saver.close();
     await this.#leave('the session was closed');
@@ -529,7 +531,7 @@ export class Keeper implements Holder {
   }
 
   /** For a save beside the work: a fork of the kernel as it is between two cells. */
-  async #freezeForSave(): Promise<{ kernel: Kernel; execution: number } | undefined> {
+  async #freezeForSave(frozen: () => void): Promise<{ kernel: Kernel; execution: number } | undefined> {
     return await this.turns.take(async () => {
       const kernel = this.#kernel;
       if (!kernel?.idle || this.#undecided !== undefined) return undefined;
@@ -540,6 +542,7 @@ export class Keeper implements Holder {
         const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
         const copy = new Kernel(link, () => {});
         await copy.ready;
+        frozen();
         return { kernel: copy, execution };
       } catch (error) {
         if (!(error instanceof CellaError) || error.code !== 'FORK_UNSAFE') throw error;

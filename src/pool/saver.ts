@@ -7,8 +7,11 @@ import type { Archive, Purpose } from './archive.ts';
 export interface SaverOptions {
   readonly afterMs: number;
   readonly archive: Archive | undefined;
-  /** A copy of the kernel to save from; undefined where there is nothing to save now, or it was saved in place. */
-  readonly freeze: () => Promise<{ kernel: Kernel; execution: number } | undefined>;
+  /**
+   * A copy of the kernel to save from; undefined where there is nothing to save now, or it was saved in place. Calls
+   * `frozen` once there is a copy, before anything else can be done with the kernel.
+   */
+  readonly freeze: (frozen: () => void) => Promise<{ kernel: Kernel; execution: number } | undefined>;
   readonly onSaved: ((manifest: Manifest) => void) | undefined;
 }
 
@@ -16,6 +19,8 @@ export class Saver {
   readonly #options: SaverOptions;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> = Promise.resolve();
+  /** Resolves when what was frozen is written, or could not be. */
+  #written: Promise<void> = Promise.resolve();
   /** Whether something has changed since the last save. */
   #changed = false;
   #closed = false;
@@ -47,6 +52,8 @@ export class Saver {
   /** Saves what has changed from the kernel itself. */
   async flush(kernel: Kernel, execution: number): Promise<void> {
     clearTimeout(this.#timer);
+    // A save on its way ends with the place of this kernel; until it is written, there is none of what has changed.
+    await this.#written;
     if (!this.#changed || !this.#options.archive || !kernel.idle) return;
     this.#changed = false;
     try {
@@ -69,7 +76,10 @@ export class Saver {
 
   async #save(): Promise<void> {
     if (!this.#changed || this.#closed) return;
-    const frozen = await this.#options.freeze();
+    const written = Promise.withResolvers<void>();
+    const frozen = await this.#options.freeze(() => {
+      this.#written = written.promise;
+    });
     if (!frozen) return;
     this.#changed = false;
     try {
@@ -78,6 +88,7 @@ export class Saver {
       this.#changed = true;
       throw error;
     } finally {
+      written.resolve();
       await frozen.kernel.close();
     }
   }
