@@ -82,12 +82,19 @@ export class Archive {
     const loaded = await kernel.load(manifest.python, this.#segments(manifest, damaged), this.#settings.seconds * 1000);
     const restored = new Set(loaded.restored);
     const lost = [...loaded.lost, ...damaged].filter(({ name }) => !restored.has(name));
-    if (restored.size === 0 && damaged.length > 0) {
-      throw new CellaError('CHECKPOINT_DAMAGED', `The checkpoint ${manifest.id} cannot be read: its data is damaged.`, {
-        details: { id: manifest.id, lost },
-      });
-    }
+    if (restored.size === 0 && damaged.length > 0) throw damagedError(manifest, lost);
     return { restored: loaded.restored, lost };
+  }
+
+  /** Rejects where no name of a checkpoint can be read; for whoever would give up other names for it. */
+  async check(manifest: Manifest): Promise<void> {
+    const lost: LostName[] = [];
+    for (const [index, { names }] of manifest.segments.entries()) {
+      if (names.length === 0) continue;
+      if (await this.#store.read(this.#agentKey, manifest, index)) return;
+      lost.push(...names.map(damagedName));
+    }
+    if (lost.length > 0) throw damagedError(manifest, lost);
   }
 
   /** How long ago a checkpoint was made; a clock that was set back makes it no younger than now. */
@@ -118,9 +125,16 @@ export class Archive {
       const { kind, names, portable } = manifest.segments[index++] as Segment;
       if (kind === FOLDER && this.#stays) continue;
       if (bytes) yield { header: { kind, names, portable }, bytes };
-      else damaged.push(...names.map((name) => ({ name, reason: 'its part of the checkpoint is damaged' })));
+      else damaged.push(...names.map(damagedName));
     }
   }
+}
+
+const damagedName = (name: string): LostName => ({ name, reason: 'its part of the checkpoint is damaged' });
+
+function damagedError({ id }: Manifest, lost: readonly LostName[]): CellaError {
+  const message = `The checkpoint ${id} cannot be read: its data is damaged.`;
+  return new CellaError('CHECKPOINT_DAMAGED', message, { details: { id, lost } });
 }
 
 /** Takes the parts of a kernel's names as they come, and keeps the kernel from sending faster than they are written. */

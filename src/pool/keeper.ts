@@ -6,7 +6,7 @@ import { Kernel } from '../kernel/kernel.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, Notice, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type { Death, DisplayEvent, Notice, OutputEvent, ResultEvent, Woken } from '../protocol/events.ts';
 import type { LoadedPayload } from '../protocol/kernel.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Clock } from '../storage/contract.ts';
@@ -238,6 +238,7 @@ export class Keeper implements Holder {
   async load(manifest: Manifest): Promise<LoadedPayload> {
     const archive = this.#options.archive;
     if (!archive) throw new CellaError('CHECKPOINT_NOT_FOUND', 'This session has no storage.');
+    await archive.check(manifest);
     await this.reset();
     const loaded = await archive.read(await this.live(), manifest);
     this.#saver.ended();
@@ -432,7 +433,6 @@ export class Keeper implements Holder {
 
   /** A fresh kernel, with the last save in it where there is one to come back to. */
   async #bringBack(link: KernelLink): Promise<Kernel> {
-    const { archive } = this.#options;
     const cause = this.#cause;
     const saves = await this.#saves;
     this.#saves = Promise.resolve([]);
@@ -444,20 +444,49 @@ export class Keeper implements Holder {
       const gone = cause ? { recovered: { cause, restored: [], lost: [] } } : undefined;
       return await this.#welcome(link, gone);
     }
-    const kernel = await this.#welcome(link, undefined);
-    for (const save of saves) {
-      try {
-        const { restored, lost } = await (archive as Archive).read(kernel, save);
-        const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
-        const told = { savedAgoMs: (archive as Archive).age(save), restored, lost: all };
-        kernel.notice = cause ? { recovered: { ...told, cause } } : { woken: told };
-        this.#executions = Math.max(this.#executions, save.execution);
-        break;
-      } catch (error) {
-        // The one before it may be whole.
-        if (!(error instanceof CellaError) || error.code !== 'CHECKPOINT_DAMAGED' || save === saves.at(-1)) throw error;
+    return await this.#wake(link, saves, cause);
+  }
+
+  /** Tries the saves, the newest first: one that is damaged, or ends its kernel, must not keep the agent from going on. */
+  async #wake(link: KernelLink, saves: readonly Manifest[], cause: Death | undefined): Promise<Kernel> {
+    const archive = this.#options.archive as Archive;
+    const quarters = this.#quarters as Quarters;
+    const asleep = this.#asleep;
+    let kernel = await this.#welcome(link, undefined);
+    let told: Woken | undefined;
+    try {
+      for (const save of saves) {
+        this.#expectedEnd = true;
+        const savedAgoMs = archive.age(save);
+        try {
+          const { restored, lost } = await archive.read(kernel, save);
+          const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
+          told = { savedAgoMs, restored, lost: all };
+          this.#executions = Math.max(this.#executions, save.execution);
+          break;
+        } catch (error) {
+          if (
+            !(error instanceof CellaError) ||
+            !(error.code === 'CHECKPOINT_DAMAGED' || LOST_BY_THE_CODE.has(error.code))
+          ) {
+            throw error;
+          }
+          const reason = `it could not be loaded: ${error.message}`;
+          told ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
+          if (kernel.dead)
+            kernel = await this.#welcome(await quarters.launch({ env: this.#options.place.env }), undefined);
+        }
       }
+    } catch (error) {
+      // Whoever tries next begins with the saves again.
+      this.#cause = cause ?? kernel.dead;
+      this.#asleep = asleep;
+      throw error;
+    } finally {
+      this.#expectedEnd = false;
     }
+    if (told) kernel.notice = cause ? { recovered: { ...told, cause } } : { woken: told };
+    if (kernel.dead) this.#mourn(kernel, quarters, kernel.dead);
     return kernel;
   }
 
@@ -470,6 +499,8 @@ export class Keeper implements Holder {
     try {
       await kernel.ready;
     } catch (error) {
+      // It is nobody's kernel: whoever comes next must not find it.
+      await kernel.kill();
       throw quarters.enclosure.failure ?? error;
     }
     this.#cause = undefined;
