@@ -115,8 +115,13 @@ export class Archive {
     return await this.#store.delete(this.#agentKey, id);
   }
 
-  async #prune(): Promise<void> {
-    for (const old of (await this.saves()).slice(SAVES_KEPT)) await this.delete(old.id);
+  /** Deletes all saves; checkpoints stay. */
+  async forgetSaves(): Promise<void> {
+    await this.#prune(0);
+  }
+
+  async #prune(keep = SAVES_KEPT): Promise<void> {
+    for (const old of (await this.saves()).slice(keep)) await this.delete(old.id);
   }
 
   async *#segments(manifest: Manifest, damaged: LostName[]): AsyncGenerator<LoadableSegment> {

@@ -152,6 +152,8 @@ export class Keeper implements Holder {
   }
 
   async commit(): Promise<void> {
+    // Death has decided: the next kernel begins with what was before.
+    if (this.#undecided !== undefined && this.#kernel?.dead) await this.live();
     const twin = this.#takeUndecided();
     if (this.#moments.limits.undo > 0) this.#moments.keepForUndo(this.#moment(twin));
     else this.#quarters?.enclosure.drop(twin);
@@ -209,6 +211,8 @@ export class Keeper implements Holder {
     this.#slot = await this.#options.slots.take(this);
     this.#moveTo(quarters);
     await this.#welcome(link, undefined);
+    // What the key had before is nothing that this kernel may recover.
+    await this.#options.archive?.forgetSaves();
     this.#saver.ended();
   }
 
