@@ -327,7 +327,6 @@ export class Keeper implements Holder {
       this.#undecided = twin;
       return { ...result, transaction: 'open' };
     }
-    if (result.death) return result;
     if (this.#moments.limits.undo > 0) {
       this.#moments.keepForUndo(this.#moment(twin));
       await this.#fitMoments();
