@@ -1,0 +1,4 @@
+import { openSession } from '../support/session.ts';
+import { stateContract } from './state.ts';
+
+stateContract('subprocess', openSession);

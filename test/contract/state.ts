@@ -1,0 +1,20 @@
+/** State that survives: what every executor that can fork must do with the names of its kernels. */
+
+import { describe } from 'vitest';
+import type { Open } from '../support/session.ts';
+import { durableContract } from './state-durable.ts';
+import { forkContract } from './state-forks.ts';
+import { liveCheckpointContract, undoContract } from './state-live.ts';
+import { recoveryContract } from './state-recovery.ts';
+import { transactionContract } from './transactions.ts';
+
+export function stateContract(name: string, open: Open): void {
+  describe(`${name} executor`, () => {
+    transactionContract(open);
+    liveCheckpointContract(open);
+    undoContract(open);
+    forkContract(open);
+    durableContract(open);
+    recoveryContract(open);
+  });
+}
