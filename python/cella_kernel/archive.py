@@ -13,7 +13,7 @@ import time
 import warnings
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from . import frames
+from . import frames, processes
 from .durable import loading, saving
 from .frames import Channel
 from .sandbox import linux
@@ -65,6 +65,8 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
     try:
         # A group of its own, so that whatever the names start here ends with it.
         os.setsid()
+        if linux.supported():
+            linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         def emit(header: Dict[str, Any], data: Any) -> None:
             view = memoryview(data).cast("B") if len(data) else memoryview(b"")
@@ -79,6 +81,7 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
     except BaseException as error:
         channel.send(frames.SAVED, 0, _answer(_NOTHING, failed="%s: %s" % (type(error).__name__, error)))
     finally:
+        processes.end_descendants()
         os._exit(0)
 
 

@@ -188,7 +188,7 @@ class Kernel:
             return
         delivery, self._delivery = self._delivery, archive.Delivery()
         try:
-            told = delivery.load(self._namespace, python, sources.remember)
+            told = delivery.load(self._namespace, python, sources.remember_again)
         except BaseException as error:
             # Whatever the names did while they came back, the kernel goes on with those that did.
             told = {"restored": [], "lost": [{"name": "*", "reason": "%s: %s" % (type(error).__name__, error)}]}

@@ -21,7 +21,7 @@ from .ringing import Ringer
 from .sandbox.cgroup import Group
 from .sandbox.linux import LayerError
 
-_MOST_TWINS = 64
+_MOST_TWINS = 128
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
 

@@ -42,6 +42,15 @@ def remember(name: str, source: str) -> None:
         _bytes -= size
 
 
+def remember_again(name: str, source: str) -> None:
+    """A cell of an earlier process, whose functions and classes have come back."""
+    remember(name, source)
+    try:
+        remember_classes(name, source, ast.parse(source).body)
+    except (SyntaxError, ValueError):
+        pass  # top-level await, or a text that was never a cell: nothing of it is a class
+
+
 def texts() -> Dict[str, str]:
     """Every cell that is kept, by its file name, oldest first."""
     return {name: "".join(linecache.cache[name][2]) for name, _ in _kept if name in linecache.cache}

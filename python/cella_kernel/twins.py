@@ -106,4 +106,5 @@ def _threads_by_name() -> str:
     if names:
         return "these threads are running: %s" % ", ".join(names[:20])
     native = len(os.listdir("/proc/self/task")) - 1
-    return "%d threads of a native library (such as OpenMP) are running" % native
+    threads = "a thread" if native == 1 else "%d threads" % native
+    return "%s of a native library (such as OpenMP) %s running" % (threads, "is" if native == 1 else "are")

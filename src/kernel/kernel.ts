@@ -1,12 +1,10 @@
 /** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
 
-import type { Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, ExecutionEvent, Notice, OutputEvent, ResultEvent } from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
   type DisplayPayload,
-  encodePart,
   type HelloPayload,
   type InputCall,
   type LoadedPayload,
@@ -31,13 +29,11 @@ import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
 import type { Exit, KernelLink } from './link.ts';
 import { newMark } from './mark.ts';
-import { OutputStream } from './output.ts';
+import { Outputs, type StreamName } from './outputs.ts';
+import { type AnyQuestion, Question, type QuestionSettings } from './question.ts';
+import { type LoadableSegment, sendSegments } from './segments.ts';
 import { StopClock } from './stop-clock.ts';
 
-/** How long a frame waits for output that was marked before it, while that output is being read. */
-const MARK_WAIT_MS = 1000;
-/** How long a dead kernel's output may take to end. */
-const LAST_OUTPUT_MS = 300;
 const MOST_CALLS = 64;
 /** More than a kernel can number. */
 const REQUESTS = 2 ** 32;
@@ -45,11 +41,10 @@ const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
 const QUESTION_GRACE_MS = 2000;
+/** There is one save or load at a time. */
+const DURABLE = 1;
 /** Past its own deadline, a kernel that saves has this long to say how it went. */
 const SAVE_GRACE_MS = 5000;
-const PART_BYTES = 8 * 1024 * 1024;
-/** How much may be on its way to a kernel that loads. */
-const AHEAD_BYTES = 4 * 1024 * 1024;
 /** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
 const QUESTION_BIT = 0x80000000;
 
@@ -61,47 +56,22 @@ interface Waiting {
   parsed?: unknown;
 }
 
-/** Something that the host has asked of an idle kernel, with the frame that answers it. */
-interface Question {
-  readonly id: number;
-  readonly answer: number;
-  /** Takes the answer apart; what it throws or gives is what the asker gets. */
-  readonly settle: (payload: Buffer) => void;
-  readonly reject: (error: Error) => void;
-  /** Takes what comes before the answer. */
-  readonly part?: (payload: Buffer) => void;
-  timer: NodeJS.Timeout;
-}
-
-interface QuestionSettings {
-  readonly timeoutMs: number;
-  /** By default the kernel is killed: it does not answer. */
-  readonly onTimeout?: (question: Question) => void;
-  readonly part?: (payload: Buffer) => void;
-}
-
 /** How a kernel saves its namespace. */
 export interface SaveSettings {
   readonly limitBytes: number;
   readonly seconds: number;
 }
 
-export interface LoadableSegment {
-  readonly header: Pick<Segment, 'kind' | 'names' | 'portable'>;
-  readonly bytes: Uint8Array;
-}
-
 type State =
   | { readonly kind: 'starting' }
   | { readonly kind: 'idle' }
   | { readonly kind: 'running'; readonly execution: Execution }
-  | { readonly kind: 'answering'; readonly question: Question }
+  | { readonly kind: 'answering'; readonly question: AnyQuestion }
   | { readonly kind: 'dead'; readonly death: Death };
 
 export class Kernel {
   readonly #link: KernelLink;
-  readonly #stdout: OutputStream;
-  readonly #stderr: OutputStream;
+  readonly #outputs: Outputs;
   readonly #background: Background;
   /** For the first result. */
   notice: Notice | undefined;
@@ -113,7 +83,6 @@ export class Kernel {
   #frames: Waiting[] = [];
   #waitingBytes = 0;
   #pumping = false;
-  #markTimer: NodeJS.Timeout | undefined;
   #clock: StopClock | undefined;
   #questions = 0;
   #finished = 0;
@@ -135,8 +104,11 @@ export class Kernel {
     });
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
     this.#ready.promise.catch(() => {});
-    this.#stdout = this.#open('stdout');
-    this.#stderr = this.#open('stderr');
+    this.#outputs = new Outputs(
+      link,
+      (name, text) => this.#output(name, text),
+      () => this.#pump(),
+    );
     link.control.read(
       (frame) => this.#receive(frame),
       (problem) => this.#disconnected(problem),
@@ -170,8 +142,7 @@ export class Kernel {
     if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is not idle.');
     const payload = encodeText(execution.code);
     const mark = newMark();
-    this.#stdout.begin(mark);
-    this.#stderr.begin(mark);
+    this.#outputs.begin(mark);
     this.#state = { kind: 'running', execution };
     execution.events.onRoom = () => this.#resumeOutput();
     execution.events.onUnread = (events) => this.#refuseUnread(events);
@@ -187,19 +158,17 @@ export class Kernel {
   /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
   ask(method: string, params: Record<string, unknown>): Promise<PyValue> {
     this.#questions = (this.#questions + 1) % 0x7fffffff;
-    const id = (QUESTION_BIT | this.#questions) >>> 0;
-    const parse = (payload: Buffer): PyValue => {
-      const answer = parseAnswer(payload);
-      if (!('error' in answer)) return answer.value;
-      const { name, message, traceback } = answer.error;
-      throw new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } });
-    };
-    const asked = this.#put(id, FrameType.answer, parse, {
+    const question: Question<PyValue> = this.#put((QUESTION_BIT | this.#questions) >>> 0, {
+      answer: FrameType.answer,
+      parse: parseAnswerValue,
       timeoutMs: QUESTION_TIMEOUT_MS,
-      onTimeout: (question) => this.#giveUp(question),
+      onTimeout: () => {
+        this.#link.interrupt(question.id);
+        question.extend(QUESTION_GRACE_MS, () => this.#link.kill());
+      },
     });
-    this.#link.control.send(FrameType.request, id, JSON.stringify({ method, params }));
-    return asked;
+    this.#link.control.send(FrameType.request, question.id, JSON.stringify({ method, params }));
+    return question.result;
   }
 
   /** Has the kernel keep this moment as a frozen fork of that number; rejects with FORK_UNSAFE where it cannot. */
@@ -208,44 +177,31 @@ export class Kernel {
       const { unsafe } = parseTwinned(payload);
       if (unsafe !== undefined) throw new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`);
     };
-    const asked = this.#put(number, FrameType.twinned, parse, { timeoutMs: QUESTION_TIMEOUT_MS });
+    const question = this.#put(number, { answer: FrameType.twinned, parse, timeoutMs: QUESTION_TIMEOUT_MS });
     this.#link.control.send(FrameType.twin, number);
-    return asked;
+    return question.result;
   }
 
   /** Has the kernel take its namespace apart. `part` gets the pieces as they come. */
   save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
-    const asked = this.#put(1, FrameType.saved, parseSaved, {
+    const question = this.#put(DURABLE, {
+      answer: FrameType.saved,
+      parse: parseSaved,
       timeoutMs: settings.seconds * 1000 + SAVE_GRACE_MS,
       part: (payload) => {
         const { header, bytes } = parsePart(payload);
         part(header, bytes);
       },
     });
-    this.#link.control.send(FrameType.save, 1, JSON.stringify(settings));
-    return asked;
+    this.#link.control.send(FrameType.save, DURABLE, JSON.stringify(settings));
+    return question.result;
   }
 
   /** Has the kernel replace its namespace by what was saved, on the Python that is named. */
   async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
-    const asked = this.#put(1, FrameType.loaded, parseLoaded, { timeoutMs });
-    // Told by whoever waits for it below.
-    asked.catch(() => {});
-    let ahead = 0;
-    for await (const { header, bytes } of segments) {
-      for (let at = 0; at === 0 || at < bytes.length; at += PART_BYTES) {
-        const piece = bytes.subarray(at, at + PART_BYTES);
-        const last = at + PART_BYTES >= bytes.length;
-        const sent = this.#link.control.sendSlowly(FrameType.load, 1, encodePart({ ...header, last }, piece));
-        ahead += piece.length;
-        if (ahead < AHEAD_BYTES) continue;
-        // The kernel takes its time: what waits for it must not fill the host's memory.
-        await sent;
-        ahead = 0;
-      }
-    }
-    this.#link.control.send(FrameType.load, 1, encodePart({ end: true, python }, Buffer.alloc(0)));
-    return await asked;
+    const question = this.#put(DURABLE, { answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
+    await sendSegments(this.#link.control, DURABLE, python, segments);
+    return await question.result;
   }
 
   pause(): void {
@@ -283,23 +239,14 @@ export class Kernel {
     await this.kill();
   }
 
-  #open(type: 'stdout' | 'stderr'): OutputStream {
-    return new OutputStream(
-      this.#link[type],
-      (text) => this.#output(type, text),
-      () => this.#pump(),
-    );
-  }
-
-  #output(type: 'stdout' | 'stderr', text: string): boolean {
+  #output(type: StreamName, text: string): boolean {
     if (this.#state.kind === 'running') return this.#state.execution.output(type, text);
     this.#background({ type, text }, text.length);
     return true;
   }
 
   #resumeOutput(): void {
-    this.#stdout.resume();
-    this.#stderr.resume();
+    this.#outputs.resume();
     this.#link.control.resume();
     this.#pump();
   }
@@ -311,11 +258,6 @@ export class Kernel {
     this.#clock?.grace();
     // A reader that has stopped reading must not keep the code from stopping.
     execution.events.drain();
-  }
-
-  #giveUp(question: Question): void {
-    this.#link.interrupt(question.id);
-    question.timer = setTimeout(() => this.#link.kill(), QUESTION_GRACE_MS);
   }
 
   #receive(frame: Frame): void {
@@ -386,9 +328,8 @@ export class Kernel {
       throw new FrameError(`a result for execution ${frame.id}, which does not run`);
     }
     const { execution } = this.#state;
-    if (!this.#reached(payload.marks)) return false;
-    this.#stdout.finish();
-    this.#stderr.finish();
+    if (!this.#outputs.reached(payload.marks)) return false;
+    this.#outputs.finish();
     // A thread may still wait in input(), and nobody hears of it any more.
     this.#calls.replyAll({ error: 'the cell ended before input() was answered' });
     this.#leave();
@@ -408,9 +349,9 @@ export class Kernel {
     if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
       throw new FrameError(`a display for execution ${frame.id}, which does not run`);
     }
-    if (!this.#reached(payload.marks)) return false;
+    if (!this.#outputs.reached(payload.marks)) return false;
     if (!this.#state.execution.display(event, frame.payload.length)) this.#link.control.pause();
-    this.#release(payload.marks);
+    this.#outputs.release(payload.marks);
     return true;
   }
 
@@ -422,8 +363,8 @@ export class Kernel {
       this.#calls.reply(frame.id, { error: 'input() was called while no cell was running' });
       return true;
     }
-    if (!this.#reached(call.marks)) return false;
-    this.#release(call.marks);
+    if (!this.#outputs.reached(call.marks)) return false;
+    this.#outputs.release(call.marks);
     this.#askForInput(this.#state.execution, frame.id, call);
     return true;
   }
@@ -454,30 +395,18 @@ export class Kernel {
 
   #put<T>(
     id: number,
-    answer: number,
-    parse: (payload: Buffer) => T,
-    { timeoutMs, onTimeout = () => this.#link.kill(), part }: QuestionSettings,
-  ): Promise<T> {
+    settings: Omit<QuestionSettings<T>, 'onTimeout'> & Partial<Pick<QuestionSettings<T>, 'onTimeout'>>,
+  ): Question<T> {
     if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const settle = (payload: Buffer) => {
-      try {
-        resolve(parse(payload));
-      } catch (error) {
-        if (error instanceof FrameError) throw error;
-        reject(error);
-      }
-    };
-    const timer = setTimeout(() => onTimeout(question), timeoutMs);
-    const question: Question = { id, answer, settle, reject, timer, ...(part ? { part } : {}) };
+    // One that does not answer is no use any more.
+    const question = new Question(id, { onTimeout: () => this.#link.kill(), ...settings });
     this.#state = { kind: 'answering', question };
-    return promise;
+    return question;
   }
 
   #answer(frame: Frame): boolean {
     const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
     if (question?.id !== frame.id || question.answer !== frame.type) throw new FrameError('an answer to no question');
-    clearTimeout(question.timer);
     this.#state = { kind: 'idle' };
     question.settle(frame.payload);
     return true;
@@ -485,7 +414,7 @@ export class Kernel {
 
   #part(frame: Frame): boolean {
     const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
-    if (question?.id !== frame.id || !question.part) throw new FrameError('a part of no answer');
+    if (question?.id !== frame.id) throw new FrameError('a part of no answer');
     question.part(frame.payload);
     return true;
   }
@@ -497,26 +426,6 @@ export class Kernel {
     this.#ready.reject(refusal(layer, message));
     void this.#bury({ outOfMemory: false, lost: 'it could not be closed in' });
     return true;
-  }
-
-  #reached([out, err]: readonly [number, number]): boolean {
-    if (this.#stdout.reached(out) && this.#stderr.reached(err)) {
-      clearTimeout(this.#markTimer);
-      this.#markTimer = undefined;
-      return true;
-    }
-    this.#markTimer ??= setTimeout(() => {
-      this.#markTimer = undefined;
-      // A reader that is slow is waited for; a mark that the code has swallowed is not.
-      if (!this.#stdout.paused && !this.#stderr.paused) this.#release([out, err]);
-      this.#pump();
-    }, MARK_WAIT_MS);
-    return false;
-  }
-
-  #release([out, err]: readonly [number, number]): void {
-    this.#stdout.release(out);
-    this.#stderr.release(err);
   }
 
   /** The connection ended. Where the process lives on, it has closed it, and is no kernel any more. */
@@ -533,43 +442,30 @@ export class Kernel {
   }
 
   async #bury(exit: Exit): Promise<void> {
-    await this.#lastOutput();
+    if (this.#state.kind === 'running') this.#state.execution.events.drain();
+    await this.#outputs.last();
     if (this.#state.kind === 'dead') return;
     const before = this.#state;
     this.#frames = [];
-    this.#stdout.finish();
-    this.#stderr.finish();
+    this.#outputs.finish();
     this.#leave();
     const lastStderr = before.kind === 'running' ? before.execution.lastStderr : '';
     const death = describeDeath(exit, this.#violation, this.#closing, lastStderr);
     this.#state = { kind: 'dead', death };
-    this.#stdout.close();
-    this.#stderr.close();
+    this.#outputs.close();
     this.#link.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
     this.#ready.reject(error);
     if (before.kind === 'running') {
       before.execution.fail(death, this.#finished === 0 ? this.notice : undefined);
     } else if (before.kind === 'answering') {
-      clearTimeout(before.question.timer);
       before.question.reject(error);
     }
     this.#died.resolve(death);
   }
 
-  /** What the kernel wrote before it died is still in its pipes. */
-  async #lastOutput(): Promise<void> {
-    if (this.#state.kind === 'running') this.#state.execution.events.drain();
-    this.#release([Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]);
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, LAST_OUTPUT_MS);
-    await Promise.race([Promise.all([this.#stdout.end, this.#stderr.end]), late.promise]);
-    clearTimeout(timer);
-  }
-
   #leave(): void {
-    clearTimeout(this.#markTimer);
-    this.#markTimer = undefined;
+    this.#outputs.stopWaiting();
     this.#clock?.stop();
     this.#clock = undefined;
     this.#calls.forget();
@@ -579,4 +475,11 @@ export class Kernel {
 function once<T>(next: Waiting, parse: (payload: Buffer) => T): T {
   next.parsed ??= parse(next.frame.payload);
   return next.parsed as T;
+}
+
+function parseAnswerValue(payload: Buffer): PyValue {
+  const answer = parseAnswer(payload);
+  if (!('error' in answer)) return answer.value;
+  const { name, message, traceback } = answer.error;
+  throw new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } });
 }

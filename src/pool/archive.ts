@@ -1,9 +1,11 @@
 /** The durable checkpoints of one agent: from a kernel to storage, and back into another kernel. */
 
 import { createHash, type Hash, randomUUID } from 'node:crypto';
-import type { Kernel, LoadableSegment } from '../kernel/kernel.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { LoadableSegment } from '../kernel/segments.ts';
 import { FORMAT, type LostName, type Manifest, type Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { FrameError } from '../protocol/frames.ts';
 import type { LoadedPayload, PartHeader } from '../protocol/kernel.ts';
 import type { CheckpointStore, CheckpointWriter, Clock } from '../storage/contract.ts';
 
@@ -26,6 +28,9 @@ const FOLDER = 'cwd';
 /** Automatic saves that are kept: the newest may turn out to be damaged. */
 const SAVES_KEPT = 2;
 const WRITE_BYTES = 1024 * 1024;
+/** What the parts of a checkpoint may take beside its names, and what each part counts for. */
+const OVERHEAD_BYTES = 64 * 1024 * 1024;
+const SEGMENT_COST = 256;
 /** What a kernel may send ahead of the disk. */
 const MOST_WAITING_BYTES = 32 * 1024 * 1024;
 
@@ -50,7 +55,7 @@ export class Archive {
   async write(kernel: Kernel, { kind, name, execution }: Purpose): Promise<Manifest> {
     const { limitBytes, seconds, clock } = this.#settings;
     await using writer = await this.#store.begin(this.#agentKey);
-    const intake = new Intake(writer, kernel);
+    const intake = new Intake(writer, kernel, limitBytes + OVERHEAD_BYTES);
     const { python, saved, lost, failed } = await kernel.save({ limitBytes, seconds }, (header, bytes) =>
       intake.take(header, bytes),
     );
@@ -146,7 +151,9 @@ function damagedError({ id }: Manifest, lost: readonly LostName[]): CellaError {
 class Intake {
   readonly #writer: CheckpointWriter;
   readonly #kernel: Kernel;
+  readonly #mostBytes: number;
   readonly #segments: Segment[] = [];
+  #total = 0;
   #hash: Hash | undefined;
   #bytes = 0;
   #waiting = 0;
@@ -155,12 +162,16 @@ class Intake {
   #written: Promise<void> = Promise.resolve();
   #problem: unknown;
 
-  constructor(writer: CheckpointWriter, kernel: Kernel) {
+  constructor(writer: CheckpointWriter, kernel: Kernel, mostBytes: number) {
     this.#writer = writer;
     this.#kernel = kernel;
+    this.#mostBytes = mostBytes;
   }
 
   take({ kind, names, portable, last }: PartHeader, bytes: Buffer): void {
+    this.#total += bytes.length + SEGMENT_COST;
+    // A kernel keeps to the cap by itself, unless the code has taken its place.
+    if (this.#total > this.#mostBytes) throw new FrameError('a checkpoint that is larger than its cap');
     this.#hash ??= createHash('sha256');
     this.#hash.update(bytes);
     this.#bytes += bytes.length;

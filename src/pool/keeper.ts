@@ -28,6 +28,8 @@ export interface KeeperOptions {
   /** How long after a cell its names are saved, if nothing else runs. */
   readonly saveAfterMs: number;
   readonly slots: Slots;
+  /** Told of the process that the kernel descends from, each time that there is another. */
+  readonly onLive?: (pid: number) => void;
   /** Told when a save is written. */
   readonly onSaved?: (manifest: Manifest) => void;
 }
@@ -56,6 +58,7 @@ export class Keeper implements Holder {
   #starting: Promise<Kernel> | undefined;
   #slot: Slot | undefined;
   #idleSince = 0;
+  #livePid = 0;
   #saves: Promise<Manifest[]> = Promise.resolve([]);
   #generation = 0;
   #executions = 0;
@@ -104,7 +107,9 @@ export class Keeper implements Holder {
   }
 
   get idleSince(): number | undefined {
-    return this.turns.free && this.#kernel?.idle ? this.#idleSince : undefined;
+    // Without storage it cannot be put to sleep.
+    const canSleep = this.#options.archive !== undefined && this.turns.free && this.#kernel?.idle;
+    return canSleep ? this.#idleSince : undefined;
   }
 
   /** How often the kernel was brought back after it had died. */
@@ -189,7 +194,10 @@ export class Keeper implements Holder {
 
   /** To before the last cell. Gives the number of executions that had been had by then. */
   async undo(): Promise<number> {
-    await this.#rollBackUndecided();
+    if (this.#undecided !== undefined) {
+      await this.rollback();
+      return this.#executions;
+    }
     const moment = this.#moments.takeUndo();
     await this.#goBack(moment.twin, false);
     return moment.execution;
@@ -204,11 +212,15 @@ export class Keeper implements Holder {
     return { quarters, link };
   }
 
+  /** Makes sure that another kernel may live. */
+  async reserve(): Promise<void> {
+    this.#slot ??= await this.#options.slots.take(this);
+  }
+
   /** Takes over a kernel that was branched off another. */
   async adopt(quarters: Quarters, link: KernelLink, executions: number): Promise<void> {
     this.#asleep = false;
     this.#executions = executions;
-    this.#slot = await this.#options.slots.take(this);
     this.#moveTo(quarters);
     await this.#welcome(link, undefined);
     // What the key had before is nothing that this kernel may recover.
@@ -218,6 +230,12 @@ export class Keeper implements Holder {
 
   /** Clears every name, in the same enclosure. */
   async reset(): Promise<void> {
+    // A crash before the next save must not bring back what was cleared.
+    await this.#options.archive?.forgetSaves();
+    await this.#clear();
+  }
+
+  async #clear(): Promise<void> {
     this.#recoveries = 0;
     this.#cause = undefined;
     this.#asleep = false;
@@ -230,6 +248,7 @@ export class Keeper implements Holder {
 
   /** Ends the enclosure and starts another. */
   async restart(): Promise<void> {
+    await this.#options.archive?.forgetSaves();
     this.#recoveries = 0;
     this.#cause = undefined;
     this.#asleep = false;
@@ -243,7 +262,7 @@ export class Keeper implements Holder {
     const archive = this.#options.archive;
     if (!archive) throw new CellaError('CHECKPOINT_NOT_FOUND', 'This session has no storage.');
     await archive.check(manifest);
-    await this.reset();
+    await this.#clear();
     const loaded = await archive.read(await this.live(), manifest);
     this.#saver.ended();
     return loaded;
@@ -264,6 +283,9 @@ export class Keeper implements Holder {
   hibernate(): Promise<void> {
     return this.turns.take(async () => {
       if (!this.#kernel || this.#kernel.dead) return;
+      if (!this.#options.archive) {
+        throw new CellaError('INVALID_OPTIONS', 'This session has no storage (persist: false) to sleep in.');
+      }
       await this.#rollBackUndecided();
       await this.#saveInPlace();
       this.#asleep = true;
@@ -282,14 +304,18 @@ export class Keeper implements Holder {
     if (this.#closed) return;
     await this.#starting?.catch(() => {}); // told to whoever waits for that kernel
     // In its turn: a save that begins by itself would keep the kernel from saving, and would end with it.
-    await this.turns.take(async () => {
-      if (!keep || !this.#kernel || this.#kernel.dead) return;
-      await this.#rollBackUndecided();
-      await this.#saveInPlace();
-    });
-    this.#closed = true;
-    this.#saver.close();
-    await this.#leave('the session was closed');
+    try {
+      await this.turns.take(async () => {
+        if (!keep || !this.#kernel || this.#kernel.dead) return;
+        await this.#rollBackUndecided();
+        await this.#saveInPlace();
+      });
+    } finally {
+      // Whatever became of the save, no process stays.
+      this.#closed = true;
+      this.#saver.close();
+      await this.#leave('the session was closed');
+    }
   }
 
   /** Ends what runs at once. */
@@ -390,7 +416,7 @@ export class Keeper implements Holder {
         { details: { ...cause } },
       );
     }
-    this.#slot ??= await this.#options.slots.take(this);
+    await this.reserve();
     try {
       return await this.#startOnce();
     } catch (error) {
@@ -427,8 +453,12 @@ export class Keeper implements Holder {
     const twin = this.#undecided;
     this.#undecided = undefined;
     if (twin !== undefined && this.#cause) {
-      const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
-      return await this.#welcome(link, { recovered: { cause: this.#cause, savedAgoMs: 0, restored: [], lost: [] } });
+      const cause = this.#cause;
+      const kernel = await this.#welcome(await quarters.launch({ env: {}, from: { twin, keep: false } }), undefined);
+      // Everything is as it was when the transaction began.
+      const restored = namesIn(await kernel.ask('variables', {}));
+      kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
+      return kernel;
     }
     const link = await (first ?? quarters.launch({ env: place.env }));
     return await this.#bringBack(link);
@@ -505,6 +535,10 @@ export class Keeper implements Holder {
       // It is nobody's kernel: whoever comes next must not find it.
       await kernel.kill();
       throw quarters.enclosure.failure ?? error;
+    }
+    if (this.#livePid !== quarters.enclosure.pid) {
+      this.#livePid = quarters.enclosure.pid;
+      this.#options.onLive?.(this.#livePid);
     }
     this.#cause = undefined;
     this.#asleep = false;
@@ -586,4 +620,10 @@ export class Keeper implements Holder {
       }
     });
   }
+}
+
+/** The names of a list of variables, as a kernel tells it: hostile input like any other. */
+function namesIn(variables: unknown): string[] {
+  if (!Array.isArray(variables)) return [];
+  return variables.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
 }

@@ -128,7 +128,7 @@ export const errorCodes = {
     http: 422,
     rpc: -32025,
     retry: false,
-    advice: 'Restore an older checkpoint; what could still be read is in `details`.',
+    advice: 'Restore an older checkpoint; `details` lists what is lost.',
   },
   CHECKPOINT_TOO_LARGE: {
     http: 413,

@@ -18,7 +18,10 @@ const RANGES = [
 /** The first of each range. */
 export const firstUids: readonly number[] = RANGES.map(({ first }) => first);
 
-/** For a folder that has no user of its own yet. No two folders of a file system have the same number at a time. */
+/**
+ * For a folder that has no user of its own yet. No two folders of a file system have the same number at a time; in the
+ * small range two may still share a user, and are kept apart by their mounts and namespaces alone.
+ */
 export function identityOf(folder: string, isolated: boolean): Identity {
   const uid = process.getuid?.() ?? 0;
   if (!isolated || uid !== 0 || process.platform !== 'linux') {

@@ -65,14 +65,13 @@ export class Checkpoints {
   }
 
   async delete(idOrName: string): Promise<void> {
-    const moment = this.#keeper.moments.findLast(({ id, name }) => id === idOrName || name === idOrName);
-    if (moment) {
-      this.#keeper.removeMoment(moment);
-      return;
-    }
-    const manifest = await this.#findDurable(idOrName);
-    if (!manifest) throw unknown(idOrName);
-    await this.#archive?.delete(manifest.id);
+    const named = this.#keeper.moments.filter(({ id, name }) => id === idOrName || name === idOrName);
+    const alive = named.findLast(({ gone }) => gone === undefined);
+    const manifest = alive ? undefined : await this.#findDurable(idOrName);
+    const moment = manifest ? undefined : (alive ?? named.at(-1));
+    if (manifest) await this.#archive?.delete(manifest.id);
+    else if (moment) this.#keeper.removeMoment(moment);
+    else throw unknown(idOrName);
   }
 
   /** A live one that is gone does not hide a durable one of the same name. */

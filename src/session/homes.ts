@@ -27,8 +27,8 @@ export function makeHome(agents: string, isolated: boolean): Home {
   const own = join(agents, `${NOBODYS}${process.pid}-${Date.now().toString(36)}-${made++}`);
   mkdirSync(agents, { recursive: true, mode: 0o700 });
   mkdirSync(own);
-  // Only the host's user comes as far as here, so that all may pass through it. Whatever the umask of this process is.
-  chmodSync(own, 0o711);
+  // Only the host's user comes as far as here, so that all may look at it. Whatever the umask of this process is.
+  chmodSync(own, 0o755);
   const identity = identityOf(own, isolated);
   fill({ own, ...identity });
   return { own, ...identity };
@@ -39,7 +39,7 @@ export function findHome(own: string, isolated: boolean): Home | undefined {
   const facts = lstatSync(own, { throwIfNoEntry: false });
   if (facts === undefined) return undefined;
   if (!facts.isDirectory()) throw new CellaError('INVALID_OPTIONS', `dataDir: ${own} is not a folder.`);
-  if ((facts.mode & 0o777) !== 0o711) chmodSync(own, 0o711);
+  if ((facts.mode & 0o777) !== 0o755) chmodSync(own, 0o755);
   const fresh = identityOf(own, isolated);
   const workspace = lstatSync(join(own, 'workspace'), { throwIfNoEntry: false });
   if (!fresh.root || workspace === undefined) {

@@ -37,6 +37,7 @@ export function makeKeeper({ options, launch, executor, ledger, slots, backgroun
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,
     slots,
+    onLive: (pid) => ledger.opened(pid),
     onSaved: (manifest) => {
       ledger.saved(manifest);
       const { id, bytes, saved, lost } = manifest;

@@ -26,6 +26,7 @@ export class Launch {
   readonly env: Readonly<Record<string, string>>;
   readonly #isolated: boolean;
   #own: string;
+  #borrowed = false;
   /** Whose folder it is. */
   agentKey: string;
   readonly #elsewhere: string | undefined;
@@ -62,8 +63,14 @@ export class Launch {
 
   /** Works in the folder of another agent, which it was forked from. */
   share(agentKey: string, dataDir: string): void {
+    this.#borrowed = true;
     this.agentKey = agentKey;
     this.#own = join(dataDir, 'agents', folderName(agentKey));
+  }
+
+  /** The folder that the caller has named, if any. */
+  get elsewhere(): string | undefined {
+    return this.#elsewhere;
   }
 
   /** Deletes the folder of this agent; one that is shared stays with its owner. */
@@ -78,8 +85,10 @@ export class Launch {
 
   /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
   async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }> {
-    const fresh = !exists(this.#own);
-    if (fresh) {
+    const missing = !exists(this.#own);
+    // What it has saved lies elsewhere than the folder that it shares.
+    const fresh = missing && !this.#borrowed;
+    if (missing) {
       const spare = executor.takeSpare(this.shape);
       if (spare) {
         // It wakes up while the folder gets its name.

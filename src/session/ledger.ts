@@ -116,13 +116,20 @@ export class Ledger {
     }
   }
 
-  /** After `close`: nothing of this agent is left in storage. */
-  async forget(): Promise<void> {
-    const parts = this.#parts;
-    if (!parts) return;
+  /** The session never came to be. */
+  async abandon(): Promise<void> {
+    await this.#parts?.lock.release();
+    this.#parts?.giveBack();
+  }
+
+  /** After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it. */
+  async forget(remove: () => void): Promise<void> {
     const { storage: opening, giveBack } = borrowStorage(this.#dataDir);
     try {
-      await (await opening).deleteAgent(parts.agentKey);
+      const storage = await opening;
+      await using _ = await storage.locks.acquire(this.#record.agentKey);
+      await storage.deleteAgent(this.#record.agentKey);
+      remove();
     } finally {
       giveBack();
     }

@@ -63,8 +63,9 @@ export class KernelPool implements AsyncDisposable {
    * The session of a key: the one that there is, or a new one, with the names that the key had. Other options for a key,
    * such as another cwd or environment, restart that key alone.
    */
-  async acquire(agentKey: string, own: Omit<SessionOptions, 'agentKey'> = {}): Promise<Session> {
+  async acquire(key: string, own: Omit<SessionOptions, 'agentKey'> = {}): Promise<Session> {
     this.#checkOpen();
+    const agentKey = normal(key);
     const options = { ...this.#defaults, ...own, agentKey };
     const text = JSON.stringify(own);
     const known = this.#entries.get(agentKey);
@@ -72,7 +73,10 @@ export class KernelPool implements AsyncDisposable {
       const session = await known.session;
       clearTimeout(known.timer);
       if (session.pid > 0) this.#hits++;
-      return session;
+      if (!session.closed) return session;
+      // Somebody has closed it. Others may have come here while we waited for it.
+      if (this.#entries.get(agentKey) === known) this.#entries.delete(agentKey);
+      return await this.acquire(agentKey, own);
     }
     // The first who asks opens it; the others wait for the same one.
     const opening = this.#reopen(known, options);
@@ -86,7 +90,7 @@ export class KernelPool implements AsyncDisposable {
 
   /** The kernel stays alive, until it has been idle for long or another key needs its place. */
   release(agentKey: string): void {
-    const entry = this.#entries.get(agentKey);
+    const entry = this.#entries.get(normal(agentKey));
     if (!entry || this.#limits.idleTtlMs === 0) return;
     clearTimeout(entry.timer);
     const sleep = () => void entry.session.then((session) => session.hibernate()).catch(() => {}); // told at its next use
@@ -96,7 +100,7 @@ export class KernelPool implements AsyncDisposable {
   /** Saves and closes the session of one key, or of all. */
   async shutdown(agentKey?: string): Promise<void> {
     if (agentKey === undefined) this.#closed = true;
-    const keys = agentKey === undefined ? [...this.#entries.keys()] : [agentKey];
+    const keys = agentKey === undefined ? [...this.#entries.keys()] : [normal(agentKey)];
     const outcomes = await Promise.allSettled(keys.map((key) => this.#close(key)));
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
@@ -109,7 +113,7 @@ export class KernelPool implements AsyncDisposable {
     const known = sessions.filter((session) => session !== undefined);
     const live = known.filter(({ pid }) => pid > 0).length;
     return {
-      live,
+      live: this.#slots.live,
       spare: known[0]?.spares ?? 0,
       hibernated: known.length - live,
       hits: this.#hits,
@@ -150,4 +154,9 @@ export class KernelPool implements AsyncDisposable {
   #checkOpen(): void {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The pool was shut down.');
   }
+}
+
+/** As a session would call it. */
+function normal(agentKey: string): string {
+  return agentKey.trim() === '' ? 'default' : agentKey;
 }

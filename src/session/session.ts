@@ -34,6 +34,8 @@ import { Ledger } from './ledger.ts';
 import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
 
 const NO_OPTIONS: RunOptions = {};
+/** In records: wherever the data folder is. */
+const OWN_WORKSPACE = 'workspace';
 const NOBODY = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
 
 /** What a session is made of. */
@@ -77,16 +79,22 @@ export class Session implements SessionApi {
     const opening = Ledger.open(checked, dataDir);
     // Told below, where it is waited for.
     opening.catch(() => {});
-    const launch = await Launch.prepare(checked, dataDir);
+    const launch = await Launch.prepare(checked, dataDir).catch(async (error) => {
+      // What was opened beside it must not keep the key.
+      await opening.then(
+        (ledger) => ledger.abandon(),
+        () => {},
+      );
+      throw error;
+    });
     const ledger = await opening;
     if (ledger.workspaceOf !== undefined) launch.share(ledger.workspaceOf, dataDir);
-    ledger.beginIn(launch.cwd);
+    ledger.beginIn(launch.elsewhere ?? OWN_WORKSPACE);
     const { executor, giveBack } = borrowExecutor(launch.template);
     const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack });
     try {
       await session.#keeper.live();
       session.#keeper.rest();
-      ledger.opened(session.pid);
       if (checked.spares > 0) executor.keepSpares(launch.spares(checked.spares));
       return session;
     } catch (error) {
@@ -107,6 +115,10 @@ export class Session implements SessionApi {
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
   get pid(): number {
     return this.#keeper.pid;
+  }
+
+  get closed(): boolean {
+    return this.#closing !== undefined;
   }
 
   /** How often its kernel was brought back after it had died. */
@@ -214,9 +226,9 @@ export class Session implements SessionApi {
       const { executor, giveBack } = borrowExecutor(launch.template);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack });
       try {
+        await session.#keeper.reserve();
         const { quarters, link } = await this.#keeper.branch(moment);
         await session.#keeper.adopt(quarters, link, this.#keeper.executions);
-        ledger.opened(session.pid);
         return session;
       } catch (error) {
         await session.close();
@@ -259,8 +271,7 @@ export class Session implements SessionApi {
   async destroy(): Promise<void> {
     this.#closing ??= this.#end({ keep: false });
     await this.#closing;
-    await this.#parts.ledger.forget();
-    this.#parts.launch.remove(this.agentKey);
+    await this.#parts.ledger.forget(() => this.#parts.launch.remove(this.agentKey));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

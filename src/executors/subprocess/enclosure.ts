@@ -55,7 +55,15 @@ export class SubprocessEnclosure implements Enclosure {
     this.#supervisor = new FrameSocket(template.path, fromSupervisor);
     this.#supervisor.send(FrameType.open, 0, JSON.stringify({ id: this.#id, policy }));
     this.#supervisor.read(
-      (frame) => this.#receive(frame),
+      (frame) => {
+        try {
+          this.#receive(frame);
+        } catch (problem) {
+          // Pid 1 does not keep to the protocol: it is let go of, and everything in its sandbox with it.
+          this.#supervisor.close();
+          this.#lost(problem instanceof Error ? problem : new Error(String(problem)));
+        }
+      },
       (problem) => this.#lost(problem),
     );
   }

@@ -1,0 +1,161 @@
+/** What a session holds, and lets go of: its key, its processes, its saves and its folder. */
+
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { KernelPool, Session } from '../../src/index.ts';
+import { eventually } from '../support/attack.ts';
+import { descendants, isAlive } from '../support/processes.ts';
+import { openSession, scratchFolder } from '../support/session.ts';
+
+describe('a key', () => {
+  test('is free again when a session of it could not be opened', async () => {
+    const dataDir = await scratchFolder();
+    await expect(openSession({ dataDir, cwd: '/no/such/folder' })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    expect((await (await openSession({ dataDir })).run('1')).value).toBe(1);
+  });
+
+  test('that somebody holds cannot be destroyed by a session without storage', async () => {
+    const dataDir = await scratchFolder();
+    const holder = await openSession({ dataDir });
+    await holder.run("open('mine', 'w').write('kept')");
+    const visitor = await Session.open({ dataDir, persist: false });
+    await expect(visitor.destroy()).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect((await holder.run("open('mine').read()")).value).toBe('kept');
+  });
+
+  test('that is destroyed leaves neither names nor files nor history', async () => {
+    const dataDir = await scratchFolder();
+    const session = await openSession({ dataDir });
+    await session.run("x = 1; open('mine', 'w').close()");
+    await session.save();
+    await session.destroy();
+    const next = await openSession({ dataDir });
+    expect((await next.run("import os; ['x' in globals(), os.listdir()]")).value).toEqual([false, []]);
+    expect(await next.history()).toHaveLength(1);
+  });
+});
+
+describe('a save', () => {
+  test('of a kernel that sends more than the cap is refused, and the kernel cut off', async () => {
+    const session = await openSession({ checkpointLimitMb: 1 });
+    await session.run(`
+import json, struct, sys
+def hostile(send, *_):
+    head = json.dumps({'kind': 'pickle', 'names': ['x'], 'portable': True, 'last': False}).encode()
+    for _ in range(100):
+        send(ord('v'), struct.pack('<I', len(head)) + head + bytes(1 << 20))
+sys.modules['cella_kernel.archive'].save = hostile`);
+    await expect(session.checkpoint({ durable: true })).rejects.toMatchObject({ code: 'KERNEL_PROTOCOL' });
+    expect((await session.checkpoints()).filter(({ kind }) => kind === 'durable')).toEqual([]);
+    expect((await session.run('1')).value).toBe(1);
+  });
+
+  test('that fails at the end is told, and no process stays', async () => {
+    const dataDir = await scratchFolder();
+    const session = await Session.open({ dataDir });
+    await session.run('x = 1');
+    const { pid } = session;
+    await rm(join(dataDir, 'checkpoints'), { recursive: true });
+    await writeFile(join(dataDir, 'checkpoints'), 'not a folder');
+    await expect(session.close()).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    await eventually(
+      () => isAlive(pid),
+      (alive) => !alive,
+      10_000,
+    );
+  });
+
+  test('from before a reset does not come back after a crash', async () => {
+    const session = await openSession();
+    await session.run('x = 1');
+    await session.save();
+    await session.reset();
+    await session.run('import os; os._exit(1)');
+    const result = await session.run("'x' in globals()");
+    expect(result).toMatchObject({ value: false, recovered: { restored: [] } });
+  });
+
+  test('that a session without storage would need to sleep is refused', async () => {
+    const session = await openSession({ persist: false });
+    await session.run('x = 1');
+    await expect(session.hibernate()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    expect((await session.run('x')).value).toBe(1);
+  });
+});
+
+describe('a fork', () => {
+  test('keeps its names when its parent is destroyed', async () => {
+    const dataDir = await scratchFolder();
+    const parent = await openSession({ dataDir, agentKey: 'parent' });
+    await parent.run('x = 41');
+    const fork = await parent.fork({ agentKey: 'child' });
+    await fork.run('x += 1');
+    await fork.close();
+    await parent.destroy();
+    const again = await openSession({ dataDir, agentKey: 'child' });
+    expect((await again.run('x')).value).toBe(42);
+  });
+
+  test('past the ceiling of a pool leaves no kernel behind', async () => {
+    const dataDir = await scratchFolder();
+    const pool = new KernelPool({ maxKernels: 1, waitMs: 100, session: { dataDir } });
+    onTestFinished(() => pool.shutdown());
+    const session = await pool.acquire('only');
+    await session.run('x = 1');
+    await expect(session.fork({ agentKey: 'other' })).rejects.toMatchObject({ code: 'POOL_EXHAUSTED' });
+    expect(descendants(session.pid)).toHaveLength(1);
+  });
+});
+
+describe('going back', () => {
+  test('by undo from an open transaction takes back that cell alone', async () => {
+    const session = await openSession({ undo: 3 });
+    await session.run('x = 1');
+    await session.run('x = 2');
+    await session.run('x = 3', { transaction: 'explicit' });
+    await session.undo();
+    expect((await session.run('x')).value).toBe(2);
+  });
+
+  test('a durable checkpoint is deleted before a live one of its name that is gone', async () => {
+    const session = await openSession({ liveCheckpoints: 1 });
+    await session.run('x = 1');
+    await session.checkpoint({ name: 'same' });
+    await session.checkpoint({ name: 'other' });
+    await session.checkpoint({ name: 'same', durable: true });
+    await session.deleteCheckpoint('same');
+    expect((await session.checkpoints()).map(({ name, kind, gone }) => [name, kind, gone !== undefined])).toEqual([
+      ['same', 'live', true],
+      ['other', 'live', false],
+    ]);
+  });
+});
+
+describe('a pool', () => {
+  test('opens a key again that somebody has closed', async () => {
+    const pool = new KernelPool({ session: { dataDir: await scratchFolder() } });
+    onTestFinished(() => pool.shutdown());
+    const session = await pool.acquire('a');
+    await session.run('x = 1');
+    await session.close();
+    expect((await (await pool.acquire('a')).run('x')).value).toBe(1);
+  });
+
+  test('knows the default key by its blank name', async () => {
+    const pool = new KernelPool({ session: { dataDir: await scratchFolder() } });
+    onTestFinished(() => pool.shutdown());
+    expect(await pool.acquire(' ')).toBe(await pool.acquire('default'));
+  });
+});
+
+test('a moved data folder is the same to its agents, their working folder included', async () => {
+  const [before, after] = [await scratchFolder(), await scratchFolder()];
+  const first = await openSession({ dataDir: join(before, 'data') });
+  await first.run("import os; os.mkdir('inner'); os.chdir('inner'); x = 1");
+  await first.close();
+  await mkdir(join(after, 'place'));
+  await rename(join(before, 'data'), join(after, 'place', 'data'));
+  const second = await openSession({ dataDir: join(after, 'place', 'data') });
+  expect((await second.run('[x, os.path.basename(os.getcwd())]')).value).toEqual([1, 'inner']);
+});
