@@ -1,14 +1,12 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
 import type { Executor } from '../executors/contract.ts';
-import { EventListener, EventQueue, type EventSink } from '../kernel/events.ts';
-import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
+import { EventListener, EventQueue } from '../kernel/events.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../pool/keeper.ts';
 import { type Slots, unlimited } from '../pool/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
-import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type {
   Checkpoint,
   CheckpointOptions,
@@ -26,14 +24,14 @@ import type {
 import { BackgroundLog } from './background.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { dataFolder } from './data-folder.ts';
+import { Executions, NO_OPTIONS } from './executions.ts';
 import { borrowExecutor, wakeSpares } from './executors.ts';
 import { parseCompleteness, parseCompletion, parseInspection, parseVariables } from './introspection.ts';
 import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
-import { type CheckedOptions, checkExecuteOptions, checkOptions, type SessionOptions } from './options.ts';
+import { type CheckedOptions, checkOptions, type SessionOptions } from './options.ts';
 
-const NO_OPTIONS: RunOptions = {};
 /** In records: wherever the data folder is. */
 const OWN_WORKSPACE = 'workspace';
 const NOBODY = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
@@ -53,10 +51,9 @@ export class Session implements SessionApi {
   readonly #options: CheckedOptions;
   readonly #keeper: Keeper;
   readonly #checkpoints: Checkpoints;
+  readonly #executions: Executions;
   readonly #background = new BackgroundLog();
   #changing: Promise<void> = Promise.resolve();
-  /** Executions that run or wait. */
-  #executions = 0;
   #closing: Promise<void> | undefined;
 
   private constructor(parts: Parts) {
@@ -64,6 +61,7 @@ export class Session implements SessionApi {
     this.#options = parts.options;
     this.#keeper = makeKeeper({ ...parts, background: (event, bytes) => this.#background.push(event, bytes) });
     this.#checkpoints = new Checkpoints(this.#keeper, parts.ledger.archive);
+    this.#executions = new Executions(parts.options, this.#keeper, parts.ledger, () => this.#checkOpen());
   }
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
@@ -143,14 +141,14 @@ export class Session implements SessionApi {
         failure ??= { error };
       }
     });
-    const result = await this.#enqueue(code, options, listener).result;
+    const result = await this.#executions.enqueue(code, options, listener).result;
     if (failure) throw failure.error;
     return result;
   }
 
   stream(code: string, options: ExecuteOptions = NO_OPTIONS): AsyncIterable<ExecutionEvent> {
     const events = new EventQueue<ExecutionEvent>();
-    this.#enqueue(code, options, events);
+    this.#executions.enqueue(code, options, events);
     return events;
   }
 
@@ -279,7 +277,7 @@ export class Session implements SessionApi {
   }
 
   async #end({ keep = true } = {}): Promise<void> {
-    const busy = this.#executions > 0;
+    const busy = this.#executions.pending > 0;
     try {
       // What runs is ended; what is idle is saved.
       if (busy) await this.#keeper.abandon();
@@ -316,73 +314,6 @@ export class Session implements SessionApi {
     }
   }
 
-  #enqueue(code: string, options: ExecuteOptions, events: EventSink<ExecutionEvent>): Execution {
-    this.#checkOpen();
-    if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
-    if (this.#executions > this.#options.queueLimit) {
-      const queued = this.#executions - 1;
-      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions wait for it already.`, {
-        details: { queued },
-      });
-    }
-    const { settings, transaction } = this.#settings(options);
-    const execution = new Execution(this.#keeper.countExecution(), code, settings, events);
-    const { signal } = options;
-    const takeBack = () =>
-      execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
-    if (signal?.aborted) {
-      takeBack();
-      return execution;
-    }
-    signal?.addEventListener('abort', takeBack, { once: true });
-    this.#executions++;
-    // Once only: what is abandoned may be abandoned twice.
-    execution.onEnd = (result) => {
-      execution.onEnd = () => {};
-      this.#executions--;
-      if (result) this.#parts.ledger.remember({ execution: execution.number, code, status: result.status });
-    };
-    const perform = () => this.#perform(execution, transaction, signal, takeBack);
-    void this.#keeper.turns.take(perform).finally(() => this.#keeper.rest());
-    return execution;
-  }
-
-  #settings(options: ExecuteOptions): { settings: ExecutionSettings; transaction: TransactionPolicy } {
-    const own = options === NO_OPTIONS ? NO_OPTIONS : checkExecuteOptions(options);
-    return {
-      settings: {
-        timeoutMs: own.timeoutMs ?? this.#options.timeoutMs,
-        inputTimeoutMs: own.inputTimeoutMs ?? this.#options.inputTimeoutMs,
-        graceMs: this.#options.graceMs,
-        outputLimitBytes: this.#options.outputLimitBytes,
-      },
-      transaction: own.transaction ?? this.#options.transaction,
-    };
-  }
-
-  async #perform(
-    execution: Execution,
-    transaction: TransactionPolicy,
-    signal: AbortSignal | undefined,
-    takeBack: () => void,
-  ): Promise<void> {
-    const stop = () => this.#keeper.kernel?.running === execution && this.#keeper.kernel.interrupt();
-    try {
-      if (signal?.aborted) return;
-      this.#checkOpen();
-      if (!this.#keeper.kernel?.idle) await this.#keeper.live();
-      if (signal?.aborted) return;
-      signal?.removeEventListener('abort', takeBack);
-      signal?.addEventListener('abort', stop, { once: true });
-      await this.#keeper.execute(execution, transaction);
-    } catch (error) {
-      execution.abandon(error instanceof Error ? error : new Error(String(error)));
-    } finally {
-      signal?.removeEventListener('abort', takeBack);
-      signal?.removeEventListener('abort', stop);
-    }
-  }
-
   async #answer(request: InputRequestEvent, onInput: RunOptions['onInput']): Promise<void> {
     try {
       if (!onInput) await this.cancelInput(request.id, NOBODY);
@@ -401,7 +332,7 @@ export class Session implements SessionApi {
 
   #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
     this.#checkOpen();
-    if (this.#executions > 0) {
+    if (this.#executions.pending > 0) {
       throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
     }
     return this.#inTurn(async () => (await this.#keeper.live()).ask(method, params));
