@@ -18,6 +18,8 @@ interface LedgerParts {
   readonly lock: Lock;
   readonly archive: Archive;
   readonly giveBack: () => void;
+  /** Whether the storage was taken away, by `shutdown`. */
+  readonly ended: () => boolean;
 }
 
 interface LedgerSettings {
@@ -50,7 +52,7 @@ export class Ledger {
       ...(settings.workspaceOf === undefined ? {} : { workspaceOf: settings.workspaceOf }),
     };
     if (!options.persist) return new Ledger(undefined, blank, dataDir);
-    const { storage: opening, giveBack } = borrowStorage(dataDir);
+    const { storage: opening, giveBack, ended } = borrowStorage(dataDir);
     try {
       const storage = await opening;
       const lock = await storage.locks.acquire(agentKey);
@@ -61,7 +63,7 @@ export class Ledger {
       });
       const known = settings.empty ? undefined : await storage.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
-      return new Ledger({ agentKey, storage, lock, archive, giveBack }, record, dataDir);
+      return new Ledger({ agentKey, storage, lock, archive, giveBack, ended }, record, dataDir);
     } catch (error) {
       giveBack();
       throw error;
@@ -105,7 +107,8 @@ export class Ledger {
 
   async close(keeper: Keeper): Promise<void> {
     const parts = this.#parts;
-    if (!parts) return;
+    // With the storage went the lock; what was written is there.
+    if (!parts || parts.ended()) return;
     this.#closed = true;
     this.#write({ state: 'hibernated', executions: keeper.executions });
     try {

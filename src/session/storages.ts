@@ -6,6 +6,8 @@ const IDLE_MS = 30_000;
 
 interface Entry {
   readonly storage: Promise<Storage>;
+  /** Ended by `shutdown`, whoever still uses it. */
+  ended: boolean;
   users: number;
   timer: NodeJS.Timeout | undefined;
 }
@@ -17,8 +19,15 @@ async function open(path: string): Promise<Storage> {
   return await FileStorage.open(path);
 }
 
-export function borrowStorage(path: string): { storage: Promise<Storage>; giveBack: () => void } {
-  const entry = entries.get(path) ?? { storage: open(path), users: 0, timer: undefined };
+export interface BorrowedStorage {
+  readonly storage: Promise<Storage>;
+  readonly giveBack: () => void;
+  /** Whether it was taken away. */
+  readonly ended: () => boolean;
+}
+
+export function borrowStorage(path: string): BorrowedStorage {
+  const entry = entries.get(path) ?? { storage: open(path), ended: false, users: 0, timer: undefined };
   entries.set(path, entry);
   clearTimeout(entry.timer);
   entry.users++;
@@ -36,7 +45,7 @@ export function borrowStorage(path: string): { storage: Promise<Storage>; giveBa
   entry.storage.catch(() => {
     if (entries.get(path) === entry) entries.delete(path);
   });
-  return { storage: entry.storage, giveBack };
+  return { storage: entry.storage, giveBack, ended: () => entry.ended };
 }
 
 export async function closeStorages(): Promise<void> {
@@ -47,6 +56,7 @@ export async function closeStorages(): Promise<void> {
 
 async function close(entry: Entry): Promise<void> {
   clearTimeout(entry.timer);
+  entry.ended = true;
   // One that could not be opened has told whoever asked for it.
   await (await entry.storage.catch(() => undefined))?.close();
 }

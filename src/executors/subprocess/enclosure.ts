@@ -48,6 +48,7 @@ export class SubprocessEnclosure implements Enclosure {
   #closing = false;
   #failure: Error | undefined;
   #prepared: Attachment | undefined;
+  #woken = false;
 
   constructor(template: Template, policy: LaunchSpec) {
     this.#template = template;
@@ -90,6 +91,7 @@ export class SubprocessEnclosure implements Enclosure {
 
   /** Has the kernel that was prepared wake up. */
   wake(): void {
+    this.#woken = this.#prepared !== undefined;
     this.#prepared?.control.send(FrameType.start, 0, NOTHING);
   }
 
@@ -97,14 +99,15 @@ export class SubprocessEnclosure implements Enclosure {
     const prepared = this.#prepared;
     if (prepared && !from) {
       this.#prepared = undefined;
-      // It has seeded itself.
-      return Promise.resolve(this.#start(prepared, { env, reseed: false }));
+      // It has seeded itself; where it was woken up already, and there is nothing to tell, nothing is sent.
+      const settings = this.#woken && Object.keys(env).length === 0 ? undefined : { env, reseed: false };
+      return Promise.resolve(this.#start(prepared, settings));
     }
     return this.#attach({ from }).then((attachment) => this.#start(attachment, { env, reseed }));
   }
 
-  #start({ kernel, control, stdout, stderr }: Attachment, settings: { env: object; reseed: boolean }): KernelLink {
-    control.send(FrameType.start, 0, JSON.stringify(settings));
+  #start({ kernel, control, stdout, stderr }: Attachment, settings?: { env: object; reseed: boolean }): KernelLink {
+    if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
     const exited = this.#exit(kernel).promise;
     if (!this.#alive) this.#bury();
     return {
