@@ -5,13 +5,24 @@ import { readEnvironment } from './environment.ts';
 describe('readEnvironment', () => {
   it('takes what is set', () => {
     const env = { CELLA_AGENT_KEY: 'ada', CELLA_DATA_DIR: '/data', CELLA_PYTHON: 'python3.12', NO_COLOR: '1' };
-    expect(readEnvironment(env)).toEqual({ agentKey: 'ada', dataDir: '/data', python: 'python3.12', noColor: true });
+    expect(readEnvironment({ ...env, CELLA_AUTO_SH: '1' })).toEqual({
+      agentKey: 'ada',
+      dataDir: '/data',
+      python: 'python3.12',
+      autoSh: true,
+      noColor: true,
+    });
   });
 
   it('takes a variable that is set to nothing as not set', () => {
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', NO_COLOR: '', HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
-    expect(readEnvironment(env)).toEqual({ agentKey: undefined, dataDir, python: undefined, noColor: false });
+    const unset = { agentKey: undefined, dataDir, python: undefined, autoSh: false, noColor: false };
+    expect(readEnvironment(env)).toEqual(unset);
+  });
+
+  it.each(['0', 'true', 'yes', ''])('takes no other word for CELLA_AUTO_SH=1: %j', (word) => {
+    expect(readEnvironment({ CELLA_AUTO_SH: word }).autoSh).toBe(false);
   });
 
   it('puts the data where XDG_DATA_HOME says, if it is absolute', () => {

@@ -10,6 +10,8 @@ export interface Environment {
   readonly dataDir: string;
   /** CELLA_PYTHON: a path, or a name on PATH. */
   readonly python: string | undefined;
+  /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
+  readonly autoSh: boolean;
   /** NO_COLOR: any text in it turns colours off. */
   readonly noColor: boolean;
 }
@@ -20,6 +22,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     agentKey: env.CELLA_AGENT_KEY || undefined,
     dataDir: env.CELLA_DATA_DIR ? resolve(env.CELLA_DATA_DIR) : join(dataHome(env), 'cella'),
     python: env.CELLA_PYTHON || undefined,
+    autoSh: env.CELLA_AUTO_SH === '1',
     noColor: Boolean(env.NO_COLOR),
   };
 }

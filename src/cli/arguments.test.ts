@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseMegabytes, parseSeconds, sessionOptions } from './arguments.ts';
 
-const defaults = { agentKey: undefined, dataDir: '/data', python: undefined };
+const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
 
 describe('parseSeconds', () => {
   it.each([
@@ -30,7 +30,7 @@ describe('sessionOptions', () => {
   });
 
   it('lets a flag win over the environment', () => {
-    const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env' };
+    const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env', autoSh: false };
     expect(sessionOptions({}, environment)).toMatchObject({ agentKey: 'env', dataDir: '/env', python: 'python-env' });
     const flags = { agent: 'flag', data: '/flag', python: 'python-flag' };
     const won = { agentKey: 'flag', dataDir: '/flag', python: 'python-flag' };

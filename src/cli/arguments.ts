@@ -21,6 +21,8 @@ export interface Defaults {
   readonly agentKey: string | undefined;
   readonly dataDir: string;
   readonly python: string | undefined;
+  /** Whether a chat runs shell commands without asking. */
+  readonly autoSh: boolean;
 }
 
 export function addDataFlag(command: Command): Command {

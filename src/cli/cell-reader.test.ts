@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Completeness } from '../session/api.ts';
-import { completeLine, readCell } from './cell-reader.ts';
+import { completeLine, finishCell, readBlock, readCell, readPythonBlock } from './cell-reader.ts';
 import type { Line, LineRequest } from './lines.ts';
 
 /** Code is whole when it has no open block, or an empty line at its end. */
@@ -49,6 +49,52 @@ describe('readCell', () => {
     const broken = { ...session, isComplete: () => Promise.reject(new Error('gone')) };
     expect(await readCell(broken, script('x'), { prompts: false })).toBe('x');
   });
+});
+
+describe('finishCell', () => {
+  it('asks for more until the code is whole', async () => {
+    const lines = script('    return 1', '');
+    expect(await finishCell(session, lines, 'def f():', { prompts: true })).toBe('def f():\n    return 1\n');
+    expect(lines.requests.map(({ prompt }) => prompt)).toEqual(['... ', '... ']);
+  });
+
+  it('asks for nothing where the code is whole', async () => {
+    const lines = script('next');
+    expect(await finishCell(session, lines, 'x', { prompts: true })).toBe('x');
+    expect(lines.requests).toEqual([]);
+  });
+
+  it('is dropped by an interrupt, and over at the end of the input', async () => {
+    expect(await finishCell(session, script('interrupt'), 'def f():', { prompts: true })).toBeUndefined();
+    expect(await finishCell(session, script('end'), 'def f():', { prompts: true })).toBe('def f():');
+  });
+});
+
+describe('readPythonBlock', () => {
+  const read = (...lines: string[]) => readPythonBlock(session, script(...lines), { prompts: true });
+
+  it('takes lines up to an empty one', async () => expect(await read('x', 'y', ' ', 'z')).toBe('x\ny'));
+
+  it('takes an empty line that does not make it whole', async () => {
+    const quotes = {
+      ...session,
+      isComplete: async (code: string): Promise<Completeness> =>
+        code.split('"""').length % 2 === 0 ? { status: 'incomplete', indent: '' } : { status: 'complete' },
+    };
+    const lines = script('s = """a', '', 'b"""', '');
+    expect(await readPythonBlock(quotes, lines, { prompts: false })).toBe('s = """a\n\nb"""');
+  });
+
+  it.each([[['']], [['interrupt']], [['x', 'interrupt']], [['end']]])('is nothing after %j', async (lines) => {
+    expect(await read(...lines)).toBeUndefined();
+  });
+
+  it('is over at the end of the input', async () => expect(await read('x', 'end')).toBe('x'));
+});
+
+it('readBlock ends at any empty line where nothing says otherwise', async () => {
+  const options = { prompts: false, isWhole: async () => true, complete: async () => [[], ''] as const };
+  expect(await readBlock(script('echo "a', 'b"', '', 'c'), options)).toBe('echo "a\nb"');
 });
 
 describe('completeLine', () => {

@@ -58,6 +58,8 @@ export class Cells {
   async showBackground(): Promise<void> {
     const { session, lines } = this.#options;
     for await (const event of session.background()) {
+      // That names are safe is a matter of course.
+      if (event.type === 'saved') continue;
       const write = () => this.#show(event);
       if (lines instanceof LineEditor) await lines.interject(write);
       else await write();

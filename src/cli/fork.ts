@@ -4,13 +4,15 @@ import type { Checkpoint, SessionApi } from '../session/api.ts';
 import { hasAgent, requireAgent } from './agents.ts';
 import type { CommandContext, OpenOptions, Stores } from './context.ts';
 import { Exit, UsageError } from './exit.ts';
-import { toPlain, toWord } from './texts.ts';
+import { chatWith, toPlain } from './texts.ts';
 import { withSession } from './with-session.ts';
 
 export interface ForkRequest {
   readonly agentKey: string;
   readonly fork: string;
   readonly dataDir: string;
+  /** As it was typed, to be typed again. */
+  readonly dataFlag: string | undefined;
   readonly session: OpenOptions;
   readonly replace: boolean;
   readonly json: boolean;
@@ -33,7 +35,7 @@ export async function fork(request: ForkRequest, context: CommandContext & Store
       await terminal.outLines(JSON.stringify({ agent: agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
       return Exit.ok;
     }
-    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: cella chat --agent ${toWord(other)}`);
+    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatWith(other, request.dataFlag)}`);
     const lost = lostToText(saved);
     if (lost !== '') await terminal.errLines(lost, 'yellow');
     return Exit.ok;

@@ -5,6 +5,7 @@ Examples:
   $ cella run -c '6 * 7'              run code, see its value
   $ cella run analysis.py             run a file
   $ cella repl                        try things out line by line
+  $ cella chat                        Python, shell, undo and checkpoints in one place
   $ cella checkpoints create before   keep the names of an agent as they are
   $ cella fork other                  make another agent with the same names
   $ cella ps                          see all agents
@@ -14,6 +15,7 @@ Environment:
   CELLA_AGENT_KEY    who owns the kernel where --agent is not given
   CELLA_DATA_DIR     where Cella keeps its files where --data is not given
   CELLA_PYTHON       the Python where --python is not given
+  CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   NO_COLOR           any text turns colours off
 
 Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
@@ -54,6 +56,28 @@ Examples:
 
 Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D or exit leaves.
 Where stdin is no terminal there are no prompts, and the exit code is 1 if the last cell failed.`;
+
+export const chat = `
+Examples:
+  $ cella chat                            an agent of its own, dropped at the end
+  $ cella chat --agent ada                go on with an agent
+  $ cella chat --auto-py                  every line is Python
+  $ printf '/py x = 123\\n/py print(x)\\n' | cella chat
+
+Commands of a chat:
+  /py CODE           run Python; /py alone takes several lines up to an empty one, /py reset clears all names
+  /sh COMMAND        run a shell command in the same sandbox and folder; it is confirmed first
+  /cwd               tell the folder the code works in
+  /vars              list the names of the code
+  /undo              go back to before the last cell, up to five times
+  /checkpoint NAME   keep this moment; /checkpoints lists them, /restore NAME goes back
+  /fork KEY          make another agent with the same names
+  /history [N]       show the last cells
+  /help [COMMAND]    show all commands, or more about one
+  /quit              leave, as Ctrl-D does
+
+At a terminal, Tab completes, and Ctrl-C interrupts what runs or clears the line. Where stdin is no terminal its lines are
+taken the same way, /sh needs --auto-sh, and the exit code is 1 if the last line failed.`;
 
 export const doctor = `
 Examples:

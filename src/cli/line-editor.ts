@@ -188,6 +188,8 @@ export class LineEditor implements LineSource {
       this.#onInterrupt();
     });
     editor.on('SIGTSTP', () => this.#stop());
+    // A terminal that was taken away cannot be set back to what it was; its end comes besides.
+    editor.on('error', () => {});
     // Behind the editor's own listener: the keys of this chunk have been taken.
     this.#terminal.stdin.on('data', this.#countRows);
     this.#job.on('SIGCONT', this.#continue);

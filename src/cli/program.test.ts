@@ -18,7 +18,7 @@ async function cellaWith(
     terminal: new Terminal({ stdin: Readable.from([]), stdout, stderr }),
     signals: new EventEmitter(),
     version: '1.2.3',
-    defaults: { agentKey: undefined, dataDir: '/', python: undefined },
+    defaults: { agentKey: undefined, dataDir: '/', python: undefined, autoSh: false },
     openSession: refuse,
     listAgents: refuse,
     openShelf: refuse,
@@ -32,7 +32,7 @@ async function cellaWith(
 const cella = (...words: string[]) => cellaWith(words);
 
 describe('the command line', () => {
-  const commands = ['run', 'repl', 'checkpoints', 'fork', 'ps', 'doctor', 'bench'];
+  const commands = ['run', 'repl', 'chat', 'checkpoints', 'fork', 'ps', 'doctor', 'bench'];
 
   it('shows its help where nothing is asked', async () => {
     const { exitCode, out } = await cella();
@@ -80,6 +80,9 @@ describe('the command line', () => {
     [['run', 'missing.py'], 'does not exist', 'Name a Python file'],
     [['run', '--transaction', 'explicit', '-c', '1'], 'this command has ended by then', '`cella run --help`'],
     [['run', '--transaction', 'maybe', '-c', '1'], 'commit_on_success, rollback_on_failure', '`cella run --help`'],
+    [['chat', '--auto-shell'], 'Did you mean --auto-sh?', '`cella chat --help`'],
+    [['chat', '--agent'], 'argument missing', '`cella chat --help`'],
+    [['chat', 'hello'], 'too many arguments', '`cella chat --help`'],
     [['checkpoints'], 'command is missing', '`cella checkpoints --help`'],
     [['checkpoints', 'craete'], 'Did you mean create?', '`cella checkpoints --help`'],
     [['checkpoints', 'create'], "missing required argument 'name'", '`cella checkpoints create --help`'],

@@ -2,6 +2,8 @@
 
 import { Command, CommanderError, Option } from 'commander';
 import {
+  addDataFlag,
+  addPlaceFlags,
   addSessionFlags,
   type Defaults,
   parseProgram,
@@ -62,6 +64,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   });
   addRun(program, context, done);
   addRepl(program, context, done);
+  addChat(program, context, done);
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
@@ -102,6 +105,27 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
       done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
     },
   );
+}
+
+function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
+  const key = 'whose kernel it is (default: CELLA_AGENT_KEY, else an agent of its own, dropped at the end)';
+  const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
+  addPlaceFlags(addDataFlag(command.option('--agent <key>', key)))
+    .option('--auto-sh', 'run shell commands without asking (default: CELLA_AUTO_SH=1)')
+    .option('--auto-py', 'take lines that are no command as Python')
+    .option('--json', 'print events and answers as JSON, one a line')
+    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; json?: boolean }) => {
+      const { chat } = await import('./chat/chat.ts');
+      const request = {
+        session: sessionOptions(flags, context.defaults),
+        dataFlag: flags.data,
+        version: context.version,
+        autoSh: flags.autoSh ?? context.defaults.autoSh,
+        autoPy: flags.autoPy === true,
+        json: flags.json === true,
+      };
+      done(await chat(request, context));
+    });
 }
 
 function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {

@@ -75,6 +75,7 @@ export function addFork(program: Command, context: ProgramContext, done: Done): 
         agentKey: agentKeyOf(flags, context.defaults),
         fork: key,
         dataDir: dataDirOf(flags, context.defaults),
+        dataFlag: flags.data,
         session: sessionOptions(flags, context.defaults),
         replace: flags.replace === true,
         json: flags.json === true,

@@ -58,6 +58,8 @@ export class Terminal {
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
     this.stdin = stdin;
+    // One that cannot be read, as when its window was closed, has ended; without a listener it would end this process.
+    stdin.on('error', () => {});
     this.#out = new Sink(stdout, stdout.isTTY ? screen : { text: '' });
     this.#err = new Sink(stderr, stderr.isTTY ? screen : { text: '' });
     this.noColor = noColor;
@@ -108,6 +110,11 @@ export class Terminal {
 
   errLines(text: string, style?: Style): Promise<void> {
     return this.#lines(this.#err, text, style);
+  }
+
+  /** Text for the screen, for who writes there by other ways. */
+  painted(text: string, style: Style): string {
+    return this.#styled(this.screen === this.#err.stream ? this.#err : this.#out, text, style);
   }
 
   /** Somebody outside wants this command to end: a reader that does not read cannot keep it. */

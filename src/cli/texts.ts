@@ -1,5 +1,7 @@
 /** Numbers, times and names as people read them. */
 
+import { constants } from 'node:os';
+
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -44,8 +46,22 @@ export function toWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
+/** How to go on with an agent, as it can be typed. */
+export function chatWith(agentKey: string, dataFlag: string | undefined): string {
+  return `cella chat --agent ${toWord(agentKey)}${dataFlag === undefined ? '' : ` --data ${toWord(dataFlag)}`}`;
+}
+
 /** Several names, the first of them where there are many. */
 export function namesToText(names: readonly string[], most = 8): string {
   const shown = names.slice(0, most).map(toPlain).join(', ');
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
+}
+
+/** The name of a signal by its number. */
+export function signalOf(number: number): string {
+  return Object.entries(constants.signals).find(([, each]) => each === number)?.[0] ?? `signal ${number}`;
+}
+
+export function countToText(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }

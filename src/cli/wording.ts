@@ -22,6 +22,7 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   CHECKPOINT_NOT_FOUND: '`cella checkpoints list` shows those of an agent.',
   CHECKPOINT_DAMAGED: 'Restore an older one; `cella checkpoints list` shows them.',
   CHECKPOINT_TOO_LARGE: 'Delete large names in the code, and try again.',
+  NOTHING_TO_UNDO: '/restore NAME goes back to a checkpoint; /checkpoint NAME makes one.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
 };

@@ -1,0 +1,115 @@
+/** `cella chat`: a conversation with an agent's place of work, at a terminal or from a pipe. */
+
+import { randomBytes } from 'node:crypto';
+import { CellaError } from '../../protocol/errors.ts';
+import { finishCell } from '../cell-reader.ts';
+import { Cells } from '../cells.ts';
+import type { CommandContext, OpenOptions, Stores } from '../context.ts';
+import { Exit, UsageError } from '../exit.ts';
+import { openLines } from '../open-lines.ts';
+import { LEAVE } from '../repl.ts';
+import { Signals } from '../signals.ts';
+import type { Terminal } from '../terminal.ts';
+import { chatWith } from '../texts.ts';
+import { findCommand } from './commands.ts';
+import { complete } from './completion.ts';
+import { type Desk, type Outcome, UNDO } from './desk.ts';
+import { parseLine } from './parse.ts';
+import { runPython } from './python.ts';
+import { Voice } from './voice.ts';
+
+export interface ChatRequest {
+  /** Without an agent key, the chat has an agent of its own, which ends with it. */
+  readonly session: OpenOptions;
+  /** The data folder as it was typed, to be typed again. */
+  readonly dataFlag: string | undefined;
+  readonly version: string;
+  readonly autoSh: boolean;
+  readonly autoPy: boolean;
+  readonly json: boolean;
+}
+
+export async function chat(request: ChatRequest, context: CommandContext & Stores): Promise<number> {
+  const { terminal } = context;
+  const { agentKey = `chat-${randomBytes(4).toString('hex')}`, ...options } = request.session;
+  let interruptCode = (): boolean => false;
+  using signals = new Signals(context.signals, () => interruptCode());
+  const session = await context.openSession({ ...options, agentKey, undo: UNDO });
+  const lines = openLines(terminal, signals.interrupt);
+  const cells = new Cells({ session, terminal, signals, lines, json: request.json });
+  interruptCode = () => cells.interrupt();
+  const desk: Desk = {
+    ...{ session, cells, lines, stores: context, dataDir: options.dataDir, dataFlag: request.dataFlag },
+    voice: new Voice(terminal, request),
+    interactive: terminal.interactive,
+    place: options.sandbox === 'off' ? 'without a sandbox' : 'in the sandbox',
+    autoSh: request.autoSh,
+    autoPy: request.autoPy,
+    past: [],
+    kept: request.session.agentKey !== undefined,
+  };
+  try {
+    if (signals.exitCode !== undefined) return signals.exitCode;
+    await greet(desk, request, terminal);
+    return await Promise.race([converse(desk, terminal), signals.ended]);
+  } finally {
+    if (signals.exitCode !== undefined) terminal.endSoon();
+    lines.close();
+    await (desk.kept ? session.close() : session.destroy());
+    if (desk.kept && terminal.interactive && signals.exitCode === undefined) {
+      await terminal.errLines(`Names are kept: ${chatWith(session.agentKey, request.dataFlag)} goes on.`, 'dim');
+    }
+  }
+}
+
+async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
+  const { agentKey } = desk.session;
+  if (json) return await desk.voice.note({ command: 'chat', agent: agentKey, kept: desk.kept }, '');
+  if (!desk.interactive) return;
+  await terminal.err(`Cella ${version}`, 'bold');
+  const end = desk.kept ? '' : ', which ends with this chat';
+  await terminal.err(`, a chat with the agent ${JSON.stringify(agentKey)}${end}\n`);
+  await terminal.err(`/py CODE runs Python, /sh COMMAND a shell, ${desk.place}. /help lists the rest.\n`);
+  await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n\n');
+}
+
+/** Line by line, until there is none or one asks to leave. */
+async function converse(desk: Desk, terminal: Terminal): Promise<number> {
+  // What cannot be shown here fails again, and is told, at the next prompt or result.
+  desk.cells.showBackground().catch(() => {});
+  const prompt = desk.interactive ? terminal.painted('chat> ', 'bold') : '';
+  for (let last: Outcome = 'done'; ; ) {
+    const line = await desk.lines.read({ prompt, complete: (text) => complete(desk, text) });
+    if (line.kind === 'interrupt' || (line.kind === 'line' && line.text.trim() === '')) continue;
+    if (line.kind !== 'line') return desk.interactive || last !== 'failed' ? Exit.ok : Exit.failed;
+    last = await take(desk, line.text);
+    if (last === 'leave') return Exit.ok;
+  }
+}
+
+async function take(desk: Desk, text: string): Promise<Outcome> {
+  try {
+    const line = parseLine(text);
+    if (line.kind === 'command') return await findCommand(line.name).run(desk, line.argument);
+    return await takeText(desk, line.text);
+  } catch (error) {
+    const told = error instanceof UsageError || (error instanceof CellaError && error.code !== 'SESSION_CLOSED');
+    if (!told) throw error;
+    await desk.voice.fail(error);
+    return 'failed';
+  }
+}
+
+/** A line that is no command is for the agent of the session, where one works there. */
+async function takeText(desk: Desk, text: string): Promise<Outcome> {
+  const { session, lines, interactive: prompts } = desk;
+  if (!desk.autoPy) {
+    throw new UsageError(
+      'No coding agent takes part in this chat yet.',
+      'Run Python with /py CODE; with --auto-py every line is Python.',
+    );
+  }
+  if (LEAVE.test(text)) return 'leave';
+  const code = await finishCell(session, lines, text, { prompts });
+  return code === undefined ? 'done' : await runPython(desk, code);
+}

@@ -1,0 +1,119 @@
+/** The commands of a chat: their names, what they are for, and where they go. */
+
+import { UsageError } from '../exit.ts';
+import { columnsOf, cut } from '../table.ts';
+import { toPlain } from '../texts.ts';
+import type { Desk, Outcome } from './desk.ts';
+import { closest } from './parse.ts';
+import { py } from './python.ts';
+import { cwd, sh } from './shell.ts';
+import { checkpoint, checkpoints, fork, history, restore, undo, vars } from './state.ts';
+
+const LONGEST_NAME = 40;
+
+export interface ChatCommand {
+  readonly name: string;
+  readonly usage: string;
+  readonly summary: string;
+  /** More than fits a line. */
+  readonly details?: string;
+  run(desk: Desk, argument: string): Promise<Outcome>;
+}
+
+export const commands: readonly ChatCommand[] = [
+  {
+    name: 'py',
+    usage: '/py CODE',
+    summary: 'run Python; /py alone takes several lines, /py reset clears all names',
+    details:
+      'What one cell defines, the next ones can use; the last value is shown. A line that is not finished, such as\n' +
+      '/py def f():, goes on until an empty line. /py alone begins a block, which ends at an empty line too.\n' +
+      '/py reset clears every name, for this agent alone.',
+    run: py,
+  },
+  {
+    name: 'sh',
+    usage: '/sh COMMAND',
+    summary: 'run a shell command where the code works; /sh alone takes several lines',
+    details:
+      'It runs in the same sandbox and folder as the Python code, and is shown and confirmed first, unless the chat was\n' +
+      'started with --auto-sh or CELLA_AUTO_SH=1. Where it goes with cd, the next commands and the code are too.',
+    run: sh,
+  },
+  { name: 'cwd', usage: '/cwd', summary: 'tell the folder the code works in', run: withoutArgument('cwd', cwd) },
+  { name: 'vars', usage: '/vars', summary: 'list the names of the code', run: withoutArgument('vars', vars) },
+  {
+    name: 'undo',
+    usage: '/undo',
+    summary: 'go back to before the last cell, up to five times; files stay',
+    details:
+      'Every change of names, objects, modules and the working folder is taken back. A /sh is a cell too.\n' +
+      'What the cell wrote to files stays.',
+    run: withoutArgument('undo', undo),
+  },
+  {
+    name: 'checkpoint',
+    usage: '/checkpoint NAME',
+    summary: 'keep this moment of the kernel, to go back to',
+    details:
+      'It is exact and quick, and ends with the kernel. /checkpoint --durable NAME writes it to the data folder\n' +
+      'instead, for another process or another day; names that cannot be saved are told.',
+    run: checkpoint,
+  },
+  {
+    name: 'checkpoints',
+    usage: '/checkpoints',
+    summary: 'list them',
+    run: withoutArgument('checkpoints', checkpoints),
+  },
+  { name: 'restore', usage: '/restore NAME', summary: 'go back to a checkpoint', run: restore },
+  {
+    name: 'fork',
+    usage: '/fork KEY',
+    summary: 'make another agent with the same names',
+    details: 'Both go on independently, in the same folder. `cella chat --agent KEY` works with the other one.',
+    run: fork,
+  },
+  { name: 'history', usage: '/history [N]', summary: 'show the last cells; ! marks those that failed', run: history },
+  { name: 'help', usage: '/help [COMMAND]', summary: 'show this, or more about a command', run: help },
+  { name: 'quit', usage: '/quit', summary: 'leave, as Ctrl-D does', run: withoutArgument('quit', async () => 'leave') },
+];
+
+/** Other words for the same. */
+const aliases: Readonly<Record<string, string>> = {
+  exit: 'quit',
+  q: 'quit',
+  python: 'py',
+  shell: 'sh',
+  variables: 'vars',
+};
+
+export function findCommand(name: string): ChatCommand {
+  const found = commands.find((command) => command.name === (aliases[name] ?? name));
+  if (found) return found;
+  const meant = closest(
+    name,
+    commands.map((command) => command.name),
+  );
+  const guess = meant === undefined ? '' : `Did you mean /${meant}? `;
+  throw new UsageError(`There is no command /${cut(toPlain(name), LONGEST_NAME)}.`, `${guess}/help lists them all.`);
+}
+
+/** What is typed behind a command that takes nothing was meant for something. */
+function withoutArgument(name: string, work: (desk: Desk) => Promise<Outcome>): ChatCommand['run'] {
+  return async (desk, argument) => {
+    if (argument !== '') throw new UsageError(`/${name} takes no argument.`, `Type /${name} alone.`);
+    return await work(desk);
+  };
+}
+
+async function help({ voice }: Desk, argument: string): Promise<Outcome> {
+  const chosen = argument === '' ? undefined : findCommand(argument.replace(/^\//, ''));
+  const told = (chosen ? [chosen] : commands).map(({ name, usage, summary }) => ({ name, usage, summary }));
+  const width = Math.max(...told.map(({ usage }) => columnsOf(usage)));
+  const lines = told.map(({ usage, summary }) => `${usage.padEnd(width)}  ${summary}`);
+  if (chosen?.details !== undefined) lines.push('', chosen.details);
+  if (!chosen) lines.push('', 'Tab completes, Ctrl-C interrupts what runs or clears the line, Ctrl-D leaves.');
+  await voice.answer({ command: 'help', commands: told }, lines.join('\n'));
+  return 'done';
+}

@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { complete } from './completion.ts';
+import type { Desk } from './desk.ts';
+
+const session = {
+  complete: async (code: string) => ({
+    matches: [{ text: 'print', type: 'function' }],
+    start: code.lastIndexOf('p'),
+    end: code.length,
+  }),
+  checkpoints: async () => [
+    { name: 'before', gone: undefined },
+    { name: 'begin', gone: 'memory ran out' },
+    { name: 'before' },
+    { id: 'unnamed' },
+  ],
+};
+const desk = { session, autoPy: false } as unknown as Desk;
+
+describe('Tab in a chat', () => {
+  it.each([
+    ['/p', ['/py '], '/p'],
+    ['/check', ['/checkpoint ', '/checkpoints '], '/check'],
+    ['/nothing', [], '/nothing'],
+    ['/py ', ['reset'], ''],
+    ['/py x = pr', ['print'], 'pr'],
+    ['/restore b', ['before'], 'b'],
+    ['/help h', ['history', 'help'], 'h'],
+    ['/sh l', [], '/sh l'],
+    ['hello', [], 'hello'],
+  ])('%j', async (line, matches, replaced) => {
+    expect(await complete(desk, line)).toEqual([matches, replaced]);
+  });
+
+  it('completes Python in any line with --auto-py', async () => {
+    expect(await complete({ ...desk, autoPy: true }, 'pr')).toEqual([['print'], 'pr']);
+  });
+});

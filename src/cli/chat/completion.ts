@@ -1,0 +1,36 @@
+/** What Tab offers in a chat: commands, Python names, checkpoints. */
+
+import { completeLine } from '../cell-reader.ts';
+import { commands } from './commands.ts';
+import type { Desk } from './desk.ts';
+import { parseLine } from './parse.ts';
+
+type Completion = readonly [matches: readonly string[], replaced: string];
+
+export async function complete({ session, autoPy }: Desk, line: string): Promise<Completion> {
+  const parsed = parseLine(line);
+  if (parsed.kind === 'text') return autoPy ? await completeLine(session, '', line) : [[], line];
+  const { name } = parsed;
+  const rest = /^\s*\/\S*\s+([\s\S]*)$/.exec(line)?.[1];
+  if (rest === undefined) return [among(commandNames(`/${name}`), '').map((each) => `${each} `), `/${name}`];
+  switch (name) {
+    case 'py':
+      return rest.trim() === '' ? [among(['reset'], rest), rest] : await completeLine(session, '', rest);
+    case 'restore': {
+      const names = (await session.checkpoints()).flatMap((each) => (each.gone === undefined ? (each.name ?? []) : []));
+      return [among([...new Set(names)], rest), rest];
+    }
+    case 'help':
+      return [among(commandNames(''), rest), rest];
+    default:
+      return [[], line];
+  }
+}
+
+function commandNames(start: string): string[] {
+  return commands
+    .map(({ name }) => (start.startsWith('/') ? `/${name}` : name))
+    .filter((name) => name.startsWith(start));
+}
+
+const among = (all: readonly string[], start: string): string[] => all.filter((each) => each.startsWith(start));

@@ -1,0 +1,46 @@
+/** What the commands of a chat work with. */
+
+import type { SessionApi } from '../../session/api.ts';
+import type { Cells } from '../cells.ts';
+import type { Stores } from '../context.ts';
+import type { LineSource } from '../lines.ts';
+import type { Voice } from './voice.ts';
+
+export interface Desk {
+  readonly session: SessionApi;
+  readonly stores: Stores;
+  readonly dataDir: string;
+  readonly dataFlag: string | undefined;
+  readonly cells: Cells;
+  readonly lines: LineSource;
+  readonly voice: Voice;
+  /** A person is there: to be prompted, and asked. */
+  readonly interactive: boolean;
+  /** What code runs in: `in the sandbox`, or not. */
+  readonly place: string;
+  /** Shell commands are run without asking. */
+  readonly autoSh: boolean;
+  /** Lines that are no command are Python. */
+  readonly autoPy: boolean;
+  /** The cells of this chat, the newest last, as far as they can be undone. */
+  readonly past: PastCell[];
+  /** Whether the agent stays when the chat ends. */
+  kept: boolean;
+}
+
+export interface PastCell {
+  /** As it was typed. */
+  readonly line: string;
+  /** It only looked, so that nobody thinks of it as something to undo. */
+  readonly looked: boolean;
+}
+
+/** How many cells can be undone. */
+export const UNDO = 5;
+
+export type Outcome = 'done' | 'failed' | 'leave';
+
+export function remember(desk: Desk, cell: PastCell): void {
+  desk.past.push(cell);
+  if (desk.past.length > UNDO) desk.past.shift();
+}

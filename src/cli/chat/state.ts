@@ -1,0 +1,166 @@
+/** What a chat's kernel holds, and how to go back in it: `/vars`, `/history`, `/undo`, `/checkpoint`, `/restore`, `/fork`. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Checkpoint, Variable } from '../../session/api.ts';
+import { hasAgent } from '../agents.ts';
+import { UsageError } from '../exit.ts';
+import { forkedToText, forkInto, lostToText } from '../fork.ts';
+import { cut } from '../table.ts';
+import { agoToText, chatWith, countToText, sizeToText, toPlain } from '../texts.ts';
+import { changesBetween, changesToText } from './changes.ts';
+import { type Desk, type Outcome, type PastCell, UNDO } from './desk.ts';
+import { cellToLine } from './shell-cell.ts';
+
+const MOST_HISTORY = 20;
+const LONGEST_LINE = 60;
+
+export async function vars({ session, voice }: Desk): Promise<Outcome> {
+  const variables = await session.variables();
+  const reply = { command: 'vars', variables };
+  if (variables.length === 0) {
+    await voice.note(reply, 'There are no names yet. /py x = 1 makes one.');
+    return 'done';
+  }
+  const columns = [
+    { title: 'NAME' },
+    { title: 'TYPE' },
+    { title: 'LENGTH', align: 'right' as const },
+    { title: 'SIZE', align: 'right' as const },
+    { title: 'VALUE' },
+  ];
+  const rows = variables.map(({ name, type, length = '', size, preview }) => [
+    name,
+    type,
+    length,
+    sizeToText(size),
+    preview,
+  ]);
+  await voice.table(reply, columns, rows);
+  return 'done';
+}
+
+export async function history({ session, voice }: Desk, argument: string): Promise<Outcome> {
+  if (!/^\d*$/.test(argument))
+    throw new UsageError(`/history ${argument} is no number.`, 'Type /history or /history 50.');
+  const all = (await session.history()).flatMap(({ code, ...entry }) => {
+    const line = cellToLine(code);
+    return line === undefined ? [] : [{ ...entry, line }];
+  });
+  const count = argument === '' ? MOST_HISTORY : Number(argument);
+  const entries = count === 0 ? [] : all.slice(-count);
+  const reply = { command: 'history', entries };
+  if (entries.length === 0) {
+    await voice.note(reply, 'Nothing has run yet.');
+    return 'done';
+  }
+  const width = String(entries.at(-1)?.execution ?? 0).length;
+  const lines = entries.map(({ execution, status, line }) => {
+    const [first = '', ...others] = line.trimEnd().split('\n').map(toPlain);
+    const mark = status === 'ok' ? ' ' : '!';
+    const indent = ' '.repeat(width + 3);
+    return [`${String(execution).padStart(width)} ${mark} ${first}`, ...others.map((other) => indent + other)].join(
+      '\n',
+    );
+  });
+  const more =
+    all.length > entries.length ? `(${all.length - entries.length} before these: /history ${all.length})\n` : '';
+  await voice.answer(reply, more + lines.join('\n'));
+  return 'done';
+}
+
+/** To before the last cell that did something. */
+export async function undo(desk: Desk): Promise<Outcome> {
+  const { session, voice, past } = desk;
+  const before = await look(desk);
+  let line: string | undefined;
+  for (let looked = true; looked; ) {
+    await session.undo().catch((error) => explainNothingToUndo(error, past));
+    const cell = past.pop();
+    line = cell?.line;
+    looked = cell?.looked ?? false;
+  }
+  const changes = changesBetween(before, await look(desk));
+  const what = line === undefined ? 'the last cell' : cut(toPlain(line), LONGEST_LINE);
+  await voice.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
+  return 'done';
+}
+
+function explainNothingToUndo(error: unknown, past: PastCell[]): never {
+  if (!(error instanceof CellaError) || error.code !== 'NOTHING_TO_UNDO') throw error;
+  // Points to go back to end with their sandbox, whatever was to be undone.
+  past.length = 0;
+  const text = `There is nothing left to undo: a chat can take back its last ${UNDO} cells.`;
+  throw new CellaError('NOTHING_TO_UNDO', text, { cause: error });
+}
+
+export async function checkpoint({ session, voice, kept }: Desk, argument: string): Promise<Outcome> {
+  const [, flag, name = ''] = /^(--durable(?=\s|$))?\s*([\s\S]*)$/.exec(argument) ?? [];
+  if (name === '') throw new UsageError('A checkpoint needs a name.', 'Type /checkpoint NAME.');
+  const durable = flag !== undefined;
+  const made = await session.checkpoint({ name, durable });
+  const { saved = [], bytes = 0, lost = [] } = made;
+  const warnings = lost.map((each) => `cella: ${toPlain(each.name)} is not in it: ${toPlain(each.reason)}`);
+  const facts = durable ? ` (${countToText(saved.length, 'name')}, ${sizeToText(bytes)})` : '';
+  const how = !durable ? 'as long as this kernel lives' : kept ? 'in any process' : 'until this chat ends';
+  const text = `Checkpoint ${JSON.stringify(name)}${facts}: /restore ${name} goes back, ${how}.`;
+  await voice.note({ command: 'checkpoint', checkpoint: made }, text, warnings);
+  return 'done';
+}
+
+export async function checkpoints({ session, voice }: Desk): Promise<Outcome> {
+  const all = (await session.checkpoints()).filter(({ automatic }) => !automatic);
+  const reply = { command: 'checkpoints', checkpoints: all };
+  if (all.length === 0) {
+    await voice.note(reply, 'There are no checkpoints. /checkpoint NAME makes one.');
+    return 'done';
+  }
+  const columns = [{ title: 'NAME' }, { title: 'KIND' }, { title: 'MADE' }, { title: 'NOTE' }];
+  await voice.table(reply, columns, all.map(toRow));
+  return 'done';
+}
+
+function toRow({ id, name, kind, createdAt, gone }: Checkpoint): string[] {
+  return [name ?? id, kind, agoToText(createdAt), gone === undefined ? '' : `gone: ${gone}`];
+}
+
+export async function restore(desk: Desk, argument: string): Promise<Outcome> {
+  const { session, voice } = desk;
+  if (argument === '') {
+    throw new UsageError('Which checkpoint is not said.', 'Type /restore NAME; /checkpoints lists them.');
+  }
+  const before = await look(desk);
+  const { checkpoint: point, lost = [] } = await session.restore(argument);
+  const changes = changesBetween(before, await look(desk));
+  const warnings = lost.map((each) => `cella: ${toPlain(each.name)} did not come back: ${toPlain(each.reason)}`);
+  const text = `Back at ${JSON.stringify(argument)}, ${agoToText(point.createdAt)}. ${changesToText(changes)} Files stay.`;
+  await voice.note({ command: 'restore', checkpoint: point, changes, lost }, text, warnings);
+  return 'done';
+}
+
+export async function fork(desk: Desk, argument: string): Promise<Outcome> {
+  const { session, voice, stores, dataDir, dataFlag } = desk;
+  if (argument === '') throw new UsageError('A fork needs a key of its own.', 'Type /fork KEY.');
+  if (argument === session.agentKey || (await hasAgent({ agentKey: argument, dataDir }, stores))) {
+    throw new UsageError(
+      `There is an agent ${JSON.stringify(argument)} already, and a fork would take the place of its names.`,
+      'Choose another key.',
+    );
+  }
+  const save = await forkInto(session, argument);
+  const stays = desk.kept
+    ? ''
+    : `\n${JSON.stringify(session.agentKey)} stays too when this chat ends, since the other works in its folder.`;
+  desk.kept = true;
+  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatWith(argument, dataFlag)}${stays}`;
+  await voice.note(
+    { command: 'fork', agent: session.agentKey, fork: argument, save },
+    text,
+    [lostToText(save)].filter(Boolean),
+  );
+  return 'done';
+}
+
+/** Objects of the code's own may not let themselves be looked at; then nothing is known of them. */
+async function look({ session }: Desk): Promise<readonly Variable[]> {
+  return await session.variables().catch(() => []);
+}
