@@ -65,7 +65,7 @@ Examples:
   $ printf '/py x = 123\\n/py print(x)\\n' | cella chat
 
 Commands of a chat:
-  /py CODE           run Python; /py alone takes several lines up to an empty one, /py reset clears all names
+  /py CODE           run Python; /py alone takes several lines, /py reset clears all names
   /sh COMMAND        run a shell command in the same sandbox and folder; it is confirmed first
   /cwd               tell the folder the code works in
   /vars              list the names of the code
@@ -76,8 +76,9 @@ Commands of a chat:
   /help [COMMAND]    show all commands, or more about one
   /quit              leave, as Ctrl-D does
 
-At a terminal, Tab completes, and Ctrl-C interrupts what runs or clears the line. Where stdin is no terminal its lines are
-taken the same way, /sh needs --auto-sh, and the exit code is 1 if the last line failed.`;
+At a terminal, Tab completes, and Ctrl-C interrupts what runs or clears the line.
+Where stdin is no terminal its lines are taken the same way, /sh needs --auto-sh, and the exit
+code is 1 if the last line failed.`;
 
 export const doctor = `
 Examples:
@@ -99,8 +100,9 @@ Examples:
   $ cella checkpoints show before --agent ada
   $ cella checkpoints restore before --agent ada
 
-A checkpoint holds names, functions, classes and imports, in the data folder: it outlives processes and reboots. What could
-not be saved is told by name, with the reason. Cella makes automatic saves besides; they are what an agent wakes up with.`;
+A checkpoint holds names, functions, classes and imports, in the data folder: it outlives processes
+and reboots. What could not be saved is told by name, with the reason. Cella makes automatic saves
+besides; they are what an agent wakes up with.`;
 
 export const list = `
 Examples:
@@ -114,7 +116,8 @@ Examples:
   $ cella checkpoints create before
   $ cella checkpoints create 'clean data' --agent ada --json
 
-Names need not differ: where several have one name, the newest is meant. The agent must not be in use elsewhere.`;
+Names need not differ: where several have one name, the newest is meant.
+No other process must hold the agent.`;
 
 export const restore = `
 Examples:
@@ -140,11 +143,13 @@ Examples:
   $ cella fork ada-2 --agent ada      ada-2 gets the names of ada
   $ cella run --agent ada-2 -c 'x'    and goes on by itself
 
-Both work in the same folder, that of the first. A name that cannot be saved is not in the fork, and is told.`;
+Both work in the same folder, that of the first. A name that cannot be saved is not in the fork,
+and is told.`;
 
 export const ps = `
 Examples:
   $ cella ps
   $ cella ps --json | jq -r '.agents[] | select(.state == "live") | .agentKey'
 
-A live agent is held by a process, whose number is shown; one that is hibernated comes back with its names at the next call.`;
+A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
+names at the next call.`;

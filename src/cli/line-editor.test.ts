@@ -92,6 +92,22 @@ it('draws a pasted line of several rows in its place when it is changed', async 
   editor.close();
 });
 
+it('lets nothing that was pasted answer a question that must be answered afresh', async () => {
+  const { shown, stdin, editor } = desk();
+  const first = editor.read({ prompt: '> ' });
+  stdin.write('/sh ls\ry\rnext\runfinished');
+  expect(await first).toEqual({ kind: 'line', text: '/sh ls' });
+  const answer = editor.read({ prompt: 'sure? ', fresh: true });
+  await setImmediate();
+  expect(rows(shown.text)).toEqual(['> /sh ls', 'sure?']);
+  stdin.write('no\r');
+  expect(await answer).toEqual({ kind: 'line', text: 'no' });
+  expect(await editor.read({ prompt: '> ' })).toEqual({ kind: 'line', text: 'y' });
+  expect(await editor.read({ prompt: '> ' })).toEqual({ kind: 'line', text: 'next' });
+  expect(rows(shown.text).slice(1)).toEqual(['sure? no', '> y', '> next', '']);
+  editor.close();
+});
+
 describe('Ctrl-Z', () => {
   it('gives the terminal back to the shell, and goes on with the line when it is continued', async () => {
     const { shown, raw, stops, stdin, job, editor } = desk();

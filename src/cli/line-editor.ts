@@ -42,7 +42,7 @@ export class LineEditor implements LineSource {
     if (request.signal?.aborted) return { kind: 'aborted' };
     this.#curtain.hidden = false;
     const prompt = this.#placePrompt(request.prompt);
-    const ahead = this.#ahead.shift();
+    const ahead = request.fresh ? undefined : this.#ahead.shift();
     if (ahead) {
       const shown = ahead.kind === 'line' && !request.password ? ahead.text : '';
       this.#curtain.write(`${prompt}${shown}\n`);
@@ -51,6 +51,10 @@ export class LineEditor implements LineSource {
     }
     const editor = this.#interface ?? this.#open();
     editor.setPrompt(prompt);
+    if (request.fresh) {
+      this.#curtain.hidden = true;
+      this.#forgetTyped(editor);
+    }
     this.#draw(editor, request);
     return await this.#wait(editor, request);
   }

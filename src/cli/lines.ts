@@ -4,6 +4,8 @@ export interface LineRequest {
   readonly prompt: string;
   /** The line is not shown while it is typed. */
   readonly password?: boolean;
+  /** Only what is typed from here on counts, so that nothing pasted can answer. Lines from before wait for the next read. */
+  readonly fresh?: boolean;
   /** Keeps the line for the arrow keys, and lets Tab complete it. */
   readonly complete?: (line: string) => Promise<readonly [matches: readonly string[], replaced: string]>;
   /** Stops waiting for the line. What was typed so far is dropped. */

@@ -213,6 +213,16 @@ describe('/sh at a terminal', () => {
     await screen.shows(/\^C\nNot run\.\nchat>$/);
   });
 
+  it('is not confirmed by what was pasted along with it', async () => {
+    const screen = await open();
+    await screen.type('/sh echo never\ry\r/py "pasted"\r');
+    await screen.shows(/\[y\/N\]$/);
+    await screen.type('n', 'Enter');
+    const text = await screen.shows(/^'pasted'\nchat>$/m);
+    expect(text).toMatch(/\[y\/N\] n\nNot run\.\nchat> y\ncella: No coding agent/);
+    expect(text).not.toMatch(/^never$/m);
+  });
+
   it('shows all lines of a command', async () => {
     const screen = await open();
     await screen.type('/sh', 'Enter');

@@ -24,20 +24,22 @@ export const commands: readonly ChatCommand[] = [
   {
     name: 'py',
     usage: '/py CODE',
-    summary: 'run Python; /py alone takes several lines, /py reset clears all names',
+    summary: 'run Python; alone, several lines; /py reset clears all names',
     details:
-      'What one cell defines, the next ones can use; the last value is shown. A line that is not finished, such as\n' +
-      '/py def f():, goes on until an empty line. /py alone begins a block, which ends at an empty line too.\n' +
-      '/py reset clears every name, for this agent alone.',
+      'What one cell defines, the next ones can use; the last value is shown.\n' +
+      'An unfinished line, such as /py def f():, goes on until an empty line. /py alone\n' +
+      'begins a block, which ends at an empty line too. /py reset clears every name of\n' +
+      'this agent; files and checkpoints stay.',
     run: py,
   },
   {
     name: 'sh',
     usage: '/sh COMMAND',
-    summary: 'run a shell command where the code works; /sh alone takes several lines',
+    summary: 'run a shell command where the code works; alone, several lines',
     details:
-      'It runs in the same sandbox and folder as the Python code, and is shown and confirmed first, unless the chat was\n' +
-      'started with --auto-sh or CELLA_AUTO_SH=1. Where it goes with cd, the next commands and the code are too.',
+      'It runs in the sandbox and folder of the code, and is shown and confirmed first,\n' +
+      'unless the chat was started with --auto-sh or CELLA_AUTO_SH=1. Where it goes with\n' +
+      'cd, the next commands and the code are too. Its stdin is empty.',
     run: sh,
   },
   { name: 'cwd', usage: '/cwd', summary: 'tell the folder the code works in', run: withoutArgument('cwd', cwd) },
@@ -45,10 +47,10 @@ export const commands: readonly ChatCommand[] = [
   {
     name: 'undo',
     usage: '/undo',
-    summary: 'go back to before the last cell, up to five times; files stay',
+    summary: 'go back to before the last cell, up to five times',
     details:
-      'Every change of names, objects, modules and the working folder is taken back. A /sh is a cell too.\n' +
-      'What the cell wrote to files stays.',
+      'Every change of names, objects, modules and the working folder is taken back.\n' +
+      'A /sh is a cell too. Files stay as they are.',
     run: withoutArgument('undo', undo),
   },
   {
@@ -56,8 +58,9 @@ export const commands: readonly ChatCommand[] = [
     usage: '/checkpoint NAME',
     summary: 'keep this moment of the kernel, to go back to',
     details:
-      'It is exact and quick, and ends with the kernel. /checkpoint --durable NAME writes it to the data folder\n' +
-      'instead, for another process or another day; names that cannot be saved are told.',
+      'It is exact and quick, and ends with the kernel. /checkpoint --durable NAME writes\n' +
+      'it to the data folder instead, for another process or another day; names that\n' +
+      'cannot be saved are told.',
     run: checkpoint,
   },
   {
@@ -71,7 +74,7 @@ export const commands: readonly ChatCommand[] = [
     name: 'fork',
     usage: '/fork KEY',
     summary: 'make another agent with the same names',
-    details: 'Both go on independently, in the same folder. `cella chat --agent KEY` works with the other one.',
+    details: 'Both go on independently, in the same folder. cella chat --agent KEY works with it.',
     run: fork,
   },
   { name: 'history', usage: '/history [N]', summary: 'show the last cells; ! marks those that failed', run: history },

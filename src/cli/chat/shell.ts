@@ -54,7 +54,7 @@ async function isConfirmed(desk: Desk, command: string): Promise<boolean> {
     );
   }
   await desk.voice.command(command);
-  const line = await desk.lines.read({ prompt: `Run this ${desk.place}? [y/N] ` });
+  const line = await desk.lines.read({ prompt: `Run this ${desk.place}? [y/N] `, fresh: true });
   if (line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text)) return true;
   await desk.voice.note({ command: 'sh', confirmed: false }, 'Not run.');
   return false;
