@@ -297,17 +297,14 @@ function failures(open: Open): void {
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
 
-    it.runIf(root)('a kernel that runs out of memory', async () => {
+    it('a kernel that runs out of memory', async () => {
       await using session = await open({ limits: { memoryMb: 160 } });
       await session.run('x = 10');
       const hog = 'import mmap\nmemory = mmap.mmap(-1, 1 << 30)\nfor at in range(0, len(memory), 4096): memory[at] = 1';
       const result = await session.run(`${SAY}${hog}`, { transaction: 'rollback_on_failure' });
-      expect(result).toMatchObject({
-        status: 'died',
-        death: { code: 'KERNEL_OUT_OF_MEMORY' },
-        transaction: 'rolled_back',
-        stdout: 'said\n',
-      });
+      // Where control groups bound a sandbox it is killed; elsewhere the limit is an error in the code.
+      const ends = root ? { status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } } : { status: 'error' };
+      expect(result).toMatchObject({ ...ends, transaction: 'rolled_back', stdout: 'said\n' });
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
 
