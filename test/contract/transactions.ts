@@ -300,7 +300,7 @@ function failures(open: Open): void {
     it('a kernel that runs out of memory', async () => {
       await using session = await open({ limits: { memoryMb: 160 } });
       await session.run('x = 10');
-      const hog = 'import mmap\nmemory = mmap.mmap(-1, 1 << 30)\nfor at in range(0, len(memory), 4096): memory[at] = 1';
+      const hog = 'import mmap\nmemory = mmap.mmap(-1, 1 << 31)\nfor at in range(0, len(memory), 4096): memory[at] = 1';
       const result = await session.run(`${SAY}${hog}`, { transaction: 'rollback_on_failure' });
       // Where control groups bound a sandbox it is killed; elsewhere the limit is an error in the code.
       const ends = root ? { status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } } : { status: 'error' };
