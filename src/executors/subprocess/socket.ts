@@ -97,7 +97,7 @@ export class FrameSocket implements FrameLink {
 }
 
 /** Reads of every pipe go through one buffer: a chunk is used up before the next read. */
-const shared = Buffer.allocUnsafe(256 * 1024);
+const shared = Buffer.allocUnsafe(1024 * 1024);
 
 /** The reading end of a pipe. Nothing is read before `read`. */
 export class PipeSource implements ByteSource {
