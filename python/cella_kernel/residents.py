@@ -6,6 +6,7 @@ end with the kernel that they came from.
 
 from __future__ import annotations
 
+import array
 import json
 import os
 import signal
@@ -71,15 +72,20 @@ class Residents:
             self._kernels[number][1].ring(execution)
 
     def told(self, pid: int, word: Dict[str, Any], descriptors: List[int]) -> bool:
-        """A process of this sandbox says what it is. Returns whether the descriptors were taken."""
-        if "twin" in word:
-            number = int(word["twin"])
-            if number in self._twins or len(self._twins) >= _MOST_TWINS:
-                send_signal(pid, signal.SIGKILL)
-                return False
-            self._twins[number] = _Twin(pid, socket.socket(fileno=descriptors[0]))
-            return True
-        self._became(pid, int(word["kernel"]))
+        """A process of this sandbox says what it is. Returns whether the descriptors were taken: what it keeps, it copies."""
+        number = word["twin" if "twin" in word else "kernel"]
+        if type(number) is not int:
+            raise TypeError("a number is wanted")
+        if "twin" not in word:
+            self._became(pid, number)
+        elif number in self._twins or len(self._twins) >= _MOST_TWINS:
+            send_signal(pid, signal.SIGKILL)
+        else:
+            way = _copy(descriptors[0])
+            with _copy(descriptors[1]) as kernel:
+                # From here on the host may ask for it.
+                kernel.send(b"+", socket.MSG_DONTWAIT)
+            self._twins[number] = _Twin(pid, way)
         return False
 
     def _became(self, pid: int, number: int) -> None:
@@ -101,8 +107,15 @@ class Residents:
             self._bells.give(twin.becoming[1])
         bell = self._bells.take()
         twin.becoming = (number, bell)
-        body = {"kernel": number, "keep": keep, "place": bell.place}
-        handoff.send(twin.way, handoff.KERNEL, body, descriptors)
+        message = handoff.KERNEL + json.dumps({"kernel": number, "keep": keep, "place": bell.place}).encode() + b"\n"
+        try:
+            # Not waited for: the code may have its hand on either end.
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            sent = twin.way.sendmsg([message], rights, socket.MSG_DONTWAIT)
+        except OSError:
+            sent = 0
+        if sent < len(message):
+            raise LayerError("twin", "the point to go back to does not answer")
 
     def drop(self, number: int) -> None:
         twin = self._twins.get(number)
@@ -116,12 +129,20 @@ class Residents:
     def kill(self, number: int) -> None:
         """Ends a kernel and what came from it; its death is told by `reap`."""
         if number not in self._kernels:
+            self._give_up(number)
             return
         pid = self._kernels[number][0]
         if len(self._kernels) == 1:
             self._kill_strangers({pid})
         else:
             self._kill_family(pid)
+
+    def _give_up(self, number: int) -> None:
+        """A twin was to become this kernel, and has not: it is not waited for any more."""
+        for twin_number, twin in list(self._twins.items()):
+            if twin.becoming is not None and twin.becoming[0] == number:
+                send_signal(twin.pid, signal.SIGKILL)
+                self._lost(twin_number, twin, 0)
 
     def kill_all(self) -> None:
         if self._alone:
@@ -226,6 +247,15 @@ class Residents:
             "kernels": {str(number): _private_bytes(pid) for number, (pid, _) in self._kernels.items()},
             "twins": {str(number): _private_bytes(twin.pid) for number, twin in self._twins.items()},
         }
+
+
+def _copy(fd: int) -> socket.socket:
+    copy = os.dup(fd)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
 
 
 def _private_bytes(pid: int) -> int:

@@ -57,9 +57,9 @@ def freeze(number: int, gate: int, own: Sequence[int]) -> Optional[Revived]:
         for fd in own:
             os.close(fd)
         silence()
-        gates.tell(gate, {"twin": number}, [ours.fileno()])
+        # Pid 1 tells the kernel, once it can be asked for this twin, or lets go of its end.
+        gates.tell(gate, {"twin": number}, [ours.fileno(), told.fileno()])
         ours.close()
-        told.sendall(b"+")
         told.close()
         return _wait(theirs, gate)
     except BaseException:
