@@ -24,6 +24,8 @@ _PART_BYTES = 8 << 20
 _LENGTH = struct.Struct("<I")
 _LAST_RESULTS = ("_", "__", "___")
 _NOTHING: Dict[str, Any] = {"saved": [], "lost": []}
+# The descriptors that kernel.py calls its own.
+_KERNELS_OWN = range(256, 262)
 
 Send = Callable[[int, bytes], None]
 
@@ -65,6 +67,8 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
     try:
         # A group of its own, so that whatever the names start here ends with it.
         os.setsid()
+        # What a name wrote to the connection or the gate would be taken for the kernel's word.
+        os.closerange(_KERNELS_OWN[0], _KERNELS_OWN[-1] + 1)
         if linux.supported():
             linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -110,6 +114,8 @@ def _relay(channel: Channel, send: Send, until: float) -> bool:
             if frame is None:
                 break
             kind, _, payload = frame
+            if kind not in (frames.PART, frames.SAVED):
+                return False  # the word of a name that has found our way to the kernel
             send(kind, payload)
             if kind == frames.SAVED:
                 return True
