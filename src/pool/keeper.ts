@@ -42,6 +42,8 @@ const LOST_BY_THE_CODE: ReadonlySet<string> = new Set([
   'KERNEL_CPU_LIMIT',
   'KERNEL_PROTOCOL',
 ]);
+/** How long a twin may take to become a kernel. */
+const WAKE_MS = 10_000;
 const ENDED = 'the sandbox it lived in has ended';
 /** Recoveries in a row without a cell that ended. */
 const MOST_RECOVERIES = 3;
@@ -222,7 +224,7 @@ export class Keeper implements Holder {
     this.#asleep = false;
     this.#executions = executions;
     this.#moveTo(quarters);
-    await this.#welcome(link, undefined);
+    await this.#welcome(link, undefined, { fromTwin: true });
     // What the key had before is nothing that this kernel may recover.
     await this.#options.archive?.forgetSaves();
     this.#saver.ended();
@@ -398,7 +400,14 @@ export class Keeper implements Holder {
     this.#expectedEnd = true;
     await this.#kernel?.kill();
     this.#cause = undefined;
-    await this.#welcome(await quarters.launch({ env: {}, from: { twin, keep } }), undefined);
+    try {
+      await this.#welcome(await quarters.launch({ env: {}, from: { twin, keep } }), undefined, { fromTwin: true });
+    } catch (cause) {
+      // The kernel has ended too: the last save comes back, and the next result says so.
+      this.#cause ??= this.#kernel?.dead;
+      if (!(cause instanceof CellaError) || cause.code === 'CHECKPOINT_GONE') throw cause;
+      throw new CellaError('CHECKPOINT_GONE', `The kernel cannot go back. ${cause.message}`, { cause });
+    }
     this.#saver.ended();
   }
 
@@ -454,7 +463,8 @@ export class Keeper implements Holder {
     this.#undecided = undefined;
     if (twin !== undefined && this.#cause) {
       const cause = this.#cause;
-      const kernel = await this.#welcome(await quarters.launch({ env: {}, from: { twin, keep: false } }), undefined);
+      const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
+      const kernel = await this.#welcome(link, undefined, { fromTwin: true });
       // Everything is as it was when the transaction began.
       const restored = namesIn(await kernel.ask('variables', {}));
       kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
@@ -523,14 +533,14 @@ export class Keeper implements Holder {
     return kernel;
   }
 
-  async #welcome(link: KernelLink, notice: Notice | undefined): Promise<Kernel> {
+  async #welcome(link: KernelLink, notice: Notice | undefined, { fromTwin = false } = {}): Promise<Kernel> {
     const quarters = this.#quarters as Quarters;
     this.#expectedEnd = false;
     const kernel = new Kernel(link, this.#options.background, notice, this.#generation++);
     this.#kernel = kernel;
     void kernel.died.then((death) => this.#mourn(kernel, quarters, death));
     try {
-      await kernel.ready;
+      await (fromTwin ? awake(kernel) : kernel.ready);
     } catch (error) {
       // It is nobody's kernel: whoever comes next must not find it.
       await kernel.kill();
@@ -609,7 +619,7 @@ export class Keeper implements Holder {
         const twin = await this.#twin(kernel);
         const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
         const copy = new Kernel(link, () => {});
-        await copy.ready;
+        await awake(copy);
         frozen();
         return { kernel: copy, execution };
       } catch (error) {
@@ -619,6 +629,16 @@ export class Keeper implements Holder {
         return undefined;
       }
     });
+  }
+}
+
+/** A twin holds the memory of the code, which may have seen to it that it never becomes a kernel. */
+async function awake(kernel: Kernel): Promise<void> {
+  const timer = setTimeout(() => void kernel.kill(), WAKE_MS);
+  try {
+    await kernel.ready;
+  } finally {
+    clearTimeout(timer);
   }
 }
 
