@@ -47,6 +47,8 @@ class Residents:
         self._bells = Doorbells()
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
+        # Whether strangers are to end as soon as they can be told from kernels.
+        self._put_off = False
         self._cpu_seconds = 0
         self._oom_kills = 0
 
@@ -97,6 +99,17 @@ class Residents:
             twin.becoming = None
             if twin.pid == pid:
                 self._forget(twin_number)
+        self._catch_up()
+
+    @property
+    def _waking(self) -> bool:
+        """Whether a twin is about to be a kernel, or to fork one: nobody knows that process before it tells."""
+        return any(twin.becoming is not None for twin in self._twins.values())
+
+    def _catch_up(self) -> None:
+        if self._put_off and not self._waking:
+            self._put_off = False
+            self._kill_strangers(set())
 
     def revive(self, twin_number: int, number: int, keep: bool, descriptors: List[int]) -> None:
         """Hands a connection to a twin, which becomes a kernel, or forks one where it is kept."""
@@ -115,6 +128,8 @@ class Residents:
         except OSError:
             sent = 0
         if sent < len(message):
+            self._bells.give(bell)
+            twin.becoming = None
             raise LayerError("twin", "the point to go back to does not answer")
 
     def drop(self, number: int) -> None:
@@ -152,7 +167,13 @@ class Residents:
                 send_signal(pid, signal.SIGKILL)
 
     def _kill_strangers(self, also: Set[int]) -> None:
-        """Everything but twins and the kernels that are not named."""
+        """Everything but twins and the kernels that are not named, with what came from those."""
+        if self._waking:
+            self._put_off = True
+            for pid in also:
+                self._kill_family(pid)
+            return
+        kernels = {pid for pid, _ in self._kernels.values()} - also
         residents = {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
         spared = residents - also
         if self._alone and not spared:
@@ -162,6 +183,7 @@ class Residents:
             # Stopped at one stroke, so that nothing can fork its way out while it is looked for.
             send_signal(-1, signal.SIGSTOP)
         mine = parents().keys() - {os.getpid()} if self._alone else descendants(os.getpid(), spared)
+        spared = spared.union(*map(descendants, kernels))
         for pid in mine:
             if pid not in spared:
                 send_signal(pid, signal.SIGKILL)
@@ -198,7 +220,8 @@ class Residents:
         self._bells.give(ringer.bell)
         if not self._kernels:
             self._kill_strangers(set())
-            self._wait_for_strangers()
+            if not self._put_off:
+                self._wait_for_strangers()
         body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory()}
         if os.WIFSIGNALED(status):
             ended_by = os.WTERMSIG(status)
@@ -232,6 +255,7 @@ class Residents:
         if twin.becoming is not None:
             self._bells.give(twin.becoming[1])
             self._channel.send(frames.DIED, twin.becoming[0], json.dumps({"signal": 9, **body}).encode())
+        self._catch_up()
 
     def _was_out_of_memory(self) -> bool:
         if self._group is None:
