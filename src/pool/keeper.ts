@@ -226,14 +226,14 @@ export class Keeper implements Holder {
     this.#moveTo(quarters);
     await this.#welcome(link, undefined, { fromTwin: true });
     // What the key had before is nothing that this kernel may recover.
-    await this.#options.archive?.forgetSaves();
+    await this.#forgetSaves();
     this.#saver.ended();
   }
 
   /** Clears every name, in the same enclosure. */
   async reset(): Promise<void> {
     // A crash before the next save must not bring back what was cleared.
-    await this.#options.archive?.forgetSaves();
+    await this.#forgetSaves();
     await this.#clear();
   }
 
@@ -250,7 +250,7 @@ export class Keeper implements Holder {
 
   /** Ends the enclosure and starts another. */
   async restart(): Promise<void> {
-    await this.#options.archive?.forgetSaves();
+    await this.#forgetSaves();
     this.#recoveries = 0;
     this.#cause = undefined;
     this.#asleep = false;
@@ -457,7 +457,9 @@ export class Keeper implements Holder {
     const quarters = this.#quarters as Quarters;
     // Looked for while the kernel starts. An agent that had no folder has no saves.
     const { archive } = this.#options;
-    if (archive && !fresh && (this.#asleep || this.#cause)) this.#saves = archive.saves();
+    if (archive && !fresh && (this.#asleep || this.#cause)) {
+      this.#saves = this.#saver.settled().then(() => archive.saves());
+    }
     // A transaction that nobody decided is rolled back by the death of its kernel.
     const twin = this.#undecided;
     this.#undecided = undefined;
@@ -591,6 +593,11 @@ export class Keeper implements Holder {
     await this.#kernel?.died;
     this.#moments.lostAll(reason);
     if (!keepSlot) this.#release();
+  }
+
+  async #forgetSaves(): Promise<void> {
+    await this.#saver.settled();
+    await this.#options.archive?.forgetSaves();
   }
 
   #release(): void {

@@ -64,6 +64,11 @@ export class Saver {
     }
   }
 
+  /** A save on its way is there, or never will be: it must not turn up among saves of another time. */
+  settled(): Promise<void> {
+    return this.#written;
+  }
+
   async write(kernel: Kernel, purpose: Purpose): Promise<Manifest> {
     if (!this.#options.archive) throw new Error('there is no archive to write to');
     return await this.#options.archive.write(kernel, purpose);
@@ -77,19 +82,25 @@ export class Saver {
   async #save(): Promise<void> {
     if (!this.#changed || this.#closed) return;
     const written = Promise.withResolvers<void>();
-    const frozen = await this.#options.freeze(() => {
-      this.#written = written.promise;
-    });
-    if (!frozen) return;
+    try {
+      const frozen = await this.#options.freeze(() => {
+        this.#written = written.promise;
+      });
+      if (frozen) await this.#writeFrozen(frozen);
+    } finally {
+      written.resolve();
+    }
+  }
+
+  async #writeFrozen({ kernel, execution }: { kernel: Kernel; execution: number }): Promise<void> {
     this.#changed = false;
     try {
-      this.#options.onSaved?.(await this.write(frozen.kernel, { kind: 'save', execution: frozen.execution }));
+      this.#options.onSaved?.(await this.write(kernel, { kind: 'save', execution }));
     } catch (error) {
       this.#changed = true;
       throw error;
     } finally {
-      written.resolve();
-      await frozen.kernel.close();
+      await kernel.close();
     }
   }
 }

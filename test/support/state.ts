@@ -8,7 +8,7 @@ import { folderName } from '../../src/storage/folder-name.ts';
 import { descendants } from './processes.ts';
 
 /** The pids that a process has, outermost first: the host's own, and those of the namespaces it lives in. */
-function numbersOf(pid: number): number[] {
+export function numbersOf(pid: number): number[] {
   try {
     const line = /^NSpid:(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
     return (line?.[1] ?? '').trim().split(/\s+/).map(Number);
