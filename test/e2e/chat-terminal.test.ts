@@ -75,8 +75,9 @@ describe('a chat at a terminal', () => {
   ])('leaves no process behind with %s', async (_how, text, key) => {
     const screen = await open('--auto-sh');
     await say(screen, '/sh sleep 3600 &');
-    const before = descendants(await screen.pid());
-    expect(before.some(({ command }) => command === 'sleep 3600')).toBe(true);
+    const pid = await screen.pid();
+    const asleep = (all: Process[]) => all.some(({ command }) => command === 'sleep 3600');
+    const before = await eventually(() => descendants(pid), asleep, GONE_MS);
     await screen.type(text, key);
     await screen.shows(/\[ended with 0\]/);
     expect(left(before)).toEqual([]);

@@ -3,13 +3,17 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../support/attack.ts';
 import { descendants, type Process, processes } from '../support/processes.ts';
 import { Cella, type Started, type StartOptions } from './command.ts';
 
-const cella = new Cella();
-afterAll(() => cella[Symbol.dispose]());
+/** Each test has a data folder of its own. */
+let cella: Cella;
+beforeEach(() => {
+  cella = new Cella();
+});
+afterEach(() => cella[Symbol.dispose]());
 
 const GONE_MS = 5000;
 
@@ -28,6 +32,12 @@ async function open(...flags: string[]): Promise<Started> {
 async function leave(started: Started): Promise<number | string> {
   started.child.stdin?.end();
   return await started.ended;
+}
+
+/** What descends from a process, once so many of them sleep: a shell tells of a child before that runs its program. */
+async function untilAsleep(pid: number, count: number): Promise<Process[]> {
+  const asleep = (all: Process[]) => all.filter(({ command }) => command === 'sleep 3600').length === count;
+  return await eventually(() => descendants(pid), asleep, GONE_MS);
 }
 
 /** Of these processes, those that still run the same. */
@@ -70,8 +80,7 @@ describe('a chat', () => {
     started.type('/py import subprocess; p = subprocess.Popen(["sleep", "3600"])\n');
     started.type('/sh sleep 3600 & echo both\n');
     await started.says('both');
-    const before = descendants(started.child.pid ?? 0);
-    expect(before.filter(({ command }) => command === 'sleep 3600')).toHaveLength(2);
+    const before = await untilAsleep(started.child.pid ?? 0, 2);
     started.type('/quit\n');
     expect(await started.ended).toBe(0);
     expect(left(before)).toEqual([]);
@@ -96,7 +105,7 @@ describe('a chat', () => {
     await started.says('asleep');
     started.type('/py print("busy", flush=True)\n/py while True: pass\n');
     await started.says('busy');
-    const before = descendants(started.child.pid ?? 0);
+    const before = await untilAsleep(started.child.pid ?? 0, 1);
     expect(before.length).toBeGreaterThan(2);
     started.child.kill('SIGKILL');
     expect(await started.ended).toBe('SIGKILL');
