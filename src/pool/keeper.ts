@@ -139,7 +139,8 @@ export class Keeper implements Holder {
       throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
     }
     const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
-    const twin = await this.#before(kernel, policy);
+    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
+    const twin = keeps ? await this.#before(kernel, policy) : undefined;
     this.#saver.began();
     if (twin !== undefined) {
       execution.settle = (result) => this.#decide(twin, policy, result);
@@ -334,7 +335,6 @@ export class Keeper implements Holder {
 
   async #before(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {
     if (policy !== 'commit_always') return await this.#twin(kernel);
-    if (this.#moments.limits.undo === 0) return undefined;
     // For undo alone: a kernel that cannot be forked runs the cell all the same.
     return await this.#twin(kernel).catch(() => undefined);
   }

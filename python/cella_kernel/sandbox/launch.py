@@ -58,6 +58,8 @@ class Launcher:
             if need_cgroup:
                 raise
         if self.root:
+            # Once for all: whatever is forked from here has none either.
+            linux.drop_bounding_set()
             linux.unshare(NEWNS)
         else:
             enter_user_namespace(NEWUSER | NEWNS)
@@ -126,7 +128,6 @@ class Launcher:
         Pid 1, which runs nobody's code, is left what it needs to signal kernels and to fork others; they inherit this.
         """
         if self.root:
-            linux.drop_bounding_set()
             _become(spec["uid"], spec["gid"])
         else:
             # A namespace of its own makes the process limit count this sandbox alone.
