@@ -47,8 +47,8 @@ class Residents:
         self._bells = Doorbells()
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
-        # Whether strangers are to end as soon as they can be told from kernels.
-        self._put_off = False
+        # Strangers that are to end as soon as they can be told from kernels.
+        self._put_off: Set[int] = set()
         self._cpu_seconds = 0
         self._oom_kills = 0
 
@@ -108,8 +108,16 @@ class Residents:
 
     def _catch_up(self) -> None:
         if self._put_off and not self._waking:
-            self._put_off = False
-            self._kill_strangers(set())
+            late, self._put_off = self._put_off, set()
+            for pid in late & self._strangers(self._all()):
+                send_signal(pid, signal.SIGKILL)
+
+    def _all(self) -> Set[int]:
+        return {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
+
+    def _strangers(self, spared: Set[int]) -> Set[int]:
+        mine = parents().keys() - {os.getpid()} if self._alone else set(descendants(os.getpid(), spared))
+        return mine - spared
 
     def revive(self, twin_number: int, number: int, keep: bool, descriptors: List[int]) -> None:
         """Hands a connection to a twin, which becomes a kernel, or forks one where it is kept."""
@@ -167,34 +175,28 @@ class Residents:
                 send_signal(pid, signal.SIGKILL)
 
     def _kill_strangers(self, also: Set[int]) -> None:
-        """Everything but twins and the kernels that are not named, with what came from those."""
+        """Everything but twins and the kernels that are not named."""
+        spared = self._all() - also
         if self._waking:
-            self._put_off = True
+            self._put_off |= self._strangers(spared) - also
             for pid in also:
                 self._kill_family(pid)
             return
-        kernels = {pid for pid, _ in self._kernels.values()} - also
-        residents = {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
-        spared = residents - also
         if self._alone and not spared:
             send_signal(-1, signal.SIGKILL)
             return
         if self._alone:
             # Stopped at one stroke, so that nothing can fork its way out while it is looked for.
             send_signal(-1, signal.SIGSTOP)
-        mine = parents().keys() - {os.getpid()} if self._alone else descendants(os.getpid(), spared)
-        spared = spared.union(*map(descendants, kernels))
-        for pid in mine:
-            if pid not in spared:
-                send_signal(pid, signal.SIGKILL)
+        for pid in self._strangers(spared):
+            send_signal(pid, signal.SIGKILL)
         if self._alone:
             for pid in spared:
                 send_signal(pid, signal.SIGCONT)
 
     def _kill_family(self, pid: int) -> None:
         """Beside other kernels: what descends from this one. Daemons that left it live until the sandbox ends."""
-        residents = {twin.pid for twin in self._twins.values()} | {other for other, _ in self._kernels.values()}
-        for descendant in [pid, *descendants(pid, residents)]:
+        for descendant in [pid, *descendants(pid, self._all())]:
             send_signal(descendant, signal.SIGKILL)
 
     def reap(self) -> None:
