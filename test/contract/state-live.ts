@@ -346,6 +346,15 @@ export function undoContract(open: Open): void {
       expect((await session.variables()).map(({ preview }) => preview)).toEqual(['1']);
     });
 
+    it('takes back a cell that ended its kernel', async () => {
+      await using session = await open({ undo: 5 });
+      await session.run('x = 1');
+      await session.run('x = 2');
+      expect((await session.run('x = 3; import os; os._exit(1)')).status).toBe('died');
+      await session.undo();
+      expect((await session.variables()).map(({ preview }) => preview)).toEqual(['2']);
+    });
+
     it('goes no further than it was asked to, and says so', async () => {
       await using session = await open({ undo: 2 });
       for (let n = 1; n <= 4; n++) await session.run(`x = ${n}`);

@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ResultEvent, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
 import { isAlive, templatesOf } from '../support/processes.ts';
@@ -342,11 +342,13 @@ function saves(open: Open): void {
 
   it('come by themselves some time after the last cell', async () => {
     await using session = await open({ saveAfterMs: 0 });
+    const events = session.background();
     await session.run('x = 1');
-    const [save] = await vi.waitUntil(async () => {
-      const found = await automatic(session);
-      return found.length > 0 ? found : undefined;
-    });
+    for await (const event of events) {
+      expect(event).toMatchObject({ type: 'saved', names: 1, lost: [] });
+      break;
+    }
+    const [save] = await automatic(session);
     expect(save).toMatchObject({ kind: 'durable', automatic: true, saved: ['x'], execution: 1 });
     expect(save?.name).toBeUndefined();
     await session.run('import os; os._exit(1)');
@@ -437,6 +439,21 @@ function saves(open: Open): void {
       await using again = await open({ dataDir, saveAfterMs: NEVER });
       expect(await again.run('n')).toMatchObject({ value: n, woken: {} });
       await again.close();
+    }
+  });
+
+  it('do not get in the way of going back, whatever they are at', async () => {
+    await using session = await open({ saveAfterMs: 0 });
+    await session.run('x = 1');
+    await session.checkpoint({ name: 'base' });
+    for (let round = 0; round < 60; round++) {
+      await session.run(`x = 2; late = ${round}`);
+      const saving = session.save().catch(() => {}); // it may be overtaken
+      if (round % 3 === 0) await saving;
+      for (let turn = 0; turn < round; turn++) await new Promise((resolve) => setImmediate(resolve));
+      if (round % 2 === 0) await session.restore('base');
+      else await session.run('x = 1; del late', { transaction: 'explicit' }).then(() => session.commit());
+      expect(await evaluate(session, '[x, "late" in dir()]')).toEqual([1, false]);
     }
   });
 

@@ -6,6 +6,7 @@ import { durableContract } from './state-durable.ts';
 import { forkContract } from './state-forks.ts';
 import { liveCheckpointContract, undoContract } from './state-live.ts';
 import { recoveryContract } from './state-recovery.ts';
+import { walkContract } from './state-walk.ts';
 import { transactionContract } from './transactions.ts';
 
 export function stateContract(name: string, open: Open): void {
@@ -16,5 +17,6 @@ export function stateContract(name: string, open: Open): void {
     forkContract(open);
     durableContract(open);
     recoveryContract(open);
+    walkContract(open);
   });
 }
