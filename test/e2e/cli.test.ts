@@ -53,10 +53,7 @@ describe('exit codes of cella run', () => {
 
   it('2 for a data folder that is a file, with the reason in words', async () => {
     const { code, err } = await run('1', '--data', '/etc/passwd');
-    expect([code, err]).toEqual([
-      2,
-      expect.stringContaining('--data: /etc/passwd is not a folder.'),
-    ]);
+    expect([code, err]).toEqual([2, expect.stringContaining('--data: /etc/passwd is not a folder.')]);
   });
 
   it('124 for a timeout, with what was printed before', async () => {
