@@ -1,5 +1,6 @@
 /** Where an agent's kernels live: one enclosure, which forks of a kernel may share, and the twins in it. */
 
+import { randomInt } from 'node:crypto';
 import type { Enclosure, LaunchOptions } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
 
@@ -14,7 +15,6 @@ export class Quarters {
   readonly enclosure: Enclosure;
   readonly #gone = new Set<(twin: number, outOfMemory: boolean) => void>();
   #tenants = 0;
-  #twins = 0;
 
   constructor(enclosure: Enclosure) {
     this.enclosure = enclosure;
@@ -41,8 +41,9 @@ export class Quarters {
     return this.#tenants <= 1;
   }
 
+  /** A number that the code cannot foretell: it could put a process of its own in the place of the twin. */
   nextTwin(): number {
-    return ++this.#twins;
+    return randomInt(1, 2 ** 31);
   }
 
   launch(options: LaunchOptions): Promise<KernelLink> {
