@@ -19,9 +19,12 @@ def tell(gate: int, word: Dict[str, Any], descriptors: List[int]) -> None:
 
 
 def hear(gate: socket.socket, longest: int) -> Tuple[bytes, List[int], int]:
-    """One word from a kernel, what came with it, and the process that it is from (0 where the system does not tell)."""
+    """A word from a kernel that is there already, what came with it, and the process that it is from.
+
+    That is 0 where the system does not tell.
+    """
     room = socket.CMSG_SPACE(16 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
-    data, ancillary, _, _ = gate.recvmsg(longest, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    data, ancillary, _, _ = gate.recvmsg(longest, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0) | socket.MSG_DONTWAIT)
     descriptors = array.array("i")
     pid = 0
     for level, kind, content in ancillary:

@@ -73,8 +73,8 @@ class Residents:
         if number in self._kernels:
             self._kernels[number][1].ring(execution)
 
-    def told(self, pid: int, word: Dict[str, Any], descriptors: List[int]) -> bool:
-        """A process of this sandbox says what it is. Returns whether the descriptors were taken: what it keeps, it copies."""
+    def told(self, pid: int, word: Dict[str, Any], descriptors: List[int]) -> None:
+        """A process of this sandbox says what it is. The descriptors stay the caller's: what is kept, is copied."""
         number = word["twin" if "twin" in word else "kernel"]
         if type(number) is not int:
             raise TypeError("a number is wanted")
@@ -88,7 +88,6 @@ class Residents:
                 # From here on the host may ask for it.
                 kernel.send(b"+", socket.MSG_DONTWAIT)
             self._twins[number] = _Twin(pid, way)
-        return False
 
     def _became(self, pid: int, number: int) -> None:
         """A twin, or a fork of one that stays, is a kernel from here on."""

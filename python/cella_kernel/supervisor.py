@@ -29,6 +29,8 @@ from .sandbox.linux import LayerError
 _LAST_WORDS_S = 2.0
 # Enough to learn that a message of the code's is none of ours.
 _LONGEST_WORD = 4096
+# More than the gate can hold at a time: code that never stops talking does not keep pid 1 from its work.
+_MOST_WORDS = 512
 
 
 class Supervisor:
@@ -61,9 +63,6 @@ class Supervisor:
         self._heed()
         while True:
             ready = {fd for fd, _ in self._poll.poll(AGAIN_S * 1000 if self._residents.ringing else None)}
-            # First what kernels tell: the host may ask for something that they have told.
-            if self._gate.fileno() in ready:
-                self._from_kernels()
             if reader in ready:
                 os.read(reader, 4096)
             if self._channel.fd in ready:
@@ -72,12 +71,15 @@ class Supervisor:
                 self._from_template()
             for fd in ready & self._refused:
                 self._let_go(fd)
+            # What has died may have told what it was, and what it has forked, with its last words.
+            self._from_kernels()
             self._residents.reap()
             self._residents.ring_again()
 
     def _from_host(self) -> None:
         if not self._channel.fill():
             self._end()
+        self._from_kernels()
         self._heed()
 
     def _heed(self) -> None:
@@ -102,6 +104,7 @@ class Supervisor:
         except EOFError:
             self._end()
             return
+        self._from_kernels()
         try:
             if word == handoff.KERNEL:
                 self._waiting.append((word, body, descriptors))
@@ -165,22 +168,25 @@ class Supervisor:
         self._residents.add_kernel(number, pid, bell)
 
     def _from_kernels(self) -> None:
+        """All that kernels have told until now: what the host asks for may follow from it, and is heard after it."""
+        for _ in range(_MOST_WORDS):
+            try:
+                word = gates.hear(self._gate, _LONGEST_WORD)
+            except OSError:
+                return
+            self._from_kernel(*word)
+
+    def _from_kernel(self, data: bytes, descriptors: List[int], sender: int) -> None:
         """Whatever comes here may come from the code: it can say things of its own processes, and of no other."""
-        try:
-            data, descriptors, sender = gates.hear(self._gate, _LONGEST_WORD)
-        except OSError:
-            return
-        taken = False
         try:
             word = json.loads(data)
             if sender:
-                taken = self._residents.told(sender, word, descriptors)
+                self._residents.told(sender, word, descriptors)
         except (ValueError, KeyError, TypeError, IndexError, OSError):
             pass  # not the word of a kernel: nobody waits for an answer to it
         finally:
-            if not taken:
-                for fd in descriptors:
-                    os.close(fd)
+            for fd in descriptors:
+                os.close(fd)
 
     def _fail(self, error: Exception) -> None:
         self._residents.kill_all()
