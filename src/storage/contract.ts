@@ -1,8 +1,13 @@
 /**
- * What outlives a process, by agent key. Every storage does this, and the shared suite (test/contract/storage.ts) says
- * what it means. A key is any text; two keys never meet. Failures are `STORAGE_FAILED` and name what could not be used.
+ * What outlives a process. Every storage does this, and the shared suite (test/contract/storage.ts) says what it means.
+ *
+ * Some of it is by agent key, which is any text; two keys never meet. Tools, skills, artifacts and deps belong to the
+ * storage as a whole, by names that `checkName` allows. Failures are `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a
+ * server does not answer, and name what could not be used.
  */
 
+import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
+import type { BootstrapConfig } from '../protocol/bootstrap.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import type { SessionRecord } from '../protocol/record.ts';
 
@@ -11,6 +16,15 @@ export interface Storage extends AsyncDisposable {
   readonly records: RecordStore;
   readonly events: EventLog;
   readonly locks: Locks;
+  readonly transcripts: TranscriptStore;
+  /** YAML, by the tool's name. */
+  readonly tools: TextStore;
+  /** Python, by the skill's name. */
+  readonly skills: TextStore;
+  readonly artifacts: ArtifactStore;
+  readonly deps: DepsStore;
+  /** For `storageFromBootstrap` in another trusted process. */
+  toBootstrapConfig(): BootstrapConfig;
   /** Checkpoints, record and events of a key. A lock stays with whoever holds it. */
   deleteAgent(agentKey: string): Promise<void>;
   /** Drops unfinished checkpoints and lets go of every lock. May be called again. */
@@ -125,6 +139,73 @@ export interface Lock extends AsyncDisposable {
   readonly held: boolean;
   /** May be called again; where it failed, it tries again. */
   release(): Promise<void>;
+}
+
+/** Texts of at most 1 MB, by name. A person may change them behind our back where they are files. */
+export interface TextStore {
+  /** By name. Files that have no valid name are left out. */
+  list(): Promise<StoredText[]>;
+  get(name: string): Promise<StoredText | undefined>;
+  /** Durable and whole when it resolves. False where `ifAbsent` is set and the name is taken, by one of two at once too. */
+  put(name: string, text: string, options?: { readonly ifAbsent?: boolean }): Promise<boolean>;
+  /** False where there was none. */
+  delete(name: string): Promise<boolean>;
+  /** Another text after each change, by whomever: for those who keep what they have made of these texts. */
+  version(): Promise<string>;
+}
+
+export interface StoredText {
+  readonly name: string;
+  readonly text: string;
+  /** Milliseconds since 1970. */
+  readonly updatedAt: number;
+  /** Where a person finds it, for messages: a path, or a key. */
+  readonly where: string;
+}
+
+/** Bytes of any size, by name, in bounded memory. A reader that has begun reads on what was there when it began. */
+export interface ArtifactStore {
+  begin(name: string): Promise<ArtifactWriter>;
+  get(name: string): Promise<ArtifactInfo | undefined>;
+  /** By name. */
+  list(): Promise<ArtifactInfo[]>;
+  open(name: string): Promise<ArtifactReader | undefined>;
+  delete(name: string): Promise<boolean>;
+}
+
+/** Nobody sees it before `finish`; from then on it is all there, in place of what had the name before. */
+export interface ArtifactWriter extends AsyncDisposable {
+  write(bytes: Uint8Array): Promise<void>;
+  /** `createdAt` is that of the one that it replaces. */
+  finish(facts: ArtifactFacts): Promise<ArtifactInfo>;
+  /** Leaves nothing behind. May be called again, and does nothing after `finish`. */
+  abort(): Promise<void>;
+}
+
+export interface ArtifactReader extends AsyncDisposable {
+  readonly info: ArtifactInfo;
+  /** At most `length` bytes; fewer only at the end. */
+  read(offset: number, length: number): Promise<Uint8Array>;
+}
+
+/** The packages that kernels are to have: requirements as `parseRequirement` writes them, one for each package. */
+export interface DepsStore {
+  /** By package. */
+  list(): Promise<string[]>;
+  /** In place of what was asked of that package before. False where it was there already, just so. */
+  add(requirement: string): Promise<boolean>;
+  /** By the package's name, however it is spelled. False where it was not there. */
+  remove(name: string): Promise<boolean>;
+}
+
+/** What coding agents write down of their conversations, as one text for each conversation. */
+export interface TranscriptStore {
+  /** False, and nothing is changed, where one of this revision or a later one is there already. */
+  put(agentKey: string, id: string, transcript: { revision: number; text: string }): Promise<boolean>;
+  get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined>;
+  /** Ids, in the order in which they were first put. */
+  list(agentKey: string): Promise<string[]>;
+  delete(agentKey: string, id: string): Promise<boolean>;
 }
 
 /** Milliseconds since 1970. It may jump, also backwards. */

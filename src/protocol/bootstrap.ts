@@ -1,0 +1,9 @@
+/** How another trusted process finds the same storage. It may hold a password: never give it to a kernel. */
+
+import { z } from 'zod';
+
+export const BootstrapConfig = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('file'), path: z.string().min(1) }),
+  z.strictObject({ type: z.literal('redis'), url: z.string().min(1), prefix: z.string().min(1) }),
+]);
+export type BootstrapConfig = z.infer<typeof BootstrapConfig>;
