@@ -10,6 +10,7 @@ export type {
   InputRequestEvent,
   MimeBundle,
   OutputEvent,
+  ProgressEvent,
   Recovered,
   ResultEvent,
   SavedEvent,

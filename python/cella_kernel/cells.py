@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import sources
 from .interrupts import Interrupts
+from .switchboard import Switchboard
 
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _COROUTINE = 0x80
@@ -135,12 +136,17 @@ class Runner:
             loop._close_self_pipe()
             loop._make_self_pipe()
 
-    def go_on(self, fd: int) -> None:
-        """Lets tasks that cells left behind run until the host sends something."""
+    def go_on(self, switchboard: Switchboard) -> None:
+        """Lets tasks that cells left behind run until the host sends something for the main loop."""
         loop = self._loop
         if loop is None or loop.is_closed() or not asyncio.all_tasks(loop):
             return
-        loop.add_reader(fd, loop.stop)
+
+        def heard() -> None:
+            if switchboard.waiting():
+                loop.stop()
+
+        switchboard.listen(loop, heard)
         try:
             while True:
                 try:
@@ -151,7 +157,7 @@ class Runner:
         except BaseException:
             traceback.print_exc()
         finally:
-            loop.remove_reader(fd)
+            switchboard.listen(loop)
 
 
 def _usable(loop: asyncio.AbstractEventLoop) -> bool:

@@ -19,7 +19,7 @@ OPENED, ATTACHED, FAILED, DIED, GONE, MEASURED = ord("o"), ord("a"), ord("f"), o
 # host -> kernel
 START, EXECUTE, REQUEST, REPLY, TWIN, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
 # kernel -> host
-HELLO, RESULT, DISPLAY, ANSWER, CALL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c")
+HELLO, RESULT, DISPLAY, ANSWER, CALL, CANCEL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("x")
 TWINNED, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")
 
 Frame = Tuple[int, int, bytes]

@@ -15,7 +15,7 @@ import time
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Sequence
 
-from . import archive, asking, cells, display, figures, frames, introspection, sources, twins
+from . import archive, asking, cells, display, figures, frames, introspection, namespaces, packages, sources, twins
 from .doorbell import Doorbell
 from .interrupts import Interrupts
 from .sandbox import linux
@@ -67,6 +67,7 @@ class Kernel:
         sources.install()
         sys.meta_path.insert(0, figures.PyplotFinder())  # type: ignore[arg-type]
         builtins.display = self._display  # type: ignore[attr-defined]
+        namespaces.install(self._switchboard)
         self._builtins = dict(vars(builtins))
 
     def be_spare(self) -> None:
@@ -114,6 +115,7 @@ class Kernel:
         self._output.install()
         _know_thread()
         self._pid = os.getpid()
+        self._switchboard.belong_to(self._pid)
 
     def _move(self, descriptors: List[int], numbers: Sequence[int]) -> None:
         moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
@@ -128,7 +130,7 @@ class Kernel:
         self._say_hello()
         while True:
             if not self._switchboard.waiting():
-                self._runner.go_on(self._switchboard.fd)
+                self._runner.go_on(self._switchboard)
             self._handle(*self._switchboard.next_frame())
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
@@ -156,6 +158,8 @@ class Kernel:
             time.tzset()
         if settings["reseed"]:
             _reseed()
+        if settings.get("packages"):
+            packages.use(settings["packages"])
         if self._spare:
             # Somebody is about to take it and to send a cell: by then it is awake, and has the code for it at hand.
             self._runner.warm_up()
@@ -199,6 +203,7 @@ class Kernel:
     def _revive(self, revived: twins.Revived) -> None:
         """In a twin: this process is the kernel from here on, and its moment is the one that was kept."""
         self._pid = os.getpid()
+        self._switchboard.belong_to(self._pid)
         self._move(revived.descriptors, _OWN[:-1])
         self._switchboard.start_over()
         self._ordering = _thread.RLock()

@@ -1,7 +1,7 @@
-"""Who lives in a sandbox: its kernels, and the frozen forks ("twins") that can become kernels.
+"""Who lives in a sandbox: its kernels, the frozen forks ("twins") that can become kernels, and the host's commands.
 
-Kernels and twins have the numbers that the host gave them. Processes that are neither were started by the code, and
-end with the kernel that they came from.
+They have the numbers that the host gave them. Processes that are none of them were started by the code, and end with
+the kernel or the command that they came from.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Residents:
         self._bells = Doorbells()
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
+        self._commands: Dict[int, int] = {}
         # Strangers that are to end as soon as they can be told from kernels.
         self._put_off: Set[int] = set()
         self._cpu_seconds = 0
@@ -60,6 +61,9 @@ class Residents:
 
     def add_kernel(self, number: int, pid: int, bell: Doorbell) -> None:
         self._kernels[number] = (pid, Ringer(pid, bell))
+
+    def add_command(self, number: int, pid: int) -> None:
+        self._commands[number] = pid
 
     @property
     def ringing(self) -> bool:
@@ -112,7 +116,11 @@ class Residents:
                 send_signal(pid, signal.SIGKILL)
 
     def _all(self) -> Set[int]:
-        return {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
+        """Everybody who is known; of the commands, with all that came from them: the host says when they end."""
+        commands = set(self._commands.values())
+        for pid in self._commands.values():
+            commands.update(descendants(pid))
+        return commands | {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
 
     def _strangers(self, spared: Set[int]) -> Set[int]:
         mine = parents().keys() - {os.getpid()} if self._alone else set(descendants(os.getpid(), spared))
@@ -149,7 +157,11 @@ class Residents:
         self._twins.pop(number).way.close()
 
     def kill(self, number: int) -> None:
-        """Ends a kernel and what came from it; its death is told by `reap`."""
+        """Ends a kernel or a command and what came from it; its death is told by `reap`."""
+        if number in self._commands:
+            # It sees to its own family, which nobody else can tell.
+            send_signal(self._commands[number], signal.SIGTERM)
+            return
         if number not in self._kernels:
             self._give_up(number)
             return
@@ -215,6 +227,11 @@ class Residents:
         for number, twin in list(self._twins.items()):
             if twin.pid == pid:
                 self._lost(number, twin, status)
+        for number, own in list(self._commands.items()):
+            if own == pid:
+                del self._commands[number]
+                body = {"outOfMemory": False, **_how_it_ended(status)}
+                self._channel.send(frames.DIED, number, json.dumps(body).encode())
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
         _, ringer = self._kernels.pop(number)
@@ -223,14 +240,10 @@ class Residents:
             self._kill_strangers(set())
             if not self._put_off:
                 self._wait_for_strangers()
-        body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory()}
-        if os.WIFSIGNALED(status):
-            ended_by = os.WTERMSIG(status)
-            # Code that ignores SIGXCPU meets the hard limit, which kills without a word.
-            past_limit = 0 < self._cpu_seconds < cpu_seconds - 1
-            body["signal"] = int(signal.SIGXCPU) if ended_by == signal.SIGKILL and past_limit else ended_by
-        else:
-            body["exitCode"] = os.WEXITSTATUS(status)
+        body: Dict[str, Any] = {"outOfMemory": self._was_out_of_memory(), **_how_it_ended(status)}
+        # Code that ignores SIGXCPU meets the hard limit, which kills without a word.
+        if body.get("signal") == signal.SIGKILL and 0 < self._cpu_seconds < cpu_seconds - 1:
+            body["signal"] = int(signal.SIGXCPU)
         self._channel.send(frames.DIED, number, json.dumps(body).encode())
 
     def _wait_for_strangers(self) -> None:
@@ -242,7 +255,7 @@ class Residents:
                 return
             if pid:
                 self._reaped(pid, status, usage.ru_utime + usage.ru_stime)
-            elif not self._alone or parents().keys() <= {os.getpid(), *(twin.pid for twin in self._twins.values())}:
+            elif not self._alone or parents().keys() <= {os.getpid(), *self._all()}:
                 return
             elif time.monotonic() > deadline:
                 return
@@ -272,6 +285,10 @@ class Residents:
             "kernels": {str(number): _private_bytes(pid) for number, (pid, _) in self._kernels.items()},
             "twins": {str(number): _private_bytes(twin.pid) for number, twin in self._twins.items()},
         }
+
+
+def _how_it_ended(status: int) -> Dict[str, int]:
+    return {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"exitCode": os.WEXITSTATUS(status)}
 
 
 def _copy(fd: int) -> socket.socket:

@@ -42,6 +42,16 @@ def remember(name: str, source: str) -> None:
         _bytes -= size
 
 
+def remember_skill(name: str, source: str) -> str:
+    """Makes the lines of a skill findable, under a file name of this version's own."""
+    file, version = "<skill %s>" % name, 1
+    while file in linecache.cache:
+        version += 1
+        file = "<skill %s (%d)>" % (name, version)
+    linecache.cache[file] = (len(source), None, lines(source), file)
+    return file
+
+
 def remember_again(name: str, source: str) -> None:
     """A cell of an earlier process, whose functions and classes have come back."""
     remember(name, source)

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Optional, Set
 
 from . import birth, frames, handoff
 from . import gate as gates
+from .command import become_command
 from .frames import Channel
 from .processes import close_others, silence
 from .residents import Residents
@@ -130,7 +131,9 @@ class Supervisor:
     def _welcome(self, body: Dict[str, Any], descriptors: List[int]) -> None:
         """A connection for a kernel: a new one, or one that a frozen fork becomes."""
         try:
-            if body["twin"] is None:
+            if body.get("command"):
+                self._fork_command(body["kernel"], body["command"], descriptors)
+            elif body["twin"] is None:
                 self._fork(body["kernel"], body["spare"], descriptors)
             else:
                 self._residents.revive(body["twin"], body["kernel"], body["keep"], descriptors)
@@ -166,6 +169,13 @@ class Supervisor:
             assert self._spec is not None
             birth.become_kernel(descriptors, self._their_gate.fileno(), bell, self._rules, self._spec, spare)
         self._residents.add_kernel(number, pid, bell)
+
+    def _fork_command(self, number: int, command: Dict[str, Any], descriptors: List[int]) -> None:
+        pid = linux.fork() if linux.supported() else os.fork()
+        if pid == 0:
+            assert self._spec is not None
+            become_command(descriptors, self._rules, self._spec, command)
+        self._residents.add_command(number, pid)
 
     def _from_kernels(self) -> None:
         """All that kernels have told until now: what the host asks for may follow from it, and is heard after it."""

@@ -1,4 +1,4 @@
-"""The kernel's one connection to the host, shared by the main thread and every thread that calls out.
+"""The kernel's one connection to the host, shared by the main thread and every thread and task that calls out.
 
 Whoever waits reads, for all: replies go to the caller that waits for their number, other frames to the main loop.
 """
@@ -6,17 +6,21 @@ Whoever waits reads, for all: replies go to the caller that waits for their numb
 from __future__ import annotations
 
 import _thread
-import json
+import asyncio
+import marshal
 import os
 import select
 from collections import deque
 from time import monotonic
-from typing import Any, Deque, Dict, Optional, Set
+from typing import Any, Callable, Deque, Dict, Optional, Set
 
 from . import frames
 from .frames import Channel, Frame
 from .interrupts import Interrupts
 from .values import pack
+
+# What the host lets one kernel have open at a time; more wait here for their turn.
+_MOST_CALLS = 64
 
 # A little longer than a host takes from one cell's result to the next cell.
 _CLOSELY_S = 0.0003
@@ -32,17 +36,30 @@ class Switchboard:
         self._reading = _thread.allocate_lock()
         self._inbox: Deque[Frame] = deque()
         self._replies: Dict[int, bytes] = {}
+        # Calls that a thread waits for, and those that a task does.
         self._calling: Set[int] = set()
+        self._futures: Dict[int, "asyncio.Future[bytes]"] = {}
+        # Sent and not replied to; and those that are still to be sent.
+        self._open: Set[int] = set()
+        self._unsent: Dict[int, bytes] = {}
         self._parked: Dict[int, "_thread.LockType"] = {}
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
         self._last_call = 0
+        self._pid = 0
         # How long to look for the next frame before sleeping.
         self._closely = 0.0
 
     @property
     def fd(self) -> int:
         return self._channel.fd
+
+    def belong_to(self, pid: int) -> None:
+        self._pid = pid
+
+    def connected(self, pid: int) -> bool:
+        """Whether this process is the kernel: what it forks has no connection."""
+        return pid == self._pid
 
     def start_over(self) -> None:
         """In a fork: what was on its way belongs to the process that it came from."""
@@ -52,7 +69,12 @@ class Switchboard:
         self._inbox.clear()
         self._replies.clear()
         self._calling.clear()
+        self._open.clear()
+        self._unsent.clear()
         self._parked.clear()
+        futures, self._futures = self._futures, {}
+        for future in futures.values():
+            _settle(future, _GONE)
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         with self._interrupts, self._sending:
@@ -100,19 +122,94 @@ class Switchboard:
 
     def call(self, method: str, params: Dict[str, Any]) -> Any:
         """Asks the host and waits for its reply; an interrupt ends the wait. Raises CallError where it is refused."""
-        with self._interrupts, self._sending:
-            self._last_call += 1
-            number = self._last_call
+        with self._interrupts:
+            number = self._begin(method, params)
             self._calling.add(number)
-            self._channel.send(frames.CALL, number, pack((method, params)))
         try:
-            reply = json.loads(self._wait(number))
+            reply = self._wait(number)
+        except BaseException:
+            self._give_up(number)
+            raise
         finally:
             self._calling.discard(number)
             self._replies.pop(number, None)
-        if "error" in reply:
-            raise CallError(reply["error"])
-        return reply.get("value")
+        return _value_of(reply)
+
+    async def call_async(self, method: str, params: Dict[str, Any]) -> Any:
+        """The same for a task: others go on while it waits."""
+        loop = asyncio.get_running_loop()
+        future: "asyncio.Future[bytes]" = loop.create_future()
+        with self._interrupts:
+            number = self._begin(method, params, future)
+            self.listen(loop)
+        try:
+            reply = await future
+        except BaseException:
+            self._give_up(number)
+            raise
+        finally:
+            self._futures.pop(number, None)
+            if not self._tasks_wait(loop) and not loop.is_closed():
+                loop.remove_reader(self.fd)
+        return _value_of(reply)
+
+    def listen(self, loop: asyncio.AbstractEventLoop, then: Optional[Callable[[], None]] = None) -> None:
+        """Has a loop hear the host while it runs. `then` is called after each time that it has."""
+        if loop.is_closed():
+            return
+        if then is not None or self._tasks_wait(loop):
+            loop.add_reader(self.fd, self._hear, then)
+        else:
+            loop.remove_reader(self.fd)
+
+    def _tasks_wait(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return any(future.get_loop() is loop for future in list(self._futures.values()))
+
+    def _hear(self, then: Optional[Callable[[], None]]) -> None:
+        with self._interrupts:
+            # Where a thread reads, it reads for all; and where one has just done so, there may be nothing left.
+            if self._reading.acquire(False):
+                try:
+                    if self._poll.poll(0):
+                        self._take_in()
+                finally:
+                    self._pass_on()
+        if then is not None:
+            then()
+
+    def _begin(self, method: str, params: Dict[str, Any], future: Optional["asyncio.Future[bytes]"] = None) -> int:
+        payload = pack((method, params))
+        with self._sending:
+            self._last_call = self._last_call % 0xFFFFFFFF + 1
+            number = self._last_call
+            if future is not None:
+                self._futures[number] = future
+            if len(self._open) >= _MOST_CALLS:
+                self._unsent[number] = payload
+            else:
+                self._open.add(number)
+                self._channel.send(frames.CALL, number, payload)
+        return number
+
+    def _give_up(self, number: int) -> None:
+        """Nobody waits for this reply any more; the host need not finish the work."""
+        with self._interrupts, self._sending:
+            if self._unsent.pop(number, None) is None and number in self._open:
+                self._channel.send(frames.CANCEL, number)
+
+    def _replied(self, number: int, payload: bytes) -> None:
+        # Whoever was interrupted no longer waits for its reply.
+        if number in self._calling:
+            self._replies[number] = payload
+            self._wake(number)
+        future = self._futures.pop(number, None)
+        if future is not None:
+            _settle(future, payload)
+        with self._sending:
+            self._open.discard(number)
+            for waiting in list(self._unsent)[: _MOST_CALLS - len(self._open)]:
+                self._open.add(waiting)
+                self._channel.send(frames.CALL, waiting, self._unsent.pop(waiting))
 
     def _wait(self, number: int) -> bytes:
         while number not in self._replies:
@@ -143,10 +240,7 @@ class Switchboard:
                 return
             kind, number, payload = frame
             if kind == frames.REPLY:
-                # Whoever was interrupted no longer waits for its reply.
-                if number in self._calling:
-                    self._replies[number] = payload
-                    self._wake(number)
+                self._replied(number, payload)
             else:
                 self._inbox.append(frame)
                 self._wake(0)
@@ -173,4 +267,32 @@ class Switchboard:
 
 
 class CallError(Exception):
-    """The host refused a call, with the reason."""
+    """The host refused a call: with its code, the reason, and what sort of refusal it is."""
+
+    def __init__(self, code: str, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.kind = kind
+
+
+_GONE = marshal.dumps({"error": ("KERNEL_DIED", "runtime", "the kernel went back to before this call was answered")}, 2)
+
+
+def _settle(future: "asyncio.Future[bytes]", reply: bytes) -> None:
+    """From whichever thread has read the reply."""
+
+    def settle() -> None:
+        if not future.done():
+            future.set_result(reply)
+
+    try:
+        future.get_loop().call_soon_threadsafe(settle)
+    except RuntimeError:
+        pass  # its loop was closed: nobody waits any more
+
+
+def _value_of(reply: bytes) -> Any:
+    answer = marshal.loads(reply)
+    if "error" in answer:
+        raise CallError(*answer["error"])
+    return answer["value"]

@@ -1,11 +1,13 @@
 /** Executor: where kernels run. One contract, whatever stands between host and interpreter. */
 
-import type { KernelLink } from '../kernel/link.ts';
+import type { ByteSource, Exit, KernelLink } from '../kernel/link.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
 export interface LaunchOptions {
   /** Variables beside those that every kernel has. One that comes from a twin keeps what it had. */
   readonly env: Readonly<Record<string, string>>;
+  /** The folder, as it is inside, of the packages that it may import. */
+  readonly packages?: string | undefined;
   /** A frozen fork to begin with, instead of an empty kernel. `keep`: it stays, and can be begun with again. */
   readonly from?: { readonly twin: number; readonly keep: boolean };
   /** Another kernel with the same memory lives on: what is random must differ. */
@@ -18,10 +20,22 @@ export interface Usage {
   readonly twins: Readonly<Record<string, number>>;
 }
 
+/** A program that runs beside the kernels. */
+export interface CommandLink {
+  readonly stdout: ByteSource;
+  readonly stderr: ByteSource;
+  /** Ends it and every process that it started. */
+  kill(): void;
+  /** `problem`: it never began. */
+  readonly exited: Promise<Exit & { readonly problem?: string }>;
+}
+
 /** A closed place in which kernels and their frozen forks live; it outlives its kernels. */
 export interface Enclosure {
   /** A spare's first kernel is woken up before this returns. */
   launch(options: LaunchOptions): Promise<KernelLink>;
+  /** Starts a program, with its input closed; `env` comes beside what every process in here has. */
+  command(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<CommandLink>;
   /** Lets go of a twin. */
   drop(twin: number): void;
   /** Told when a twin has ended without being asked to. */

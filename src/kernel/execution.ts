@@ -7,6 +7,7 @@ import type {
   ExecutionEvent,
   InputRequestEvent,
   Notice,
+  ProgressEvent,
   ResultEvent,
   Status,
   Truncated,
@@ -73,6 +74,10 @@ export class Execution {
       this.#displaysCut++;
     }
     return this.events.push(event, size);
+  }
+
+  progress(event: ProgressEvent): void {
+    this.events.push(event, event.text.length);
   }
 
   ask(event: InputRequestEvent): void {

@@ -1,7 +1,16 @@
 /** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
 
+import { encodeValue } from '../protocol/encode-value.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, ExecutionEvent, Notice, OutputEvent, ResultEvent } from '../protocol/events.ts';
+import type {
+  Death,
+  DisplayEvent,
+  ExecutionEvent,
+  Notice,
+  OutputEvent,
+  ProgressEvent,
+  ResultEvent,
+} from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
   type DisplayPayload,
@@ -14,6 +23,7 @@ import {
   parseDisplay,
   parseFailed,
   parseHello,
+  parseInputCall,
   parseLoaded,
   parsePart,
   parseResult,
@@ -27,6 +37,7 @@ import { encodeText, type PyValue } from '../protocol/values.ts';
 import { Calls } from './calls.ts';
 import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
+import { type CallHandler, HostCalls } from './host-calls.ts';
 import type { Exit, KernelLink } from './link.ts';
 import { newMark } from './mark.ts';
 import { Outputs, type StreamName } from './outputs.ts';
@@ -34,7 +45,8 @@ import { type AnyQuestion, Question, type QuestionSettings } from './question.ts
 import { type LoadableSegment, sendSegments } from './segments.ts';
 import { StopClock } from './stop-clock.ts';
 
-const MOST_CALLS = 64;
+/** A kernel keeps to fewer; one that does not is cut off. */
+const MOST_CALLS = 256;
 /** More than a kernel can number. */
 const REQUESTS = 2 ** 32;
 const MOST_WAITING_BYTES = 64 * 1024 * 1024;
@@ -48,7 +60,17 @@ const SAVE_GRACE_MS = 5000;
 /** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
 const QUESTION_BIT = 0x80000000;
 
-type Background = (event: OutputEvent | DisplayEvent, bytes: number) => void;
+/** What a kernel is told when it begins. */
+export interface KernelSettings {
+  /** Takes what the code shows while no cell runs. */
+  readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
+  /** Carries out what the code asks of the host, beside input(). Without it such calls are refused. */
+  readonly handler?: CallHandler | undefined;
+  /** For the first result. */
+  readonly notice?: Notice | undefined;
+  /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
+  readonly generation?: number;
+}
 
 /** A frame in its turn: taken apart once, however often it has to wait. */
 interface Waiting {
@@ -72,11 +94,13 @@ type State =
 export class Kernel {
   readonly #link: KernelLink;
   readonly #outputs: Outputs;
-  readonly #background: Background;
+  readonly #background: KernelSettings['background'];
   /** For the first result. */
   notice: Notice | undefined;
   readonly #firstRequest: number;
   readonly #calls: Calls;
+  readonly #hostCalls: HostCalls;
+  #asking = 0;
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
@@ -89,18 +113,24 @@ export class Kernel {
   #violation: string | undefined;
   #closing = false;
 
-  /**
-   * `notice` is for the first result. `generation` counts the kernels of a session: an answer to a question of one that
-   * is dead must not reach another.
-   */
-  constructor(link: KernelLink, background: Background, notice?: Notice, generation = 0) {
+  constructor(link: KernelLink, { background, handler, notice, generation = 0 }: KernelSettings) {
     this.#link = link;
     this.#firstRequest = generation * REQUESTS;
     this.#background = background;
     this.notice = notice;
     this.#calls = new Calls((id, reply) => {
-      if (this.#calls.size === 0) this.#clock?.resume();
-      this.#link.control.send(FrameType.reply, id, JSON.stringify(reply));
+      this.#asked();
+      const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
+      this.#link.control.send(FrameType.reply, id, encodeValue(answer));
+    });
+    this.#hostCalls = new HostCalls(handler, {
+      reply: (id, payload) => this.#link.control.send(FrameType.reply, id, payload),
+      progress: (task, text) => this.#progress({ type: 'progress', task, text }),
+      asking: (begins) => {
+        this.#asking += begins ? 1 : -1;
+        if (begins) this.#clock?.pause();
+        else this.#asked();
+      },
     });
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
     this.#ready.promise.catch(() => {});
@@ -302,6 +332,8 @@ export class Kernel {
         return this.#display(frame, once(next, parseDisplay));
       case FrameType.call:
         return this.#call(frame, once(next, parseCall));
+      case FrameType.cancel:
+        return this.#cancel(frame);
       case FrameType.answer:
       case FrameType.twinned:
       case FrameType.saved:
@@ -339,6 +371,16 @@ export class Kernel {
     return true;
   }
 
+  #progress(event: ProgressEvent): void {
+    if (this.#state.kind === 'running') this.#state.execution.progress(event);
+    else this.#background(event, event.text.length);
+  }
+
+  /** A question was answered: where it was the last one, the cell's time goes on. */
+  #asked(): void {
+    if (this.#calls.size === 0 && this.#asking === 0) this.#clock?.resume();
+  }
+
   #display(frame: Frame, payload: DisplayPayload): boolean {
     const event: DisplayEvent = { type: 'display', data: payload.data };
     // By a thread, between two executions: the next may be on its way to the kernel already.
@@ -355,9 +397,16 @@ export class Kernel {
     return true;
   }
 
-  #call(frame: Frame, [, call]: ['input', InputCall]): boolean {
-    if (this.#calls.has(frame.id)) throw new FrameError(`a second call with the number ${frame.id}`);
-    if (this.#calls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
+  #call(frame: Frame, [method, params]: [string, PyValue]): boolean {
+    if (this.#calls.has(frame.id) || this.#hostCalls.has(frame.id)) {
+      throw new FrameError(`a second call with the number ${frame.id}`);
+    }
+    if (this.#calls.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
+    if (method !== 'input') {
+      this.#hostCalls.start(frame.id, method, params);
+      return true;
+    }
+    const call = parseInputCall(params);
     if (this.#state.kind !== 'running' || this.#state.execution.number !== call.execution) {
       this.#calls.add(frame.id);
       this.#calls.reply(frame.id, { error: 'input() was called while no cell was running' });
@@ -366,6 +415,13 @@ export class Kernel {
     if (!this.#outputs.reached(call.marks)) return false;
     this.#outputs.release(call.marks);
     this.#askForInput(this.#state.execution, frame.id, call);
+    return true;
+  }
+
+  /** The code gave up waiting. */
+  #cancel(frame: Frame): boolean {
+    this.#hostCalls.cancel(frame.id);
+    if (this.#calls.has(frame.id)) this.#calls.reply(frame.id, { error: 'the code no longer waits' });
     return true;
   }
 
@@ -453,6 +509,7 @@ export class Kernel {
     const death = describeDeath(exit, this.#violation, this.#closing, lastStderr);
     this.#state = { kind: 'dead', death };
     this.#outputs.close();
+    this.#hostCalls.close();
     this.#link.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
     this.#ready.reject(error);

@@ -2,11 +2,20 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Execution } from '../kernel/execution.ts';
+import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, Notice, OutputEvent, ResultEvent, Woken } from '../protocol/events.ts';
+import type {
+  Death,
+  DisplayEvent,
+  Notice,
+  OutputEvent,
+  ProgressEvent,
+  ResultEvent,
+  Woken,
+} from '../protocol/events.ts';
 import type { LoadedPayload } from '../protocol/kernel.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Clock } from '../storage/contract.ts';
@@ -23,7 +32,9 @@ export interface KeeperOptions {
   /** Where names are saved; without it they end with their kernel. */
   readonly archive?: Archive;
   readonly moments: MomentLimits;
-  readonly background: (event: OutputEvent | DisplayEvent, bytes: number) => void;
+  readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
+  /** Carries out the calls of one kernel; asked for each kernel that begins. */
+  readonly handler?: (() => CallHandler) | undefined;
   readonly clock: Clock;
   /** How long after a cell its names are saved, if nothing else runs. */
   readonly saveAfterMs: number;
@@ -538,7 +549,12 @@ export class Keeper implements Holder {
   async #welcome(link: KernelLink, notice: Notice | undefined, { fromTwin = false } = {}): Promise<Kernel> {
     const quarters = this.#quarters as Quarters;
     this.#expectedEnd = false;
-    const kernel = new Kernel(link, this.#options.background, notice, this.#generation++);
+    const kernel = new Kernel(link, {
+      background: this.#options.background,
+      handler: this.#options.handler?.(),
+      notice,
+      generation: this.#generation++,
+    });
     this.#kernel = kernel;
     void kernel.died.then((death) => this.#mourn(kernel, quarters, death));
     try {
@@ -625,7 +641,7 @@ export class Keeper implements Holder {
       try {
         const twin = await this.#twin(kernel);
         const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
-        const copy = new Kernel(link, () => {});
+        const copy = new Kernel(link, { background: () => {} });
         await awake(copy);
         frozen();
         return { kernel: copy, execution };

@@ -26,8 +26,16 @@ export interface SavedEvent {
   readonly lost: readonly LostName[];
 }
 
+/** How far work is that the host does for the code, such as installing packages: one line. */
+export interface ProgressEvent {
+  readonly type: 'progress';
+  /** What the code has called: `deps.add`. */
+  readonly task: string;
+  readonly text: string;
+}
+
 /** What a session tells between its executions. */
-export type BackgroundEvent = OutputEvent | DisplayEvent | SavedEvent;
+export type BackgroundEvent = OutputEvent | DisplayEvent | ProgressEvent | SavedEvent;
 
 /** The code waits in input() or getpass(). Answer with `answerInput(id, text)` or refuse with `cancelInput(id)`. */
 export interface InputRequestEvent {
@@ -116,7 +124,7 @@ export interface ResultEvent {
   readonly durationMs: number;
 }
 
-export type ExecutionEvent = OutputEvent | DisplayEvent | InputRequestEvent | ResultEvent;
+export type ExecutionEvent = OutputEvent | DisplayEvent | ProgressEvent | InputRequestEvent | ResultEvent;
 
 /** An event as one line of JSON can hold it. */
 export function eventToJson(event: ExecutionEvent): unknown {

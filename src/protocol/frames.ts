@@ -30,6 +30,7 @@ export const FrameType = {
   display: letter('p'),
   answer: letter('q'),
   call: letter('c'),
+  cancel: letter('x'),
   twinned: letter('t'),
   part: letter('v'),
   saved: letter('w'),

@@ -14,7 +14,8 @@ export const fromKernel: ReadonlyMap<number, number> = new Map([
   [FrameType.result, 64 * MB],
   [FrameType.display, 64 * MB],
   [FrameType.answer, 64 * MB],
-  [FrameType.call, MB],
+  [FrameType.call, 9 * MB],
+  [FrameType.cancel, 0],
   [FrameType.twinned, 64 * 1024],
   [FrameType.part, 9 * MB],
   [FrameType.saved, 16 * MB],
@@ -57,7 +58,7 @@ const ResultPayload = z.strictObject({
 });
 const DisplayPayload = z.strictObject({ data: bundle, marks });
 const InputCall = z.strictObject({ execution: z.int(), prompt: z.string(), password: z.boolean(), marks });
-const CallPayload = z.tuple([z.literal('input'), InputCall]);
+const CallPayload = z.tuple([z.string().max(64), bundle]);
 const AnswerPayload = z.union([z.strictObject({ value }), z.strictObject({ error: ErrorPayload })]);
 const DiedPayload = z.strictObject({
   signal: z.int().optional(),
@@ -124,6 +125,7 @@ export const parseResult = (payload: Buffer): ResultPayload => {
 };
 export const parseDisplay = asValue(DisplayPayload);
 export const parseCall = asValue(CallPayload);
+export const parseInputCall = (params: PyValue): InputCall => check(InputCall, params);
 export const parseAnswer = asValue(AnswerPayload);
 export const parseTwinned = asValue(TwinnedPayload);
 export const parseSaved = asValue(SavedPayload);

@@ -15,7 +15,7 @@ import {
 } from '../../protocol/kernel.ts';
 import { refusal } from '../../protocol/refusal.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { Enclosure, LaunchOptions, Usage } from '../contract.ts';
+import type { CommandLink, Enclosure, LaunchOptions, Usage } from '../contract.ts';
 import { signalName } from './signals.ts';
 import { FrameSocket, PipeSource } from './socket.ts';
 import type { Template } from './template.ts';
@@ -25,6 +25,20 @@ const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
 /** A sandbox that has been told to end is waited for this long. */
 const LONGEST_END_MS = 2000;
+
+/** What a kernel is told before its first cell. */
+interface StartSettings {
+  readonly env: Readonly<Record<string, string>>;
+  readonly packages: string | undefined;
+  readonly reseed: boolean;
+}
+
+/** What a connection is for, where it is not for a kernel that begins empty. */
+interface Purpose {
+  readonly from?: LaunchOptions['from'];
+  readonly spare?: boolean;
+  readonly command?: { readonly argv: readonly string[]; readonly env: Readonly<Record<string, string>> };
+}
 
 interface Attachment {
   readonly kernel: number;
@@ -95,18 +109,35 @@ export class SubprocessEnclosure implements Enclosure {
     this.#prepared?.control.send(FrameType.start, 0, NOTHING);
   }
 
-  launch({ env, from, reseed = !from }: LaunchOptions): Promise<KernelLink> {
+  launch({ env, from, packages, reseed = !from }: LaunchOptions): Promise<KernelLink> {
     const prepared = this.#prepared;
     if (prepared && !from) {
       this.#prepared = undefined;
       // It has seeded itself; where it was woken up already, and there is nothing to tell, nothing is sent.
-      const settings = this.#woken && Object.keys(env).length === 0 ? undefined : { env, reseed: false };
-      return Promise.resolve(this.#start(prepared, settings));
+      const nothing = this.#woken && Object.keys(env).length === 0 && packages === undefined;
+      return Promise.resolve(this.#start(prepared, nothing ? undefined : { env, packages, reseed: false }));
     }
-    return this.#attach({ from }).then((attachment) => this.#start(attachment, { env, reseed }));
+    return this.#attach({ from }).then((attachment) => this.#start(attachment, { env, packages, reseed }));
   }
 
-  #start({ kernel, control, stdout, stderr }: Attachment, settings?: { env: object; reseed: boolean }): KernelLink {
+  async command(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<CommandLink> {
+    const { kernel, control, stdout, stderr } = await this.#attach({ command: { argv, env } });
+    let problem: string | undefined;
+    control.read(
+      (frame) => {
+        if (frame.type === FrameType.failed) problem = parseFailed(frame.payload).message;
+      },
+      () => {},
+    );
+    const exited = this.#exit(kernel).promise.then((exit) => {
+      control.close();
+      return { ...exit, ...(problem === undefined ? {} : { problem }) };
+    });
+    if (!this.#alive) this.#bury();
+    return { stdout, stderr, exited, kill: () => this.#supervisor.send(FrameType.kill, kernel) };
+  }
+
+  #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
     if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
     const exited = this.#exit(kernel).promise;
     if (!this.#alive) this.#bury();
@@ -144,14 +175,14 @@ export class SubprocessEnclosure implements Enclosure {
     clearTimeout(timer);
   }
 
-  async #attach({ from, spare = false }: { from?: LaunchOptions['from']; spare?: boolean }): Promise<Attachment> {
+  async #attach({ from, spare = false, command }: Purpose): Promise<Attachment> {
     await this.#opened.promise;
     const id = randomUUID();
     const kernel = ++this.#kernels;
     // From here on: the kernel may die before anybody asks for it.
     this.#exit(kernel);
     const control = new FrameSocket(this.#template.path, fromKernel);
-    const place = { twin: from?.twin ?? null, keep: from?.keep ?? false, spare };
+    const place = { twin: from?.twin ?? null, keep: from?.keep ?? false, spare, ...(command ? { command } : {}) };
     const request = { id, sandbox: this.#id, kernel, ...place };
     control.send(FrameType.attach, 0, JSON.stringify(request));
     const pipes: PipeSource[] = [];

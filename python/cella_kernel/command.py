@@ -1,0 +1,110 @@
+"""A program in the sandbox, run for the host beside the kernels: closed in like them, with its input closed.
+
+A process of ours stands over it, adopts what it leaves behind, and ends all of that with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any, Dict, List, Optional
+
+from . import frames
+from .frames import Channel
+from .processes import close_others, end_descendants
+from .sandbox import landlock, launch, linux
+
+
+class _Stop(Exception):
+    """The host wants it to end."""
+
+
+def become_command(
+    descriptors: List[int], rules: Optional[landlock.Ruleset], spec: Dict[str, Any], command: Dict[str, Any]
+) -> None:
+    """The command's side of pid 1's fork. Never returns. Nothing of the program runs before the process is closed in."""
+    connection, out, err = descriptors[:3]
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, _stop)
+        os.setsid()
+        close_others([connection, out, err, *([rules.fd] if rules else ())])
+        os.umask(0o022)
+        if linux.supported():
+            linux.die_with_parent()
+            linux.adopt_orphans()
+        if rules is not None:
+            launch.confine(rules, spec)
+        os.chdir(spec["cwd"])
+        status = _watch(_start(command, out, err))
+    except _Stop:
+        end_descendants()
+        status = signal.SIGKILL
+    except BaseException as error:
+        _say_why(connection, error)
+        os._exit(127)
+    _end_with(status)
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Stop
+
+
+def _start(command: Dict[str, Any], out: int, err: int) -> int:
+    argv: List[str] = command["argv"]
+    env = {**os.environ, **command["env"]}
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for name in ("SIGPIPE", "SIGXFSZ"):
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for fd, number in ((nothing, 0), (out, 1), (err, 2)):
+                os.dup2(fd, number)
+            os.execvpe(argv[0], argv, env)
+        except BaseException as error:
+            os.write(writer, (getattr(error, "strerror", None) or str(error)).encode("utf-8", "replace"))
+        finally:
+            os._exit(127)
+    for fd in (out, err, writer):
+        os.close(fd)
+    with os.fdopen(reader, "rb") as pipe:
+        problem = pipe.read()
+    if problem:
+        raise OSError(problem.decode())
+    return pid
+
+
+def _watch(pid: int) -> int:
+    """Waits for the program, then ends what it has left. Gives how it ended, as a wait status."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            end_descendants()
+            return status
+
+
+def _end_with(status: int) -> None:
+    """As the program did: pid 1 tells the host."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.pause()
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _say_why(connection: int, error: BaseException) -> None:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    try:
+        body = json.dumps({"layer": "command", "message": reason}).encode()
+        Channel(connection).send(frames.FAILED, 0, body)
+    except OSError:
+        pass  # the host has let go: nobody wants to know

@@ -1,0 +1,25 @@
+"""`tools`, `skills`, `artifacts` and `deps`: what every kernel starts with.
+
+Each is a thin proxy: a call becomes a frame to the host, which decides and does the work. There is nothing in here to
+get around: no key, no address, no switch.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from ..switchboard import Switchboard
+from . import host
+from .artifacts import Artifacts
+from .deps import Deps
+from .skills import Skills
+from .tools import Tools
+
+
+def install(switchboard: Switchboard) -> None:
+    """As builtins, so that they are there after every reset, restore and rollback, and are no names of the code's own."""
+    host.connect(switchboard)
+    builtins.tools = Tools()  # type: ignore[attr-defined]
+    builtins.skills = Skills()  # type: ignore[attr-defined]
+    builtins.artifacts = Artifacts()  # type: ignore[attr-defined]
+    builtins.deps = Deps()  # type: ignore[attr-defined]

@@ -1,0 +1,71 @@
+/** Runs a program in an enclosure to its end: its output kept up to a limit, its time bounded. */
+
+import type { ByteSource } from '../kernel/link.ts';
+import type { Command, CommandResult } from '../protocol/command.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { CommandLink, Enclosure } from './contract.ts';
+
+export async function runCommand(enclosure: Enclosure, command: Command): Promise<CommandResult> {
+  command.signal?.throwIfAborted();
+  const link = await enclosure.command(command.argv, command.env ?? {});
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    link.kill();
+  }, command.timeoutMs);
+  const stop = () => link.kill();
+  command.signal?.addEventListener('abort', stop, { once: true });
+  if (command.signal?.aborted) stop();
+  try {
+    return await finish(link, command, () => timedOut);
+  } finally {
+    clearTimeout(timer);
+    command.signal?.removeEventListener('abort', stop);
+  }
+}
+
+async function finish(link: CommandLink, command: Command, timedOut: () => boolean): Promise<CommandResult> {
+  const [stdout, stderr, exit] = await Promise.all([
+    gather(link.stdout, command.outputLimitBytes),
+    gather(link.stderr, command.outputLimitBytes),
+    link.exited,
+  ]);
+  command.signal?.throwIfAborted();
+  if (exit.problem !== undefined) {
+    throw new CellaError('TOOL_FAILED', `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`);
+  }
+  if (exit.lost !== undefined) {
+    throw new CellaError('TOOL_FAILED', `${command.argv[0]} ended with the sandbox that it ran in: ${exit.lost}.`);
+  }
+  return {
+    stdout: stdout.kept,
+    stderr: stderr.kept,
+    stdoutCut: stdout.cut,
+    stderrCut: stderr.cut,
+    timedOut: timedOut(),
+    ...(exit.exitCode === undefined ? {} : { exitCode: exit.exitCode }),
+    ...(exit.signal === undefined ? {} : { killedBy: exit.signal }),
+  };
+}
+
+function gather(source: ByteSource, limit: number): Promise<{ kept: Buffer; cut: number }> {
+  const parts: Buffer[] = [];
+  let room = limit;
+  let cut = 0;
+  return new Promise((resolve) => {
+    source.read(
+      (chunk) => {
+        const kept = chunk.subarray(0, room);
+        // A chunk is valid during this call alone.
+        if (kept.length > 0) parts.push(Buffer.from(kept));
+        room -= kept.length;
+        cut += chunk.length - kept.length;
+        return true;
+      },
+      () => {
+        source.close();
+        resolve({ kept: Buffer.concat(parts), cut });
+      },
+    );
+  });
+}

@@ -1,0 +1,107 @@
+/** Calls of the code that the host carries out: each runs on its own, is replied to once, and can be given up. */
+
+import { encodeValue } from '../protocol/encode-value.ts';
+import { CellaError, errorCodes } from '../protocol/errors.ts';
+import type { PyValue } from '../protocol/values.ts';
+
+/** What the work may do beside its reply. */
+export interface HostCallContext {
+  /** Aborted when the code no longer waits, or is dead. */
+  readonly signal: AbortSignal;
+  progress(text: string): void;
+  whileAsking<T>(work: () => Promise<T>): Promise<T>;
+}
+
+/** Carries out what the code of one kernel asks for. What it throws is told to the code. */
+export interface CallHandler {
+  call(method: string, params: PyValue, context: HostCallContext): Promise<PyValue>;
+  /** The kernel is gone: nothing that it has opened is needed any more. */
+  close(): void;
+}
+
+export interface HostCallEvents {
+  reply(id: number, payload: Buffer): void;
+  progress(method: string, text: string): void;
+  /** Whether somebody is being asked right now. */
+  asking(begins: boolean): void;
+}
+
+/** How Python tells refusals apart: by the class of the exception that it raises. */
+type Kind = 'value' | 'lookup' | 'permission' | 'timeout' | 'runtime';
+
+export class HostCalls {
+  readonly #handler: CallHandler | undefined;
+  readonly #events: HostCallEvents;
+  readonly #running = new Map<number, AbortController>();
+
+  constructor(handler: CallHandler | undefined, events: HostCallEvents) {
+    this.#handler = handler;
+    this.#events = events;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  has(id: number): boolean {
+    return this.#running.has(id);
+  }
+
+  start(id: number, method: string, params: PyValue): void {
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    void this.#perform(method, params, controller.signal).then((reply) => {
+      // A kernel that is dead hears nothing any more.
+      if (this.#running.delete(id)) this.#events.reply(id, reply);
+    });
+  }
+
+  /** The code no longer waits. It hears of the end all the same, so that the number is free again. */
+  cancel(id: number): void {
+    this.#running.get(id)?.abort(new CellaError('ABORTED', 'The code no longer waits for this call.'));
+  }
+
+  close(): void {
+    const all = [...this.#running.values()];
+    this.#running.clear();
+    for (const controller of all) controller.abort(new CellaError('KERNEL_DIED', 'The kernel that asked is dead.'));
+    this.#handler?.close();
+  }
+
+  async #perform(method: string, params: PyValue, signal: AbortSignal): Promise<Buffer> {
+    const context: HostCallContext = {
+      signal,
+      progress: (text) => this.#events.progress(method, text),
+      whileAsking: async (work) => {
+        this.#events.asking(true);
+        try {
+          return await work();
+        } finally {
+          this.#events.asking(false);
+        }
+      },
+    };
+    try {
+      if (!this.#handler) throw new CellaError('INVALID_OPTIONS', `Nothing answers ${method} here.`);
+      return encodeValue({ value: await this.#handler.call(method, params, context) });
+    } catch (error) {
+      return encodeRefusal(error);
+    }
+  }
+}
+
+export function encodeRefusal(error: unknown): Buffer {
+  if (!(error instanceof CellaError)) {
+    // A mistake of ours: the code learns that there was one, and nothing of the host's insides.
+    return encodeValue({ error: ['INTERNAL', 'runtime', 'The host failed to carry this out. Its log tells why.'] });
+  }
+  return encodeValue({ error: [error.code, kindOf(error), error.message] });
+}
+
+function kindOf({ code }: CellaError): Kind {
+  const { http } = errorCodes[code];
+  if (http === 404) return 'lookup';
+  if (http === 403) return 'permission';
+  if (http === 504) return 'timeout';
+  return http < 500 ? 'value' : 'runtime';
+}
