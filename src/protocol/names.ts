@@ -14,6 +14,8 @@ export function checkName(name: unknown, what: string): string {
   return name.normalize('NFC');
 }
 
+export const isName = (name: string): boolean => nameProblem(name) === undefined;
+
 function nameProblem(name: string): string | undefined {
   if (name === '') return 'it is empty';
   if (!name.isWellFormed()) return 'it holds a lone surrogate';

@@ -2,6 +2,7 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
+import type { ArtifactFacts, ArtifactInfo } from '../../src/protocol/artifact.ts';
 import type { Manifest } from '../../src/protocol/checkpoint.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
 import type { SessionRecord } from '../../src/protocol/record.ts';
@@ -99,6 +100,57 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) all.push(item);
   return all;
+}
+
+export const goodNames = [
+  'plain',
+  'with blank',
+  'a:b{c}*?[d]',
+  '%41',
+  'ß',
+  '名前',
+  '🎉',
+  'x'.repeat(128),
+  'quote\'"$(x)`',
+];
+export const badNames = [
+  '',
+  '../x',
+  'a/b',
+  'a\\b',
+  '.hidden',
+  '..',
+  'a\0b',
+  'a\nb',
+  ' a',
+  'a ',
+  'lone\ud800',
+  'x'.repeat(300),
+];
+
+export const plainFacts: ArtifactFacts = {
+  type: 'bytes',
+  mediaType: 'application/octet-stream',
+  description: '',
+  metadata: {},
+};
+
+/** Writes an artifact, in parts, and finishes it. */
+export async function keep(
+  { artifacts }: Storage,
+  name: string,
+  bytes: Uint8Array,
+  facts: ArtifactFacts = plainFacts,
+  partBytes = 1024 * 1024,
+): Promise<ArtifactInfo> {
+  await using writer = await artifacts.begin(name);
+  for (let at = 0; at < bytes.length; at += partBytes) await writer.write(bytes.subarray(at, at + partBytes));
+  return await writer.finish(facts);
+}
+
+export async function bytesOf({ artifacts }: Storage, name: string): Promise<Buffer | undefined> {
+  await using reader = await artifacts.open(name);
+  return reader && Buffer.from(await reader.read(0, reader.info.size));
 }
 
 /** The error that a promise is rejected with, which must be one of ours. */

@@ -1,12 +1,16 @@
 /** What every storage must do, wherever it keeps things. A new storage is done when this passes on it. */
 
 import { describe } from 'vitest';
+import { artifactContract } from './storage-artifacts.ts';
 import { checkpointContract } from './storage-checkpoints.ts';
+import { depsContract } from './storage-deps.ts';
 import { eventContract, trimContract } from './storage-events.ts';
 import { keyContract } from './storage-keys.ts';
 import { lockContract } from './storage-locks.ts';
 import { recordContract } from './storage-records.ts';
 import type { OpenStorage } from './storage-samples.ts';
+import { textContract } from './storage-texts.ts';
+import { transcriptContract } from './storage-transcripts.ts';
 
 export function storageContract(name: string, open: OpenStorage): void {
   describe(`${name} storage`, () => {
@@ -15,6 +19,11 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('events', () => eventContract(open));
     describe('trimmed events', () => trimContract(open));
     describe('locks', () => lockContract(open));
+    describe('transcripts', () => transcriptContract(open));
+    describe('tools', () => textContract(open, ({ tools }) => tools));
+    describe('skills', () => textContract(open, ({ skills }) => skills));
+    describe('artifacts', () => artifactContract(open));
+    describe('deps', () => depsContract(open));
     describe('agent keys', () => keyContract(open));
   });
 }

@@ -19,12 +19,15 @@ export class FileLocks implements Locks {
   readonly #database: Database;
   readonly #lifelines: Lifelines;
   readonly #clock: Clock;
+  readonly #column: (key: string) => string;
   readonly #held = new Set<FileLock>();
 
-  constructor(database: Database, lifelines: Lifelines, clock: Clock) {
+  /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
+  constructor(database: Database, lifelines: Lifelines, clock: Clock, column = agentColumn) {
     this.#database = database;
     this.#lifelines = lifelines;
     this.#clock = clock;
+    this.#column = column;
   }
 
   async acquire(agentKey: string, { waitMs = 0, signal }: AcquireOptions = {}): Promise<Lock> {
@@ -62,7 +65,7 @@ export class FileLocks implements Locks {
     if (other) return other;
     db.run(
       'INSERT OR REPLACE INTO locks (agent, grip, holder, pid, host, command, since) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      agentColumn(agentKey),
+      this.#column(agentKey),
       grip,
       holder,
       process.pid,
@@ -74,14 +77,14 @@ export class FileLocks implements Locks {
   }
 
   #holderOf(db: Connection, agentKey: string): Row | undefined {
-    const row = db.get('SELECT holder, pid, host, command, since FROM locks WHERE agent = ?', agentColumn(agentKey));
+    const row = db.get('SELECT holder, pid, host, command, since FROM locks WHERE agent = ?', this.#column(agentKey));
     return row && this.#lifelines.isAlive(String(row.holder)) ? row : undefined;
   }
 
   async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
     const lock = new FileLock(async () => {
       await this.#database.write((db) =>
-        db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', agentColumn(agentKey), grip),
+        db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip),
       );
       this.#held.delete(lock);
     });

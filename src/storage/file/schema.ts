@@ -3,10 +3,12 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { CellaError } from '../../protocol/errors.ts';
 
-const VERSION = 1;
-
-/** Keys are stored as JSON, which tells all of them apart: as plain text, lone surrogates would become the same. */
-const tables = `
+/**
+ * Each entry leads from one version to the next. Keys are stored as JSON, which tells all of them apart: as plain text,
+ * lone surrogates would become the same.
+ */
+const steps = [
+  `
 CREATE TABLE records (agent TEXT PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE logs (
   id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL UNIQUE, last INTEGER NOT NULL, floor INTEGER NOT NULL,
@@ -20,21 +22,29 @@ CREATE TABLE locks (
   agent TEXT PRIMARY KEY, grip TEXT NOT NULL, holder TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
   command TEXT, since INTEGER NOT NULL
 );
-PRAGMA user_version = ${VERSION};
-`;
+`,
+  `
+CREATE TABLE deps (name TEXT PRIMARY KEY, requirement TEXT NOT NULL);
+CREATE TABLE transcripts (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL,
+  text TEXT NOT NULL, UNIQUE (agent, id)
+);
+`,
+];
 
-/** Makes the tables where there are none. Several processes may do so at once: one makes them. */
+/** Makes the tables that are missing. Several processes may do so at once: one makes them. */
 export function prepareSchema(database: DatabaseSync, path: string): void {
-  if (versionOf(database) === 0) {
+  if (versionOf(database) < steps.length) {
     database.exec('BEGIN IMMEDIATE');
-    if (versionOf(database) === 0) database.exec(tables);
+    for (const step of steps.slice(versionOf(database))) database.exec(step);
+    if (versionOf(database) < steps.length) database.exec(`PRAGMA user_version = ${steps.length}`);
     database.exec('COMMIT');
   }
   const version = versionOf(database);
-  if (version === VERSION) return;
+  if (version === steps.length) return;
   throw new CellaError(
     'STORAGE_FAILED',
-    `Cannot use ${path}: it has version ${version}, and this Cella knows version ${VERSION}. Use a newer Cella, or another folder.`,
+    `Cannot use ${path}: it has version ${version}, and this Cella knows version ${steps.length}. Use a newer Cella, or another folder.`,
     { details: { path, version } },
   );
 }

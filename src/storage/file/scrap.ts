@@ -1,4 +1,4 @@
-/** What is not, or no longer, a checkpoint: folders being written or removed, each named after who does so. */
+/** What is not yet, or no longer, there for others: files and folders being written or removed, each named after who does so. */
 
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,11 +16,18 @@ export class Scrap {
     this.#lifelines = lifelines;
   }
 
-  /** A folder that nobody takes for a checkpoint, and that is swept once this process has ended. */
+  /** A folder that nobody takes for anything else, and that is swept once this process has ended. */
   async make(): Promise<string> {
     const path = this.#name();
     await makeFolder(this.folder);
     await mkdir(path, { mode: 0o700 });
+    return path;
+  }
+
+  /** The path of a file that is swept once this process has ended. It is up to the caller to make and remove it. */
+  async file(): Promise<string> {
+    const path = this.#name();
+    await makeFolder(this.folder);
     return path;
   }
 

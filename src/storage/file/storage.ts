@@ -1,9 +1,15 @@
-/** FileStorage: one folder on a local disk. Records, events and locks in SQLite, checkpoints as plain files. */
+/**
+ * FileStorage: one folder on a local disk. Records, events, transcripts, deps and locks in SQLite; checkpoints, tools,
+ * skills and artifacts as plain files.
+ */
 
 import { join, resolve } from 'node:path';
+import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
 import type { Clock, Storage } from '../contract.ts';
+import { FileArtifacts } from './artifacts.ts';
 import { FileCheckpoints } from './checkpoints.ts';
 import { Database } from './database.ts';
+import { FileDeps } from './deps.ts';
 import { makeFolder } from './durable.ts';
 import { FileEventLog } from './event-log.ts';
 import { guarded } from './failure.ts';
@@ -11,6 +17,8 @@ import { Lifelines } from './lifeline.ts';
 import { FileLocks } from './locks.ts';
 import { FileRecords } from './records.ts';
 import { Scrap } from './scrap.ts';
+import { FileTexts } from './texts.ts';
+import { FileTranscripts } from './transcripts.ts';
 
 export interface FileStorageOptions {
   readonly clock?: Clock;
@@ -22,22 +30,32 @@ export class FileStorage implements Storage {
   readonly records: FileRecords;
   readonly events: FileEventLog;
   readonly locks: FileLocks;
+  readonly transcripts: FileTranscripts;
+  readonly tools: FileTexts;
+  readonly skills: FileTexts;
+  readonly artifacts: FileArtifacts;
+  readonly deps: FileDeps;
   readonly #database: Database;
   readonly #lifelines: Lifelines;
-  readonly #scrap: Scrap;
+  readonly #scraps: Scrap[] = [];
   #closing: Promise<void> | undefined;
 
   private constructor(path: string, clock: Clock) {
-    const checkpoints = join(path, 'checkpoints');
     this.path = path;
     this.#database = new Database(join(path, 'cella.db'));
     this.#lifelines = new Lifelines(join(path, 'processes'));
-    // No agent's folder begins with a dot.
-    this.#scrap = new Scrap(join(checkpoints, '.unfinished'), this.#lifelines);
-    this.checkpoints = new FileCheckpoints(checkpoints, this.#scrap);
+    const checkpoints = this.#placeAt('checkpoints');
+    const artifacts = this.#placeAt('artifacts');
+    this.checkpoints = new FileCheckpoints(checkpoints.folder, checkpoints.scrap);
     this.records = new FileRecords(this.#database);
     this.events = new FileEventLog(this.#database, clock);
     this.locks = new FileLocks(this.#database, this.#lifelines, clock);
+    this.transcripts = new FileTranscripts(this.#database);
+    this.tools = new FileTexts({ ...this.#placeAt('tools'), what: 'tool', ending: '.yaml' });
+    this.skills = new FileTexts({ ...this.#placeAt('skills'), what: 'skill', ending: '.py' });
+    const turns = new FileLocks(this.#database, this.#lifelines, clock, (name) => `artifact ${JSON.stringify(name)}`);
+    this.artifacts = new FileArtifacts({ ...artifacts, turns, clock });
+    this.deps = new FileDeps(this.#database);
   }
 
   /** Makes the folder where it is missing. The database is opened when it is first needed. */
@@ -47,9 +65,14 @@ export class FileStorage implements Storage {
     return storage;
   }
 
+  toBootstrapConfig(): BootstrapConfig {
+    return { type: 'file', path: this.path };
+  }
+
   async deleteAgent(agentKey: string): Promise<void> {
     await this.checkpoints.deleteAll(agentKey);
     await this.events.delete(agentKey);
+    await this.transcripts.deleteAll(agentKey);
     await this.records.delete(agentKey);
   }
 
@@ -62,13 +85,21 @@ export class FileStorage implements Storage {
     return this.close();
   }
 
+  /** Nothing that is meant for others begins with a dot: no agent's folder, and no tool's, skill's or artifact's file. */
+  #placeAt(name: string): { folder: string; scrap: Scrap } {
+    const folder = join(this.path, name);
+    const scrap = new Scrap(join(folder, '.unfinished'), this.#lifelines);
+    this.#scraps.push(scrap);
+    return { folder, scrap };
+  }
+
   async #prepare(): Promise<void> {
     await guarded('use', this.path, () => makeFolder(join(this.path, 'checkpoints')));
     await this.#sweep().catch(() => {}); // what cannot be swept waits for the next time
   }
 
   async #sweep(): Promise<void> {
-    await this.#scrap.sweep();
+    for (const scrap of this.#scraps) await scrap.sweep();
     this.#lifelines.sweep();
   }
 
@@ -78,5 +109,6 @@ export class FileStorage implements Storage {
     ends.defer(() => this.#database.close());
     ends.defer(() => this.locks.close());
     ends.defer(() => this.checkpoints.close());
+    ends.defer(() => this.artifacts.close());
   }
 }

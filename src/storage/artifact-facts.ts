@@ -1,0 +1,11 @@
+/** The facts of an artifact, checked before they are stored. */
+
+import { ArtifactFacts } from '../protocol/artifact.ts';
+import { CellaError } from '../protocol/errors.ts';
+
+export function checkFacts(name: string, facts: ArtifactFacts): ArtifactFacts {
+  const parsed = ArtifactFacts.safeParse(facts);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  throw new CellaError('ARTIFACT_INVALID', `Cannot store artifact ${JSON.stringify(name)}: ${problems.join('; ')}.`);
+}

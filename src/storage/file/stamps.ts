@@ -1,0 +1,39 @@
+/** Tells whether a file is what it was. Two changes may fall into one tick of the file system's clock. */
+
+import { createHash } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import { MOST_TEXT_BYTES } from '../text-limit.ts';
+import { openPlain } from './entries.ts';
+
+/** The coarsest clock of a file system in use ticks every two seconds. */
+const TICK_MS = 2000;
+
+export class Stamps {
+  readonly #known = new Map<string, { readonly facts: string; readonly stamp: string }>();
+
+  /** Read where it must be: a file that was left alone for longer than a tick is known by its times. */
+  async of(path: string): Promise<string> {
+    const file = await openPlain(path);
+    try {
+      return file ? await this.#stamp(path, file) : 'none';
+    } finally {
+      await file?.close();
+    }
+  }
+
+  async #stamp(path: string, file: FileHandle): Promise<string> {
+    const { ino, size, mtimeNs, ctimeNs, ctimeMs } = await file.stat({ bigint: true });
+    const facts = [ino, size, mtimeNs, ctimeNs].join(' ');
+    // Nobody reads a text that is too long.
+    if (size > MOST_TEXT_BYTES) return facts;
+    const known = this.#known.get(path);
+    if (known?.facts === facts) return known.stamp;
+    const settled = Math.abs(Date.now() - Number(ctimeMs)) > TICK_MS;
+    const content = createHash('sha256')
+      .update(await file.readFile())
+      .digest('hex');
+    const stamp = `${mtimeNs} ${content}`;
+    if (settled) this.#known.set(path, { facts, stamp });
+    return stamp;
+  }
+}

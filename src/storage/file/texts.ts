@@ -1,0 +1,119 @@
+/** Tools and skills as plain files, `<folder>/NAME.yaml` and `NAME.py`, which a person may edit, add and remove. */
+
+import { createHash } from 'node:crypto';
+import { link, rename, rm, unlink } from 'node:fs/promises';
+import { CellaError } from '../../protocol/errors.ts';
+import { checkName } from '../../protocol/names.ts';
+import type { StoredText, TextStore } from '../contract.ts';
+import { checkText, MOST_TEXT_BYTES } from '../text-limit.ts';
+import { syncFolder, writeFileDurably } from './durable.ts';
+import { type Entry, entriesOf, openPlain, pathOf } from './entries.ts';
+import { guarded, systemCode } from './failure.ts';
+import type { Scrap } from './scrap.ts';
+import { Stamps } from './stamps.ts';
+
+interface Place {
+  readonly folder: string;
+  readonly scrap: Scrap;
+  /** For messages: "tool". */
+  readonly what: string;
+  readonly ending: string;
+}
+
+export class FileTexts implements TextStore {
+  readonly #place: Place;
+  readonly #stamps = new Stamps();
+
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  /** What cannot be read is left out here, and told by `get`. */
+  async list(): Promise<StoredText[]> {
+    const texts: StoredText[] = [];
+    for (const entry of await this.#entries()) {
+      const text = await this.#read(entry).catch(() => undefined);
+      if (text) texts.push(text);
+    }
+    return texts;
+  }
+
+  async get(name: string): Promise<StoredText | undefined> {
+    const { path, checked } = await this.#find(name);
+    return this.#read({ name: checked, path });
+  }
+
+  async put(name: string, text: string, { ifAbsent = false }: { readonly ifAbsent?: boolean } = {}): Promise<boolean> {
+    const { folder, scrap, what } = this.#place;
+    const { path, checked } = await this.#find(name);
+    checkText(what, checked, text);
+    return guarded('write', path, async () => {
+      const unfinished = await scrap.file();
+      try {
+        await writeFileDurably(unfinished, text);
+        if (ifAbsent) await link(unfinished, path);
+        else await rename(unfinished, path);
+      } catch (error) {
+        if (ifAbsent && systemCode(error) === 'EEXIST') return false;
+        throw error;
+      } finally {
+        await rm(unfinished, { force: true });
+      }
+      await syncFolder(folder);
+      return true;
+    });
+  }
+
+  async delete(name: string): Promise<boolean> {
+    const { path } = await this.#find(name);
+    return guarded('delete', path, async () => {
+      try {
+        await unlink(path);
+      } catch (error) {
+        if (systemCode(error) === 'ENOENT') return false;
+        throw error;
+      }
+      await syncFolder(this.#place.folder);
+      return true;
+    });
+  }
+
+  async version(): Promise<string> {
+    const hash = createHash('sha256');
+    for (const { name, path } of await this.#entries()) {
+      const stamp = await guarded('read', path, () => this.#stamps.of(path)).catch(() => 'unreadable');
+      hash.update(`${JSON.stringify(name)} ${stamp}\n`);
+    }
+    return hash.digest('hex');
+  }
+
+  #entries(): Promise<Entry[]> {
+    const { folder, ending } = this.#place;
+    return guarded('read', folder, () => entriesOf(folder, ending));
+  }
+
+  async #find(name: string): Promise<{ checked: string; path: string }> {
+    const { folder, ending, what } = this.#place;
+    const checked = checkName(name, what);
+    return { checked, path: await guarded('read', folder, () => pathOf(folder, checked, ending)) };
+  }
+
+  #read({ name, path }: Entry): Promise<StoredText | undefined> {
+    return guarded('read', path, async () => {
+      const file = await openPlain(path);
+      if (!file) return undefined;
+      try {
+        const { size, mtimeMs } = await file.stat();
+        if (size > MOST_TEXT_BYTES) {
+          throw new CellaError(
+            'STORAGE_FAILED',
+            `Cannot read ${path}: it has ${size} bytes, and at most ${MOST_TEXT_BYTES} may be.`,
+          );
+        }
+        return { name, text: await file.readFile('utf8'), updatedAt: Math.trunc(mtimeMs), where: path };
+      } finally {
+        await file.close();
+      }
+    });
+  }
+}

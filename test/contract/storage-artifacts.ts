@@ -1,0 +1,174 @@
+/** Artifacts: bytes of any size, whole or not there, with what is known of them. */
+
+import { randomBytes } from 'node:crypto';
+import { expect, it } from 'vitest';
+import type { ArtifactFacts } from '../../src/protocol/artifact.ts';
+import type { Storage } from '../../src/storage/contract.ts';
+import {
+  badNames,
+  bytesOf,
+  failureOf,
+  goodNames,
+  keep,
+  type OpenStorage,
+  onePlace,
+  sha256,
+} from './storage-samples.ts';
+
+const facts: ArtifactFacts = {
+  type: 'json',
+  mediaType: 'application/json',
+  description: 'what it is: ä',
+  metadata: { rows: 3, of: ['a', null, { b: 1.5 }] },
+};
+
+const MB = 1024 * 1024;
+
+export function artifactContract(open: OpenStorage): void {
+  it('come back as they were saved, with what is known of them', async () => {
+    const again = onePlace(open);
+    const storage = await again({ clock: () => 5000 });
+    expect(await storage.artifacts.get('a')).toBeUndefined();
+    expect(await storage.artifacts.open('a')).toBeUndefined();
+    await using writer = await storage.artifacts.begin('a');
+    await writer.write(Buffer.from('4'));
+    await writer.write(Buffer.from('2'));
+    const info = await writer.finish(facts);
+    const sum = sha256(Buffer.from('42'));
+    expect(info).toEqual({ ...facts, name: 'a', size: 2, sha256: sum, createdAt: 5000, updatedAt: 5000 });
+    const other = await again();
+    expect(await other.artifacts.get('a')).toEqual(info);
+    expect(await other.artifacts.list()).toEqual([info]);
+    expect((await bytesOf(other, 'a'))?.toString()).toBe('42');
+  });
+
+  it('are replaced as a whole, and keep the time when they were first there', async () => {
+    const again = onePlace(open);
+    await keep(await again({ clock: () => 1000 }), 'a', Buffer.from('first, and long'));
+    await keep(await again({ clock: () => 2000 }), 'a', Buffer.from('second'), { ...facts, description: 'other' });
+    const storage = await again();
+    expect(await storage.artifacts.list()).toEqual([
+      expect.objectContaining({ name: 'a', size: 6, description: 'other', createdAt: 1000, updatedAt: 2000 }),
+    ]);
+    expect((await bytesOf(storage, 'a'))?.toString()).toBe('second');
+  });
+
+  it('are seen by nobody before they are finished, and never where they are not', async () => {
+    const again = onePlace(open);
+    const [storage, other] = [await again(), await again()];
+    await keep(storage, 'a', Buffer.from('old'));
+    const writer = await storage.artifacts.begin('a');
+    await writer.write(randomBytes(9 * MB));
+    expect((await bytesOf(other, 'a'))?.toString()).toBe('old');
+    await writer.abort();
+    await writer.abort();
+    expect((await failureOf(writer.write(Buffer.from('x')))).code).toBe('STORAGE_FAILED');
+    expect((await failureOf(writer.finish(facts))).code).toBe('STORAGE_FAILED');
+    {
+      await using unfinished = await storage.artifacts.begin('b');
+      await unfinished.write(Buffer.from('x'));
+    }
+    expect((await other.artifacts.list()).map(({ name }) => name)).toEqual(['a']);
+    expect((await bytesOf(other, 'a'))?.toString()).toBe('old');
+  });
+
+  it.each([0, 1, 8 * MB - 1, 8 * MB, 8 * MB + 1, 20 * MB])('of %i bytes are read at any place', async (size) => {
+    const again = onePlace(open);
+    const storage = await again();
+    const bytes = randomBytes(size);
+    expect((await keep(storage, 'a', bytes, facts, 3 * MB + 7)).size).toBe(size);
+    await using reader = await (await again()).artifacts.open('a');
+    if (!reader) throw new Error('it is not there');
+    for (const [offset, length] of [
+      [0, 10],
+      [8 * MB - 5, 10],
+      [size - 3, 10],
+      [size, 10],
+      [size + 5, 10],
+      [0, size + 10],
+    ] as const) {
+      if (offset < 0) continue;
+      const part = await reader.read(offset, length);
+      expect(Buffer.compare(part, bytes.subarray(offset, offset + length))).toBe(0);
+    }
+    expect(reader.info.sha256).toBe(sha256(bytes));
+  });
+
+  it('are read on as they were when reading began', async () => {
+    const again = onePlace(open);
+    const [storage, other] = [await again(), await again()];
+    const old = randomBytes(9 * MB);
+    await keep(storage, 'a', old);
+    await using reader = await other.artifacts.open('a');
+    await keep(storage, 'a', Buffer.from('new'));
+    expect(Buffer.compare((await reader?.read(0, old.length)) ?? Buffer.alloc(0), old)).toBe(0);
+    await storage.artifacts.delete('a');
+    expect(Buffer.compare((await reader?.read(5, 100)) ?? Buffer.alloc(0), old.subarray(5, 105))).toBe(0);
+  });
+
+  it('are one or the other where several write at once', async () => {
+    const again = onePlace(open);
+    const storages = [await again(), await again()];
+    const one = async (index: number) => {
+      const description = `by ${index}`;
+      await keep(storages[index % 2] as Storage, 'a', Buffer.from(description.repeat(1000)), { ...facts, description });
+    };
+    await Promise.all(Array.from({ length: 12 }, (_, index) => one(index)));
+    const info = await storages[0]?.artifacts.get('a');
+    const bytes = (await bytesOf(storages[1] as Storage, 'a'))?.toString();
+    expect(bytes?.slice(0, 5)).toBe(info?.description.repeat(1000).slice(0, 5));
+    expect(bytes?.length).toBe(info?.size);
+  });
+
+  it('are gone once deleted', async () => {
+    const again = onePlace(open);
+    const storage = await again({ clock: () => 1 });
+    await keep(storage, 'a', randomBytes(9 * MB));
+    expect(await storage.artifacts.delete('a')).toBe(true);
+    expect(await storage.artifacts.delete('a')).toBe(false);
+    expect(await storage.artifacts.list()).toEqual([]);
+    const later = await again({ clock: () => 7 });
+    expect(await keep(later, 'a', Buffer.from('x'))).toMatchObject({ createdAt: 7 });
+  });
+
+  it('have names in any script, in one spelling, and are listed by name', async () => {
+    const storage = await onePlace(open)();
+    for (const name of goodNames) await keep(storage, name, Buffer.from(name));
+    await keep(storage, 'caf\u0065\u0301', Buffer.from('x'));
+    const names = [...goodNames, 'caf\u00e9'].toSorted();
+    expect((await storage.artifacts.list()).map(({ name }) => name)).toEqual(names);
+    expect((await bytesOf(storage, 'caf\u00e9'))?.toString()).toBe('x');
+  });
+
+  it.each(badNames)('refuse the name %j', async (name) => {
+    const { artifacts } = await onePlace(open)();
+    for (const use of [
+      () => artifacts.begin(name),
+      () => artifacts.get(name),
+      () => artifacts.open(name),
+      () => artifacts.delete(name),
+    ]) {
+      expect((await failureOf(use())).code).toBe('INVALID_NAME');
+    }
+    expect(await artifacts.list()).toEqual([]);
+  });
+
+  it('are refused where their facts are none, and what was there stays', async () => {
+    const storage = await onePlace(open)();
+    await keep(storage, 'a', Buffer.from('old'));
+    const wrong = { ...facts, type: 'pickle' } as never;
+    expect((await failureOf(keep(storage, 'a', Buffer.from('new'), wrong))).code).toBe('ARTIFACT_INVALID');
+    expect((await bytesOf(storage, 'a'))?.toString()).toBe('old');
+  });
+
+  it('that are unfinished go with the storage that is closed', async () => {
+    const again = onePlace(open);
+    const storage = await again();
+    const writer = await storage.artifacts.begin('a');
+    await writer.write(Buffer.from('x'));
+    await storage.close();
+    expect((await failureOf(writer.finish(facts))).code).toBe('STORAGE_FAILED');
+    expect((await failureOf(storage.artifacts.begin('b'))).code).toBe('STORAGE_FAILED');
+    expect(await (await again()).artifacts.list()).toEqual([]);
+  });
+}
