@@ -1,0 +1,162 @@
+/** The packages that kernels have: what is asked for is kept in storage once it is installed, and only then. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { checkPackageName, parseRequirement, type Requirement } from '../../protocol/requirement.ts';
+import type { DepsStore } from '../../storage/contract.ts';
+import type { CallContext, Methods } from '../contract.ts';
+import { depsMethods } from './methods.ts';
+import type { PackageSets } from './sets.ts';
+import { aborted } from './shared-work.ts';
+import { type FailedRequirement, installWhatWorks } from './what-works.ts';
+
+export interface DepsOptions {
+  readonly store: DepsStore;
+  readonly sets: PackageSets;
+  /** False locks the configuration: add and remove are refused, whoever calls. */
+  readonly allowRuntime: boolean;
+}
+
+export interface DepsResult {
+  /** What was asked for and is there. */
+  readonly installed: readonly string[];
+  readonly failed: readonly FailedRequirement[];
+  readonly removed?: readonly string[];
+  /** The set that kernels should use from here on; null where there is none. */
+  readonly set: string | null;
+  readonly note?: string;
+}
+
+/** What is needed of a call's context. */
+export type DepsContext = Pick<CallContext, 'signal' | 'progress'>;
+
+/** A change by others while one is made brings another round; this many at once is no accident. */
+const MOST_ROUNDS = 20;
+
+export class Deps {
+  readonly #store: DepsStore;
+  readonly #sets: PackageSets;
+  readonly #allowRuntime: boolean;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor({ store, sets, allowRuntime }: DepsOptions) {
+    this.#store = store;
+    this.#sets = sets;
+    this.#allowRuntime = allowRuntime;
+  }
+
+  methods(): Methods {
+    return depsMethods(this);
+  }
+
+  async list(): Promise<string[]> {
+    return await this.#store.list();
+  }
+
+  /** The set of the current configuration where it is built; nothing is installed. */
+  async current(): Promise<string | undefined> {
+    const configured = await this.#store.list();
+    return configured.length === 0 ? undefined : await this.#sets.find(configured);
+  }
+
+  /** Those that cannot be installed are in `failed`; the others are added. */
+  async add(requirements: string | readonly string[], context: DepsContext): Promise<DepsResult> {
+    this.#refuseIfLocked('add');
+    const asked = parseAll(typeof requirements === 'string' ? [requirements] : requirements);
+    return await this.#inTurn(context, () => this.#add(asked, context));
+  }
+
+  async remove(name: string, context: DepsContext): Promise<DepsResult> {
+    this.#refuseIfLocked('remove');
+    const checked = checkPackageName(name);
+    return await this.#inTurn(context, async () => {
+      if (!(await this.#store.remove(checked))) {
+        const note = `${checked} is not among the packages that were asked for.`;
+        return { installed: [], failed: [], removed: [], set: (await this.current()) ?? null, note };
+      }
+      const { set, failed } = await this.#installConfigured(context);
+      const stays = `What running code has imported of ${checked} stays until its kernel restarts.`;
+      const late = failed.length === 0 ? '' : ' The other packages could not all be installed without it; try sync.';
+      return { installed: [], failed, removed: [checked], set, note: `${stays}${late}` };
+    });
+  }
+
+  /** Installs what is configured where that is not there yet. */
+  async sync(context: DepsContext): Promise<DepsResult> {
+    return await this.#inTurn(context, () => this.#installConfigured(context));
+  }
+
+  async #add(asked: readonly Requirement[], context: DepsContext): Promise<DepsResult> {
+    const before = (await this.#store.list()).map(parseRequirement);
+    const others = before.filter(({ name }) => !asked.some((one) => one.name === name));
+    const texts = asked.map(({ text }) => text);
+    const tried = await installWhatWorks(this.#sets, textsOf(others), texts, context);
+    for (const text of tried.installed) await this.#store.add(text);
+    const { set, reason } = await this.#followOthers(tried.set, context);
+    if (reason === undefined) return { ...tried, set };
+    await this.#takeBack(tried.installed, before);
+    const failed = tried.installed.map((requirement) => ({ requirement, reason }));
+    return { installed: [], failed: [...tried.failed, ...failed], set: (await this.current()) ?? null };
+  }
+
+  /** Another process may have changed the configuration meanwhile: the set of all of it is what counts. */
+  async #followOthers(set: string | null, context: DepsContext): Promise<{ set: string | null; reason?: string }> {
+    let own = set;
+    for (let round = 0; round < MOST_ROUNDS; round += 1) {
+      const configured = await this.#store.list();
+      if (configured.length === 0) return { set: null };
+      const built = await this.#sets.build(configured, context);
+      if (built.kind === 'failed') return { set: null, reason: built.reason };
+      if (built.set === own) return { set: own };
+      own = built.set;
+    }
+    return { set: own };
+  }
+
+  async #takeBack(texts: readonly string[], before: readonly Requirement[]): Promise<void> {
+    for (const { name } of texts.map(parseRequirement)) {
+      const earlier = before.find((one) => one.name === name);
+      if (earlier) await this.#store.add(earlier.text);
+      else await this.#store.remove(name);
+    }
+  }
+
+  async #installConfigured(context: DepsContext): Promise<DepsResult> {
+    return await installWhatWorks(this.#sets, [], await this.#store.list(), context);
+  }
+
+  #refuseIfLocked(what: string): void {
+    if (this.#allowRuntime) return;
+    throw new CellaError('DEPS_LOCKED', `deps.${what} is not allowed here: the packages are locked.`);
+  }
+
+  /** One change at a time: the second builds on what the first has added. */
+  async #inTurn<T>({ signal }: DepsContext, work: () => Promise<T>): Promise<T> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    try {
+      await before;
+      if (signal.aborted) throw aborted();
+      return await work();
+    } finally {
+      resolve();
+    }
+  }
+}
+
+function textsOf(requirements: readonly Requirement[]): string[] {
+  return requirements.map(({ text }) => text);
+}
+
+function parseAll(texts: readonly string[]): Requirement[] {
+  const byName = new Map<string, Requirement>();
+  for (const requirement of texts.map(parseRequirement)) {
+    const other = byName.get(requirement.name);
+    if (other && other.text !== requirement.text) {
+      const message = `${requirement.name} is asked for twice: ${other.text} and ${requirement.text}. Write it as one.`;
+      throw new CellaError('DEPS_INVALID', message, { details: { requirement: requirement.text } });
+    }
+    byName.set(requirement.name, requirement);
+  }
+  return [...byName.values()];
+}

@@ -1,0 +1,52 @@
+/** What a package must fit: the Python of the kernels, asked once, outside of any sandbox. */
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import { failureOf, parseJson } from '../../sandbox/python.ts';
+
+const run = promisify(execFile);
+const ANSWER_MS = 10_000;
+
+export interface Interpreter {
+  /** `cp311-x86_64`: a folder's name. */
+  readonly tag: string;
+  /** The program itself, where the given path is a version manager's. */
+  readonly executable: string;
+}
+
+const PROGRAM = `
+import json, os, sys
+short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
+version = "%d%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
+print(json.dumps({"tag": short + version + "-" + os.uname().machine, "executable": sys.executable}))
+`;
+
+const Answer = z.object({
+  tag: z.string().regex(/^[a-z]+\d+[a-z]*-[A-Za-z0-9_]+$/),
+  executable: z.string().startsWith('/'),
+});
+
+const known = new Map<string, Promise<Interpreter>>();
+
+/** A failure is not remembered, since the reader may mend it. */
+export function askInterpreter(python: string): Promise<Interpreter> {
+  const found = known.get(python);
+  if (found) return found;
+  const asked = ask(python);
+  known.set(python, asked);
+  asked.catch(() => known.delete(python));
+  return asked;
+}
+
+async function ask(python: string): Promise<Interpreter> {
+  try {
+    const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
+    const { stdout } = await run(python, ['-I', '-S', '-X', 'utf8', '-c', PROGRAM], options);
+    return Answer.parse(parseJson(stdout));
+  } catch (cause) {
+    const why = cause instanceof z.ZodError ? 'it did not answer as a Python does' : failureOf(cause);
+    throw new CellaError('PYTHON_NOT_FOUND', `${python} could not be asked about itself: ${why}.`, { cause });
+  }
+}

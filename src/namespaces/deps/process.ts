@@ -1,0 +1,108 @@
+/** One run of an installer: another user, a clean environment, bounded output, and an end for all that it started. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { PassThrough, type Readable } from 'node:stream';
+import type { Identity } from '../../sandbox/uid.ts';
+
+export interface InstallerRun {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly identity: Identity;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  onLine?(line: string): void;
+}
+
+export type Ending =
+  | { readonly kind: 'ended'; readonly code: number | null; readonly signal: NodeJS.Signals | null }
+  | { readonly kind: 'not-started'; readonly reason: string }
+  | { readonly kind: 'timed-out' }
+  | { readonly kind: 'aborted' };
+
+export interface Outcome {
+  readonly ending: Ending;
+  /** The last ones, without colours. */
+  readonly lines: readonly string[];
+}
+
+const KEPT_LINES = 400;
+const KEPT_CHARACTERS = 1000;
+
+/** Resolves when nothing of it runs any more. */
+export async function runInstaller(run: InstallerRun): Promise<Outcome> {
+  if (run.signal.aborted) return { ending: { kind: 'aborted' }, lines: [] };
+  const { root, uid, gid } = run.identity;
+  const child = spawn(run.command, run.args, {
+    cwd: run.cwd,
+    env: run.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own, so that all of it can be ended.
+    detached: true,
+    ...(root ? { uid, gid } : {}),
+  });
+  const lines: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    readLines(stream, (line) => {
+      lines.push(line);
+      if (lines.length > KEPT_LINES) lines.shift();
+      run.onLine?.(line);
+    });
+  }
+  return { ending: await endOf(child, run), lines };
+}
+
+function endOf(child: ChildProcess, { signal, timeoutMs }: InstallerRun): Promise<Ending> {
+  const { promise, resolve } = Promise.withResolvers<Ending>();
+  let stopped: Ending | undefined;
+  const stop = (ending: Ending) => {
+    stopped ??= ending;
+    killGroup(child);
+  };
+  const onAbort = () => stop({ kind: 'aborted' });
+  const timer = setTimeout(() => stop({ kind: 'timed-out' }), timeoutMs);
+  signal.addEventListener('abort', onAbort);
+  child.once('error', (error) => resolve({ kind: 'not-started', reason: error.message }));
+  // What it has left behind would hold the pipes open.
+  child.once('exit', () => killGroup(child));
+  child.once('close', (code, by) => resolve(stopped ?? { kind: 'ended', code, signal: by }));
+  return promise.finally(() => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  });
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // All of it has ended.
+  }
+}
+
+/** A line without end does not grow: what is beyond the cap is dropped as it comes. */
+function readLines(stream: Readable, onLine: (line: string) => void): void {
+  const capped = new PassThrough();
+  let length = 0;
+  stream.on('data', (chunk: Buffer) => {
+    const kept = chunk.filter((byte) => {
+      length = byte === 0x0a || byte === 0x0d ? 0 : length + 1;
+      return length <= KEPT_CHARACTERS;
+    });
+    capped.write(kept);
+  });
+  stream.once('end', () => capped.end());
+  stream.once('error', () => capped.end());
+  createInterface({ input: capped }).on('line', (line) => {
+    const plain = withoutColours(line).trimEnd();
+    if (plain !== '') onLine(plain);
+  });
+}
+
+function withoutColours(line: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out.
+  return line.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '');
+}

@@ -1,0 +1,144 @@
+/** Package sets: immutable folders of installed packages, one for each list of requirements, shared by all kernels. */
+
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import { parseRequirement } from '../../protocol/requirement.ts';
+import { type Built, buildSet, type Plan, type Ready } from './build.ts';
+import { findInstaller, type Installer } from './installer.ts';
+import { askInterpreter } from './interpreter.ts';
+import { readManifest, type SetManifest } from './manifest.ts';
+import { SharedWork, type Waiter } from './shared-work.ts';
+import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
+import type { Failure } from './words.ts';
+import { sweepWorkplaces } from './workplace.ts';
+
+/** Where a sandbox sees `PackageSets.folder()`, and may not write. */
+export const PACKAGES_INSIDE = '/packages';
+
+export interface PackageSetsOptions {
+  /** `<dataDir>/packages`; made where it is missing. */
+  readonly folder: string;
+  /** The Python of the kernels. */
+  readonly python: string;
+  readonly source?: PackageSourceOptions;
+  /** Of one run of the installer. */
+  readonly timeoutMs?: number;
+  /** Where uv and another Python's pip are looked for; PATH by default. */
+  readonly searchPath?: string;
+}
+
+export type SetResult = { readonly kind: 'built'; readonly set: string } | ({ readonly kind: 'failed' } & Failure);
+
+const TEN_MINUTES = 600_000;
+
+export class PackageSets implements AsyncDisposable {
+  readonly #options: PackageSetsOptions;
+  readonly #source: PackageSource;
+  readonly #builds = new SharedWork<SetResult>();
+  #swept: Promise<void> | undefined;
+  #installer: Installer | undefined;
+
+  constructor(options: PackageSetsOptions) {
+    this.#options = options;
+    this.#source = PackageSource.parse(options.source ?? {});
+  }
+
+  /** What a sandbox gets to see as `PACKAGES_INSIDE`: the sets for this Python. */
+  async folder(): Promise<string> {
+    const { tag } = await askInterpreter(this.#options.python);
+    const path = join(this.#options.folder, tag);
+    await mkdir(path, { recursive: true, mode: 0o755 });
+    return path;
+  }
+
+  /** The set of these requirements where it is built; nothing is installed. */
+  async find(requirements: readonly string[]): Promise<string | undefined> {
+    const set = await this.#key(requirements);
+    return (await this.manifest(set)) ? set : undefined;
+  }
+
+  async manifest(set: string): Promise<SetManifest | undefined> {
+    return await readManifest(join(await this.folder(), set));
+  }
+
+  /** The name of the set's folder. Whoever asks for the same set at the same time gets the same one. */
+  async build(requirements: readonly string[], waiter: Waiter = {}): Promise<SetResult> {
+    const set = await this.find(requirements);
+    if (set !== undefined) return { kind: 'built', set };
+    return await this.#builds.run(await this.#key(requirements), waiter, async (audience) => {
+      const built = await this.#build(requirements, audience);
+      if (built.kind === 'failed') return built;
+      await using ready = built;
+      return { kind: 'built', set: await this.keep(requirements, ready) };
+    });
+  }
+
+  /** Installs without keeping: for whoever tries several lists and keeps the last that worked. */
+  async attempt(requirements: readonly string[], waiter: Waiter = {}): Promise<Built> {
+    const { signal = new AbortController().signal } = waiter;
+    return await this.#build(requirements, { signal, progress: (text) => waiter.progress?.(text) });
+  }
+
+  /** Gives a set its place. Where another process was faster, its set stays. */
+  async keep(requirements: readonly string[], ready: Ready): Promise<string> {
+    const set = await this.#key(requirements);
+    const path = join(await this.folder(), set);
+    try {
+      await rename(ready.path, path);
+    } catch (cause) {
+      if (await readManifest(path)) return set;
+      throw new CellaError('STORAGE_FAILED', `The package set ${path} could not be put in its place.`, { cause });
+    }
+    await chmod(path, 0o555);
+    return set;
+  }
+
+  /** Stops what is being built. What is built stays, and more can be built. */
+  async close(): Promise<void> {
+    await this.#builds.stop();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #build(requirements: readonly string[], audience: Parameters<typeof buildSet>[1]): Promise<Built> {
+    const building = join(this.#options.folder, '.building');
+    this.#swept ??= sweepWorkplaces(building);
+    await this.#swept;
+    const { tag, executable } = await askInterpreter(this.#options.python);
+    const { timeoutMs = TEN_MINUTES } = this.#options;
+    const plan: Plan = {
+      requirements: oneSpelling(requirements),
+      python: executable,
+      tag,
+      source: this.#source,
+      timeoutMs,
+      folder: building,
+      installer: async ({ identity, cwd, env }, signal) => {
+        const attempt = { identity, cwd, env, signal };
+        this.#installer ??= await findInstaller(executable, this.#options.searchPath ?? ownSearchPath(), attempt);
+        return this.#installer;
+      },
+    };
+    return await buildSet(plan, audience);
+  }
+
+  async #key(requirements: readonly string[]): Promise<string> {
+    const { tag } = await askInterpreter(this.#options.python);
+    const facts = JSON.stringify([1, tag, oneSpelling(requirements), sourceKey(this.#source)]);
+    return createHash('sha256').update(facts).digest('hex').slice(0, 32);
+  }
+}
+
+/** Everything that reaches an installer goes through here. */
+function oneSpelling(requirements: readonly string[]): string[] {
+  return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
+}
+
+function ownSearchPath(): string {
+  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
+  return process.env.PATH ?? '';
+}

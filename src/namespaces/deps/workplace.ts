@@ -1,0 +1,90 @@
+/** Where one set is built: a folder of ours beside the sets, and one in /tmp for the installer's user. */
+
+import { randomBytes } from 'node:crypto';
+import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Identity, identityOf } from '../../sandbox/uid.ts';
+import { removeTree } from './frozen.ts';
+import { lookAt, ownHolder } from './holder.ts';
+
+export interface Workplace extends AsyncDisposable {
+  readonly identity: Identity;
+  /** What the installer fills. */
+  readonly target: string;
+  readonly requirementsFile: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Not there yet: the set, on the file system that it will stay on. */
+  readonly copy: string;
+}
+
+const NOBODY = 65_534;
+/** For builds of other containers, whose processes cannot be seen: no install takes this long. */
+const FORGOTTEN_MS = 24 * 3600 * 1000;
+const NOTE = 'installer-folder';
+
+/** The data folder is closed to other users, so that the installer works elsewhere and the result is copied. */
+export async function openWorkplace(folder: string, requirements: string): Promise<Workplace> {
+  const own = join(folder, `${ownHolder()}.${randomBytes(6).toString('hex')}`);
+  await mkdir(own, { recursive: true, mode: 0o700 });
+  const identity = installerIdentity(own);
+  const scratch = await mkdtemp(join(tmpdir(), 'cella-install-'));
+  const dispose = async () => {
+    await removeTree(scratch);
+    await removeTree(own);
+  };
+  try {
+    // Written first: whoever sweeps after a kill finds it here, and trusts no name in /tmp.
+    await writeFile(join(own, NOTE), scratch, { mode: 0o600 });
+    const [home, temporary, target] = ['home', 'tmp', 'target'].map((name) => join(scratch, name)) as Three;
+    const requirementsFile = join(scratch, 'requirements.txt');
+    for (const path of [home, temporary, target]) await mkdir(path, { mode: 0o700 });
+    await writeFile(requirementsFile, requirements, { mode: 0o400 });
+    if (identity.root) {
+      for (const path of [home, temporary, target, requirementsFile, scratch]) {
+        await chown(path, identity.uid, identity.gid);
+      }
+    }
+    const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: home, TMPDIR: temporary, LANG: 'C.UTF-8' };
+    return {
+      identity,
+      target,
+      requirementsFile,
+      cwd: home,
+      // pip reads the machine's settings even where it is told to be isolated.
+      env: { ...env, PIP_CONFIG_FILE: '/dev/null' },
+      copy: join(own, 'set'),
+      [Symbol.asyncDispose]: dispose,
+    };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+type Three = [string, string, string];
+
+/** On a root host a user that nothing else runs as. */
+function installerIdentity(folder: string): Identity {
+  const identity = identityOf(folder, true);
+  return identity.uid === 0 ? { root: true, uid: NOBODY, gid: NOBODY } : identity;
+}
+
+/** Removes what builds have left whose process was killed. What cannot be removed waits for the next sweep. */
+export async function sweepWorkplaces(folder: string): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    const path = join(folder, name);
+    if (!(await isForgotten(path, name))) continue;
+    const scratch = await readFile(join(path, NOTE), 'utf8').catch(() => '');
+    if (scratch !== '') await removeTree(scratch).catch(() => {});
+    await removeTree(path).catch(() => {});
+  }
+}
+
+async function isForgotten(path: string, name: string): Promise<boolean> {
+  const sight = lookAt(name);
+  if (sight !== 'unseen') return sight === 'dead';
+  const stats = await stat(path).catch(() => undefined);
+  return stats !== undefined && Date.now() - stats.mtimeMs > FORGOTTEN_MS;
+}
