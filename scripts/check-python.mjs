@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const program = `
 import ast, pathlib, sys
-files = sorted(pathlib.Path("python/cella_kernel").rglob("*.py"))
+files = sorted(pathlib.Path("python/cella_kernel").rglob("*.py")) + sorted(pathlib.Path("python").glob("*.py"))
 wrong = 0
 for file in files:
     source = file.read_bytes()

@@ -1,0 +1,159 @@
+"""Reads skills without running them: parses and compiles each source, and tells what it holds.
+
+Started by the host with `-c`, one JSON object a line in and out. It gives up root, files and memory before it reads
+anything: a source may be written to break a parser. Whatever still ends it ends this process alone.
+"""
+
+import ast
+import inspect  # noqa: F401  `get_docstring` imports it when it is first used
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import unicodedata  # noqa: F401  the compiler imports it for the first name that is not ASCII
+import warnings
+
+NOBODY = 65534
+MOST_MEMORY = 512 * 1024 * 1024
+MOST_OPEN_FILES = 16
+MOST_CHARACTERS = 300
+
+
+def confine():
+    """Nothing here needs a right, a file of its own or much memory."""
+    sys.dont_write_bytecode = True
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_OPEN_FILES, MOST_OPEN_FILES))
+    os.chdir("/")
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+class Refused(Exception):
+    def __init__(self, reason, line):
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+def read(source):
+    """What the host wants to know of a source, or Refused."""
+    tree = parse(source)
+    run = find_run(tree)
+    module_text = ast.get_docstring(tree)
+    own_text = ast.get_docstring(run)
+    description = module_text or (own_text or "").split("\n\n")[0]
+    return {
+        "description": description.strip(),
+        "parameters": parameters_of(run.args),
+        "docstring": docstring_place(tree, source),
+    }
+
+
+def parse(source):
+    try:
+        tree = ast.parse(source, "<skill>")
+        compile(tree, "<skill>", "exec", dont_inherit=True)
+        return tree
+    except SyntaxError as error:
+        raise Refused(error.msg, error.lineno)
+    except (RecursionError, MemoryError):
+        raise Refused("it is nested too deeply, or too large to be compiled", None)
+    except ValueError as error:
+        raise Refused(str(error), None)
+
+
+def find_run(tree):
+    plain = None
+    found = None
+    for node in tree.body:
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == "run":
+            found = node
+        elif isinstance(node, ast.FunctionDef) and node.name == "run":
+            plain = node
+    if found is not None:
+        return found
+    if plain is not None:
+        raise Refused("`run` must be a coroutine: write `async def run(...)`", plain.lineno)
+    raise Refused("it has no `async def run(...)` at its top level", None)
+
+
+def parameters_of(args):
+    plain = args.posonlyargs + args.args
+    defaults = [None] * (len(plain) - len(args.defaults)) + args.defaults
+    found = []
+    for index, (argument, default) in enumerate(zip(plain, defaults)):
+        kind = "positional_only" if index < len(args.posonlyargs) else "positional_or_keyword"
+        found.append(parameter(argument, kind, default))
+    if args.vararg:
+        found.append(parameter(args.vararg, "var_positional", None))
+    for argument, default in zip(args.kwonlyargs, args.kw_defaults):
+        found.append(parameter(argument, "keyword_only", default))
+    if args.kwarg:
+        found.append(parameter(args.kwarg, "var_keyword", None))
+    return found
+
+
+def parameter(argument, kind, default):
+    facts = {"name": argument.arg, "kind": kind}
+    if argument.annotation is not None:
+        facts["annotation"] = as_text(argument.annotation)
+    if default is not None:
+        facts["default"] = as_text(default)
+    facts["required"] = default is None and not kind.startswith("var_")
+    return facts
+
+
+def as_text(node):
+    text = ast.unparse(node)
+    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "\u2026"
+
+
+def docstring_place(tree, source):
+    """Where the module's docstring lies, as the host counts: in UTF-16 units."""
+    if ast.get_docstring(tree, clean=False) is None:
+        return None
+    node = tree.body[0].value
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", source)
+    return {
+        "start": place(lines, node.lineno, node.col_offset),
+        "end": place(lines, node.end_lineno, node.end_col_offset),
+    }
+
+
+def place(lines, line, column):
+    before = "".join(lines[: line - 1]) + lines[line - 1].encode()[:column].decode()
+    return len(before.encode("utf-16-le")) // 2
+
+
+def answer(source):
+    try:
+        return {"read": read(source)}
+    except Refused as refused:
+        return {"refused": {"reason": refused.reason, "line": refused.line}}
+    except (RecursionError, MemoryError):
+        return {"refused": {"reason": "it is nested too deeply, or too large", "line": None}}
+
+
+def main():
+    confine()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        request = json.loads(line)
+        # Where the host is gone, nobody else ends a source that the compiler never comes back from.
+        signal.alarm(request["seconds"])
+        reply = json.dumps(answer(request["source"]))
+        signal.alarm(0)
+        sys.stdout.write(reply + "\n")
+        sys.stdout.flush()
+
+
+main()

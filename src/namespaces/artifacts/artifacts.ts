@@ -1,0 +1,112 @@
+/** The artifacts of a storage: bytes of any size by name, with what they are, for host callers and for kernels. */
+
+import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { checkName } from '../../protocol/names.ts';
+import type { ArtifactReader, ArtifactStore } from '../../storage/contract.ts';
+import type { Methods } from '../contract.ts';
+import { checkFacts } from './facts.ts';
+import { Handles } from './handles.ts';
+import { artifactMethods } from './methods.ts';
+import { BoundedWriter } from './writer.ts';
+
+export interface ArtifactsOptions {
+  readonly store: ArtifactStore;
+  /** Of one artifact. */
+  readonly limitBytes?: number;
+}
+
+/** `type` and `mediaType` are needed; the rest may be left out. */
+export type NewArtifactFacts = Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>;
+
+/** An artifact that is being read. The end of `chunks` closes it, and so does disposing of it. */
+export interface LoadedArtifact extends AsyncDisposable {
+  readonly info: ArtifactInfo;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+const PIECE_BYTES = 1024 * 1024;
+
+export class Artifacts {
+  readonly #store: ArtifactStore;
+  readonly #limitBytes: number;
+
+  constructor({ store, limitBytes = 1024 ** 3 }: ArtifactsOptions) {
+    this.#store = store;
+    this.#limitBytes = limitBytes;
+  }
+
+  /** In place of what has the name; all of it, or nothing. */
+  async save(
+    name: string,
+    content: Uint8Array | AsyncIterable<Uint8Array>,
+    facts: NewArtifactFacts,
+  ): Promise<ArtifactInfo> {
+    const checked = checkFacts(facts);
+    await using writer = await this.begin(name);
+    if (content instanceof Uint8Array) await writer.write(content);
+    else for await (const bytes of content) await writer.write(bytes);
+    return await writer.finish(checked);
+  }
+
+  /** In pieces, so that one of any size takes little memory. */
+  async load(name: string): Promise<LoadedArtifact> {
+    const reader = await this.open(name);
+    return { info: reader.info, chunks: piecesOf(reader), [Symbol.asyncDispose]: () => reader[Symbol.asyncDispose]() };
+  }
+
+  async get(name: string): Promise<ArtifactInfo> {
+    const checked = checkName(name, 'artifact');
+    const info = await this.#store.get(checked);
+    if (info === undefined) throw notFound(checked);
+    return info;
+  }
+
+  async exists(name: string): Promise<boolean> {
+    return (await this.#store.get(checkName(name, 'artifact'))) !== undefined;
+  }
+
+  /** By name. */
+  list(): Promise<ArtifactInfo[]> {
+    return this.#store.list();
+  }
+
+  async delete(name: string): Promise<void> {
+    const checked = checkName(name, 'artifact');
+    if (!(await this.#store.delete(checked))) throw notFound(checked);
+  }
+
+  async begin(name: string): Promise<BoundedWriter> {
+    const checked = checkName(name, 'artifact');
+    return new BoundedWriter(checked, await this.#store.begin(checked), this.#limitBytes);
+  }
+
+  async open(name: string): Promise<ArtifactReader> {
+    const checked = checkName(name, 'artifact');
+    const reader = await this.#store.open(checked);
+    if (reader === undefined) throw notFound(checked);
+    return reader;
+  }
+
+  /** For the code of one kernel: its handles are its own, and end with `closeAll`. */
+  methods(): { readonly methods: Methods; closeAll(): Promise<void> } {
+    const handles = new Handles();
+    return { methods: artifactMethods(this, handles), closeAll: () => handles.closeAll() };
+  }
+}
+
+async function* piecesOf(reader: ArtifactReader): AsyncGenerator<Uint8Array, void, undefined> {
+  await using open = reader;
+  for (let offset = 0; offset < open.info.size; ) {
+    const bytes = await open.read(offset, PIECE_BYTES);
+    if (bytes.length === 0) return;
+    offset += bytes.length;
+    yield bytes;
+  }
+}
+
+function notFound(name: string): CellaError {
+  return new CellaError('ARTIFACT_NOT_FOUND', `There is no artifact named ${JSON.stringify(name)}.`, {
+    details: { name },
+  });
+}

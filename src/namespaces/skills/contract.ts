@@ -1,0 +1,50 @@
+/** What is known of a skill, and the port through which its source is read without running it. */
+
+import { z } from 'zod';
+
+export const SkillParameter = z.strictObject({
+  name: z.string(),
+  kind: z.enum(['positional_only', 'positional_or_keyword', 'var_positional', 'keyword_only', 'var_keyword']),
+  /** As written in the source. */
+  annotation: z.string().optional(),
+  /** As written in the source. */
+  default: z.string().optional(),
+  required: z.boolean(),
+});
+export type SkillParameter = z.infer<typeof SkillParameter>;
+
+export interface SkillInfo {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: readonly SkillParameter[];
+  /** Milliseconds since 1970. */
+  readonly updatedAt: number;
+}
+
+export interface Skill extends SkillInfo {
+  readonly source: string;
+}
+
+/** A skill in the storage that cannot be used, for instance since a person has changed its file. */
+export interface SkillProblem {
+  readonly name: string;
+  /** A path, or a key. */
+  readonly where: string;
+  readonly line: number | undefined;
+  readonly reason: string;
+}
+
+export const SkillReading = z.strictObject({
+  /** The module's docstring, else the first paragraph of that of `run`, else empty. */
+  description: z.string(),
+  parameters: z.array(SkillParameter),
+  /** Where the module's docstring lies in the source. */
+  docstring: z.strictObject({ start: z.int().min(0), end: z.int().min(0) }).nullable(),
+});
+export type SkillReading = z.infer<typeof SkillReading>;
+
+/** Never runs what it reads. */
+export interface SkillReader extends AsyncDisposable {
+  /** SKILL_INVALID, with `line` and `reason` in its details, where it is no skill. */
+  read(source: string): Promise<SkillReading>;
+}

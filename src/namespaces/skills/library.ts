@@ -1,0 +1,94 @@
+/** Every skill of a storage, read once and again only where its text has changed. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { StoredText, TextStore } from '../../storage/contract.ts';
+import { TextIndex } from '../search/text-index.ts';
+import type { Skill, SkillProblem, SkillReader } from './contract.ts';
+import { checkSkillName } from './name.ts';
+
+export interface Shelf {
+  readonly skills: ReadonlyMap<string, Skill>;
+  readonly problems: readonly SkillProblem[];
+  /** Made when it is first asked for. */
+  readonly index: () => TextIndex;
+}
+
+type Read =
+  | { readonly kind: 'skill'; readonly skill: Skill }
+  | { readonly kind: 'problem'; readonly problem: SkillProblem };
+
+export class Library {
+  readonly #store: TextStore;
+  readonly #reader: SkillReader;
+  /** By the text that they were read from. */
+  #known = new Map<string, { readonly stored: StoredText; readonly read: Read }>();
+  #open: { readonly version: string; readonly shelf: Promise<Shelf> } | undefined;
+
+  constructor(store: TextStore, reader: SkillReader) {
+    this.#store = store;
+    this.#reader = reader;
+  }
+
+  /** What the storage holds now. Those who ask at once wait for one reading. */
+  async open(): Promise<Shelf> {
+    const version = await this.#store.version();
+    if (this.#open?.version === version) return await this.#open.shelf;
+    const opened = { version, shelf: this.#read() };
+    this.#open = opened;
+    try {
+      return await opened.shelf;
+    } catch (error) {
+      if (this.#open === opened) this.#open = undefined;
+      throw error;
+    }
+  }
+
+  async #read(): Promise<Shelf> {
+    const known = new Map<string, { readonly stored: StoredText; readonly read: Read }>();
+    const skills = new Map<string, Skill>();
+    const problems: SkillProblem[] = [];
+    for (const stored of await this.#store.list()) {
+      const before = this.#known.get(stored.name);
+      const unchanged = before?.stored.text === stored.text && before.stored.updatedAt === stored.updatedAt;
+      const read = unchanged ? before.read : await this.#readOne(stored);
+      known.set(stored.name, { stored, read });
+      if (read.kind === 'skill') skills.set(stored.name, read.skill);
+      else problems.push(read.problem);
+    }
+    this.#known = known;
+    let index: TextIndex | undefined;
+    return { skills, problems, index: () => (index ??= indexOf(skills)) };
+  }
+
+  /** A person may have changed the file: one that is broken does not keep the others from loading. */
+  async #readOne({ name, text, updatedAt, where }: StoredText): Promise<Read> {
+    try {
+      if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
+      const { description, parameters } = await this.#reader.read(text);
+      return { kind: 'skill', skill: { name, description, parameters, updatedAt, source: text } };
+    } catch (error) {
+      if (!(error instanceof CellaError)) throw error;
+      if (error.code !== 'SKILL_INVALID' && error.code !== 'INVALID_NAME') throw error;
+      const { line, reason } = error.details;
+      return {
+        kind: 'problem',
+        problem: {
+          name,
+          where,
+          line: typeof line === 'number' ? line : undefined,
+          reason: typeof reason === 'string' ? reason : error.message.replace(/\.$/, ''),
+        },
+      };
+    }
+  }
+}
+
+function indexOf(skills: ReadonlyMap<string, Skill>): TextIndex {
+  const documents = [...skills.values()].map(({ name, description, parameters }) => ({
+    id: name,
+    title: name,
+    text: description,
+    extra: parameters.map((parameter) => parameter.name).join(' '),
+  }));
+  return new TextIndex(documents);
+}

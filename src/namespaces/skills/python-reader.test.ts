@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, describe, expect, test } from 'vitest';
+import { descendants, isAlive } from '../../../test/support/processes.ts';
+import { findPython } from '../../sandbox/python.ts';
+import { PythonSkillReader } from './python-reader.ts';
+
+const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
+const good = 'async def run(a): pass';
+
+const open: PythonSkillReader[] = [];
+function reader(options: { timeoutMs?: number; idleMs?: number } = {}): PythonSkillReader {
+  const made = new PythonSkillReader({ python: () => findPython(python), ...options });
+  open.push(made);
+  return made;
+}
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((one) => one.close()));
+});
+
+const helpers = () => descendants(process.pid).filter(({ command }) => command.includes('Reads skills without'));
+
+describe('the reader of skills', () => {
+  test('one helper reads many sources, one after the other', async () => {
+    const made = reader();
+    const readings = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => made.read(`async def run(a${index}): pass`)),
+    );
+    expect(readings.map(({ parameters }) => parameters[0]?.name)).toEqual(readings.map((_, index) => `a${index}`));
+    expect(helpers()).toHaveLength(1);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)('is nobody, also where the host is root', async () => {
+    await reader().read(good);
+    const status = readFileSync(`/proc/${helpers()[0]?.pid}/status`, 'utf8');
+    expect(status).toMatch(/^Uid:\s+65534\s+65534\s+65534\s+65534$/m);
+    expect(status).toMatch(/^Gid:\s+65534\s+65534\s+65534\s+65534$/m);
+    expect(status).toMatch(/^Groups:\s*$/m);
+    expect(status).toMatch(/^CapEff:\s+0+$/m);
+  });
+
+  test('has an empty environment', async () => {
+    await reader().read(good);
+    const owner = process.getuid?.() === 0;
+    expect(owner ? readFileSync(`/proc/${helpers()[0]?.pid}/environ`, 'utf8') : '').toBe('');
+  });
+
+  test.each([
+    ['brackets without end', `async def run(): return ${'('.repeat(100_000)}`],
+    ['operators without end', `async def run(): return ${'-'.repeat(200_000)}1`],
+    ['attributes without end', `async def run(): return a${'.b'.repeat(100_000)}`],
+    ['sums without end', `async def run(): return 1${'+1'.repeat(100_000)}`],
+    ['blocks without end', Array.from({ length: 200 }, (_, deep) => `${' '.repeat(deep)}if x:`).join('\n')],
+    ['f-strings without end', `async def run(): return ${'f"{'.repeat(50_000)}`],
+  ])('%s are refused, and the next source is read', async (_what, source) => {
+    const made = reader();
+    await expect(made.read(source)).rejects.toMatchObject({ code: 'SKILL_INVALID' });
+    expect(await made.read(good)).toMatchObject({ parameters: [{ name: 'a' }] });
+  });
+
+  test('a source that takes too long is refused, and the next one is read', async () => {
+    const made = reader({ timeoutMs: 1 });
+    const slow = `async def run():\n${'    x = [a for b in c if d]\n'.repeat(9000)}`;
+    await expect(made.read(slow)).rejects.toMatchObject({
+      code: 'SKILL_INVALID',
+      message: expect.stringContaining('took longer'),
+    });
+    const patient = reader();
+    expect(await patient.read(good)).toMatchObject({ parameters: [{ name: 'a' }] });
+  });
+
+  test('a helper that was killed is replaced', async () => {
+    const made = reader();
+    await made.read(good);
+    const [helper] = helpers();
+    process.kill(helper?.pid ?? 0, 'SIGKILL');
+    await expect.poll(() => isAlive(helper?.pid ?? 0)).toBe(false);
+    expect(await made.read(good).catch(() => made.read(good))).toMatchObject({ parameters: [{ name: 'a' }] });
+  });
+
+  test('a helper that nobody needs is ended, and so is that of a reader that is closed', async () => {
+    const brief = reader({ idleMs: 1 });
+    await brief.read(good);
+    await expect.poll(() => helpers()).toEqual([]);
+    const made = reader();
+    await made.read(good);
+    expect(helpers()).toHaveLength(1);
+    await made.close();
+    await made.close();
+    expect(helpers()).toEqual([]);
+    await expect(made.read(good)).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  });
+
+  test('a Python that is not there is told as such, not as a bad skill', async () => {
+    const lost = new PythonSkillReader({ python: async () => '/nowhere/python' });
+    await expect(lost.read(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
+    const wrong = new PythonSkillReader({ python: async () => '/bin/true' });
+    await expect(wrong.read(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
+  });
+});

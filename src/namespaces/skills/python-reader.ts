@@ -1,0 +1,105 @@
+/** Reads skills in a helper process of the interpreter, one after the other; a source that ends the helper is no skill. */
+
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import { type SkillReader, SkillReading } from './contract.ts';
+import { invalidSkill } from './invalid.ts';
+import { ReaderProcess } from './reader-process.ts';
+
+export interface PythonSkillReaderOptions {
+  /** Gives the path of the interpreter. It is asked when a helper is started. */
+  readonly python: () => Promise<string>;
+  /** For one source. */
+  readonly timeoutMs?: number;
+  /** A helper that nobody needs any longer is ended after this time. */
+  readonly idleMs?: number;
+}
+
+const MOST_SOURCE_BYTES = 256 * 1024;
+const PROGRAM = new URL('../../../python/cella_skill_reader.py', import.meta.url);
+
+const Reply = z.union([
+  z.strictObject({ read: SkillReading }),
+  z.strictObject({ refused: z.strictObject({ reason: z.string(), line: z.int().nullable() }) }),
+]);
+
+export class PythonSkillReader implements SkillReader {
+  readonly #python: () => Promise<string>;
+  readonly #timeoutMs: number;
+  readonly #idleMs: number;
+  #helper: ReaderProcess | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+  #idle: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor({ python, timeoutMs = 5000, idleMs = 30_000 }: PythonSkillReaderOptions) {
+    this.#python = python;
+    this.#timeoutMs = timeoutMs;
+    this.#idleMs = idleMs;
+  }
+
+  read(source: string): Promise<SkillReading> {
+    const reading = this.#turn.then(() => this.#read(source));
+    // The next in line does not care how this one ended.
+    this.#turn = reading.catch(() => undefined);
+    return reading;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#idle);
+    await this.#turn;
+    await this.#dismiss();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #read(source: string): Promise<SkillReading> {
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The reader of skills is closed.');
+    if (Buffer.byteLength(source) > MOST_SOURCE_BYTES) {
+      throw invalidSkill(`it is longer than ${MOST_SOURCE_BYTES / 1024} KB`);
+    }
+    clearTimeout(this.#idle);
+    const helper = await this.#start();
+    const answer = await helper.ask(source, this.#timeoutMs);
+    if (answer.kind !== 'reply') {
+      await this.#dismiss();
+      throw invalidSkill(`the compiler cannot read it: ${answer.reason}`);
+    }
+    this.#idle = setTimeout(() => void this.#dismiss(), this.#idleMs).unref();
+    return understood(answer.line);
+  }
+
+  async #start(): Promise<ReaderProcess> {
+    if (this.#helper?.alive) return this.#helper;
+    const [python, program] = await Promise.all([this.#python(), readFile(PROGRAM, 'utf8')]);
+    this.#helper = await ReaderProcess.start(python, program);
+    return this.#helper;
+  }
+
+  async #dismiss(): Promise<void> {
+    const helper = this.#helper;
+    this.#helper = undefined;
+    await helper?.end();
+  }
+}
+
+/** The source may have taken over the helper: what it says is checked as anything from outside. */
+function understood(line: string): SkillReading {
+  const parsed = Reply.safeParse(parseLine(line));
+  if (!parsed.success) throw invalidSkill('its reading could not be understood');
+  if ('read' in parsed.data) return parsed.data.read;
+  const { reason, line: at } = parsed.data.refused;
+  throw invalidSkill(reason, at ?? undefined);
+}
+
+function parseLine(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined; // no schema takes it
+  }
+}
