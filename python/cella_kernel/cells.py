@@ -31,6 +31,7 @@ _LONGEST_TEXT = 1 << 20
 # The class's own name, whatever its metaclass makes of `__name__`.
 _class_name = type.__dict__["__name__"].__get__
 _HERE = os.path.dirname(os.path.abspath(__file__))
+_LOOP = asyncio.BaseEventLoop.run_until_complete.__code__.co_filename
 
 
 class Runner:
@@ -211,6 +212,11 @@ def _shortened(text: str) -> str:
     return "%s\n… %d characters are left out here …\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 
+def _is_machinery(frame: traceback.FrameSummary) -> bool:
+    """The kernel's own, and the way from it through its event loop."""
+    return frame.filename.startswith(_HERE) or (frame.name == "run_until_complete" and frame.filename == _LOOP)
+
+
 def _hide_kernel(whole: traceback.TracebackException) -> None:
     seen = set()
     waiting: List[Optional[traceback.TracebackException]] = [whole]
@@ -219,5 +225,5 @@ def _hide_kernel(whole: traceback.TracebackException) -> None:
         if part is None or id(part) in seen:
             continue
         seen.add(id(part))
-        part.stack[:] = [frame for frame in part.stack if not frame.filename.startswith(_HERE)]
+        part.stack[:] = [frame for frame in part.stack if not _is_machinery(frame)]
         waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]

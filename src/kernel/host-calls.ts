@@ -92,8 +92,9 @@ export class HostCalls {
 
 export function encodeRefusal(error: unknown): Buffer {
   if (!(error instanceof CellaError)) {
-    // A mistake of ours: the code learns that there was one, and nothing of the host's insides.
-    return encodeValue({ error: ['INTERNAL', 'runtime', 'The host failed to carry this out. Its log tells why.'] });
+    // A mistake of ours: the operator learns all of it, the code that there was one, and nothing of the host's insides.
+    process.emitWarning(error instanceof Error ? error : new Error(String(error)));
+    return encodeValue({ error: ['INTERNAL', 'runtime', 'The host failed to carry this out, and has said why.'] });
   }
   return encodeValue({ error: [error.code, kindOf(error), error.message] });
 }

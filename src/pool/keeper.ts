@@ -1,6 +1,7 @@
 /** Keeps one agent's kernel: starts it, takes it back in time, saves it, and brings it back after it died or slept. */
 
 import { randomUUID } from 'node:crypto';
+import type { Enclosure } from '../executors/contract.ts';
 import type { Execution } from '../kernel/execution.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
@@ -142,6 +143,12 @@ export class Keeper implements Holder {
       this.#starting = undefined;
     });
     return this.#starting;
+  }
+
+  /** Where the kernel lives: for programs that run beside it. */
+  async enclosure(): Promise<Enclosure> {
+    await this.live();
+    return (this.#quarters as Quarters).enclosure;
   }
 
   /** Runs a cell in its turn. What it returns is over when the transaction is. */
@@ -483,7 +490,7 @@ export class Keeper implements Holder {
       kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
       return kernel;
     }
-    const link = await (first ?? quarters.launch({ env: place.env }));
+    const link = await (first ?? quarters.launch(place.begin()));
     return await this.#bringBack(link);
   }
 
@@ -529,8 +536,7 @@ export class Keeper implements Holder {
           }
           const reason = `it could not be loaded: ${error.message}`;
           told ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
-          if (kernel.dead)
-            kernel = await this.#welcome(await quarters.launch({ env: this.#options.place.env }), undefined);
+          if (kernel.dead) kernel = await this.#welcome(await quarters.launch(this.#options.place.begin()), undefined);
         }
       }
     } catch (error) {

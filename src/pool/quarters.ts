@@ -8,7 +8,8 @@ import type { KernelLink } from '../kernel/link.ts';
 export interface Place {
   /** `fresh`: the agent had no folder before, and so nothing else. */
   open(): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }>;
-  readonly env: Readonly<Record<string, string>>;
+  /** What a kernel is to begin with. */
+  begin(): LaunchOptions;
 }
 
 export class Quarters {

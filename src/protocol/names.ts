@@ -49,5 +49,5 @@ const KEYWORDS = new Set(
 
 function invalid(what: string, name: string, why: string): CellaError {
   const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
-  return new CellaError('INVALID_NAME', `${shown} cannot be the name of a ${what}: ${why}.`, { details: { name } });
+  return new CellaError('INVALID_NAME', `${shown} cannot be used as ${what} name: ${why}.`, { details: { name } });
 }

@@ -1,14 +1,19 @@
-/** Every agent of a data folder, whoever holds it. */
+/** Every agent of a storage, whoever holds it. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import type { SessionRecord } from '../protocol/record.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { AgentInfo } from './api.ts';
 import { dataFolder } from './data-folder.ts';
-import { borrowStorage } from './storages.ts';
+import { storageFor } from './storages.ts';
 
-export async function listAgents(options: { readonly dataDir?: string } = {}): Promise<AgentInfo[]> {
-  const { storage: opening, giveBack } = borrowStorage(dataFolder(options.dataDir));
+export interface WhichAgents {
+  readonly dataDir?: string;
+  readonly storage?: Storage | undefined;
+}
+
+export async function listAgents({ dataDir, storage: given }: WhichAgents = {}): Promise<AgentInfo[]> {
+  const { storage: opening, giveBack } = storageFor(given, dataFolder(dataDir));
   try {
     const storage = await opening;
     const records = await storage.records.list();

@@ -3,6 +3,7 @@
 import type { LostName } from '../protocol/checkpoint.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, Status } from '../protocol/events.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
+import type { NamespacesApi } from './api-namespaces.ts';
 
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */
@@ -119,7 +120,7 @@ export interface HistoryEntry {
   readonly status: Status;
 }
 
-export interface SessionApi extends AsyncDisposable {
+export interface SessionApi extends NamespacesApi, AsyncDisposable {
   readonly agentKey: string;
   /** Runs code to its end. Exceptions in the code are results, not rejections. */
   run(code: string, options?: RunOptions): Promise<ResultEvent>;

@@ -1,6 +1,7 @@
 /** The keeper of a session's kernel, from the session's options. */
 
 import type { Executor } from '../executors/contract.ts';
+import type { CallHandler } from '../kernel/host-calls.ts';
 import { Keeper } from '../pool/keeper.ts';
 import type { Slots } from '../pool/slots.ts';
 import type { BackgroundEvent } from '../protocol/events.ts';
@@ -21,12 +22,17 @@ export interface Keeping {
   readonly ledger: Ledger;
   readonly slots: Slots;
   readonly background: (event: BackgroundEvent, bytes: number) => void;
+  readonly handler: () => CallHandler;
 }
 
-export function makeKeeper({ options, launch, executor, ledger, slots, background }: Keeping): Keeper {
+export function makeKeeper(keeping: Keeping): Keeper {
+  const { options, launch, executor, ledger, slots, background, handler } = keeping;
   return new Keeper({
     agentKey: options.agentKey,
-    place: { open: () => launch.open(executor), env: launch.env },
+    place: {
+      open: () => launch.open(executor),
+      begin: () => ({ env: launch.env, packages: launch.packages }),
+    },
     ...(ledger.archive ? { archive: ledger.archive } : {}),
     moments: {
       most: options.liveCheckpoints,
@@ -34,6 +40,7 @@ export function makeKeeper({ options, launch, executor, ledger, slots, backgroun
       bytes: options.limits.memoryMb * MB * SHARE_OF_MEMORY,
     },
     background,
+    handler,
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,
     slots,

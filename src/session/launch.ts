@@ -1,11 +1,12 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
-import { rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
 import type { KernelLink } from '../kernel/link.ts';
+import { PACKAGES_INSIDE } from '../namespaces/deps/sets.ts';
 import { findPython } from '../sandbox/python.ts';
 import {
   type LaunchSpec,
@@ -24,12 +25,17 @@ export class Launch {
   readonly template: TemplateConfig;
   /** What the caller wants the code to find in its environment. */
   readonly env: Readonly<Record<string, string>>;
+  /** The folder, as kernels see it, of the package set that they begin with. */
+  packages: string | undefined;
+  /** Where all package sets lie, on the host, and as kernels see it. */
+  readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly #isolated: boolean;
   #own: string;
   #borrowed = false;
   /** Whose folder it is. */
   agentKey: string;
   readonly #elsewhere: string | undefined;
+  readonly #elsewhereStored: boolean;
   readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
 
   private constructor(options: CheckedOptions, python: string, dataDir: string) {
@@ -51,6 +57,11 @@ export class Launch {
     const readable = policy.readable.map(folder('sandbox.readable')).map((path) => readableFolder(path, root));
     const writable = policy.writable.map(folder('sandbox.writable')).map((path) => writableFolder(path, root));
     if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));
+    const packageFolder = join(dataDir, 'packages');
+    this.packageFolder = { path: packageFolder, inside: this.#isolated ? PACKAGES_INSIDE : packageFolder };
+    mkdirSync(packageFolder, { recursive: true, mode: 0o755 });
+    readable.push({ path: packageFolder, at: PACKAGES_INSIDE });
+    this.#elsewhereStored = options.storage !== undefined;
     this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
     // Without a sandbox there is no other name for it.
     this.env = this.#isolated ? options.env : { HOME: join(this.#own, 'home'), ...options.env };
@@ -73,6 +84,18 @@ export class Launch {
     return this.#elsewhere;
   }
 
+  /** Whether any package set was ever made here. */
+  hasPackages(): boolean {
+    return readdirSync(this.packageFolder.path).length > 0;
+  }
+
+  /** What programs beside the kernel find in their environment, beside what every process in the sandbox has. */
+  commandEnv(): Record<string, string> {
+    if (this.packages === undefined) return { ...this.env };
+    const path = `${this.template.env.PATH}${delimiter}${join(this.packages, 'bin')}`;
+    return { PYTHONPATH: this.packages, PATH: path, ...this.env };
+  }
+
   /** Deletes the folder of this agent; one that is shared stays with its owner. */
   remove(agentKey: string): void {
     if (agentKey === this.agentKey) rmSync(this.#own, { recursive: true, force: true });
@@ -86,13 +109,13 @@ export class Launch {
   /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
   async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }> {
     const missing = !exists(this.#own);
-    // What it has saved lies elsewhere than the folder that it shares.
-    const fresh = missing && !this.#borrowed;
+    // What it has saved may lie elsewhere: in another agent's folder that it shares, or in a storage of its own.
+    const fresh = missing && !this.#borrowed && !this.#elsewhereStored;
     if (missing) {
       const spare = executor.takeSpare(this.shape);
       if (spare) {
         // It wakes up while the folder gets its name.
-        const first = spare.enclosure.launch({ env: this.env });
+        const first = spare.enclosure.launch({ env: this.env, packages: this.packages });
         if (claimHome(spare.spec.folder.path, this.#own)) return { enclosure: spare.enclosure, first, fresh };
         await spare.enclosure.close();
         discardHome(spare.spec.folder.path);

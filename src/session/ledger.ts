@@ -7,7 +7,7 @@ import { boundHistory, type SessionRecord } from '../protocol/record.ts';
 import type { Lock, Storage } from '../storage/contract.ts';
 import type { HistoryEntry } from './api.ts';
 import type { CheckedOptions } from './options.ts';
-import { borrowStorage } from './storages.ts';
+import { storageFor } from './storages.ts';
 
 const MOST_HISTORY = 1000;
 const MB = 1024 * 1024;
@@ -28,16 +28,22 @@ interface LedgerSettings {
   readonly empty?: boolean;
 }
 
+/** Where its storage is found. */
+interface Place {
+  readonly given: Storage | undefined;
+  readonly dataDir: string;
+}
+
 export class Ledger {
   readonly #parts: LedgerParts | undefined;
   readonly #record: SessionRecord;
   #history: HistoryEntry[];
-  readonly #dataDir: string;
+  readonly #place: Place;
   #writing: Promise<void> = Promise.resolve();
   #closed = false;
 
-  private constructor(parts: LedgerParts | undefined, record: SessionRecord, dataDir: string) {
-    this.#dataDir = dataDir;
+  private constructor(parts: LedgerParts | undefined, record: SessionRecord, place: Place) {
+    this.#place = place;
     this.#parts = parts;
     this.#record = record;
     this.#history = [...record.history];
@@ -51,8 +57,9 @@ export class Ledger {
       ...{ agentKey, createdAt: now, updatedAt: now, lastUsedAt: now, executions: 0, state: 'live', history: [] },
       ...(settings.workspaceOf === undefined ? {} : { workspaceOf: settings.workspaceOf }),
     };
-    if (!options.persist) return new Ledger(undefined, blank, dataDir);
-    const { storage: opening, giveBack, ended } = borrowStorage(dataDir);
+    const place = { given: options.storage, dataDir };
+    if (!options.persist) return new Ledger(undefined, blank, place);
+    const { storage: opening, giveBack, ended } = storageFor(options.storage, dataDir);
     try {
       const storage = await opening;
       const lock = await storage.locks.acquire(agentKey);
@@ -63,7 +70,7 @@ export class Ledger {
       });
       const known = settings.empty ? undefined : await storage.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
-      return new Ledger({ agentKey, storage, lock, archive, giveBack, ended }, record, dataDir);
+      return new Ledger({ agentKey, storage, lock, archive, giveBack, ended }, record, place);
     } catch (error) {
       giveBack();
       throw error;
@@ -127,7 +134,7 @@ export class Ledger {
 
   /** After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it. */
   async forget(remove: () => void): Promise<void> {
-    const { storage: opening, giveBack } = borrowStorage(this.#dataDir);
+    const { storage: opening, giveBack } = storageFor(this.#place.given, this.#place.dataDir);
     try {
       const storage = await opening;
       await using _ = await storage.locks.acquire(this.#record.agentKey);

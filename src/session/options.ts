@@ -1,9 +1,13 @@
 /** The options of `Session.open`, checked before anything starts. */
 
 import { z } from 'zod';
+import { PackageSource } from '../namespaces/deps/source.ts';
+import type { Approve } from '../namespaces/tools/approval.ts';
+import type { Credentials } from '../namespaces/tools/credentials.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { Limits, SandboxOption } from '../protocol/policy.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
+import type { Storage } from '../storage/contract.ts';
 
 const milliseconds = z.int().min(0).max(2_147_483_647);
 const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
@@ -53,6 +57,29 @@ export const SessionOptions = z.strictObject({
   liveCheckpoints: z.int().min(0).max(32).default(8),
   /** How many cells can be undone. */
   undo: z.int().min(0).max(32).default(0),
+  /** Where names, tools, skills, artifacts and deps are kept, in place of the data folder. Whoever opened it closes it. */
+  storage: z
+    .custom<Storage>(
+      (value) => typeof value === 'object' && value !== null && 'toBootstrapConfig' in value,
+      'must be a storage',
+    )
+    .optional(),
+  /** Folders with definitions of tools (`*.yaml`) beside those in storage. */
+  toolFolders: z.array(text.min(1)).max(64).default([]),
+  /** Asked before a tool runs that requires approval. Without it such calls are refused. */
+  approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
+  /** Gives the secret of a name that a tool's definition mentions. It goes to the tool alone. */
+  credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
+  /** Installs the configured packages before the first cell. Those that are installed already are there in any case. */
+  syncDepsOnStart: z.boolean().default(false),
+  /** Told how far packages are that are installed before the first cell. */
+  onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
+  /** False locks the packages: deps.add and deps.remove are refused, list and sync still work. */
+  allowRuntimeDeps: z.boolean().default(true),
+  /** Where packages come from; PyPI by default. */
+  packages: PackageSource.prefault({}),
+  /** The largest artifact. */
+  artifactLimitMb: z.int().min(1).max(1_048_576).default(1024),
   /** Sandboxes kept ready for the next session. */
   spares: z.int().min(0).max(64).default(0),
 });

@@ -1,10 +1,12 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
 import type { Executor } from '../executors/contract.ts';
+import { runCommand } from '../executors/run-command.ts';
 import { EventListener, EventQueue } from '../kernel/events.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../pool/keeper.ts';
 import { type Slots, unlimited } from '../pool/slots.ts';
+import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
 import type {
@@ -21,6 +23,7 @@ import type {
   SessionApi,
   Variable,
 } from './api.ts';
+import type { ArtifactsApi, DepsApi, SkillsApi, ToolsApi } from './api-namespaces.ts';
 import { BackgroundLog } from './background.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { dataFolder } from './data-folder.ts';
@@ -30,7 +33,9 @@ import { parseCompleteness, parseCompletion, parseInspection, parseVariables } f
 import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
+import { Namespaces } from './namespaces.ts';
 import { type CheckedOptions, checkOptions, type SessionOptions } from './options.ts';
+import { storageFor } from './storages.ts';
 
 /** In records: wherever the data folder is. */
 const OWN_WORKSPACE = 'workspace';
@@ -44,6 +49,7 @@ interface Parts {
   readonly ledger: Ledger;
   readonly slots: Slots;
   readonly giveBack: () => void;
+  readonly dataDir: string;
 }
 
 export class Session implements SessionApi {
@@ -53,13 +59,28 @@ export class Session implements SessionApi {
   readonly #checkpoints: Checkpoints;
   readonly #executions: Executions;
   readonly #background = new BackgroundLog();
+  readonly #namespaces: Namespaces;
   #changing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   private constructor(parts: Parts) {
     this.#parts = parts;
     this.#options = parts.options;
-    this.#keeper = makeKeeper({ ...parts, background: (event, bytes) => this.#background.push(event, bytes) });
+    this.#namespaces = new Namespaces({
+      ...parts.options,
+      borrowStorage: () => storageFor(parts.options.storage, parts.dataDir),
+      python: parts.launch.template.python,
+      packageFolder: parts.launch.packageFolder,
+      sandboxed: { run: (command) => this.#runBeside(command) },
+      onPackages: (folder) => {
+        parts.launch.packages = folder;
+      },
+    });
+    this.#keeper = makeKeeper({
+      ...parts,
+      background: (event, bytes) => this.#background.push(event, bytes),
+      handler: () => this.#namespaces.handler(),
+    });
     this.#checkpoints = new Checkpoints(this.#keeper, parts.ledger.archive);
     this.#executions = new Executions(parts.options, this.#keeper, parts.ledger, () => this.#checkOpen());
   }
@@ -89,8 +110,9 @@ export class Session implements SessionApi {
     if (ledger.workspaceOf !== undefined) launch.share(ledger.workspaceOf, dataDir);
     ledger.beginIn(launch.elsewhere ?? OWN_WORKSPACE);
     const { executor, giveBack } = borrowExecutor(launch.template);
-    const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack });
+    const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack, dataDir });
     try {
+      await session.#preparePackages();
       await session.#keeper.live();
       session.#keeper.rest();
       if (checked.spares > 0) executor.keepSpares(launch.spares(checked.spares));
@@ -99,6 +121,22 @@ export class Session implements SessionApi {
       await session.close();
       throw error;
     }
+  }
+
+  get tools(): ToolsApi {
+    return this.#namespaces.tools;
+  }
+
+  get skills(): SkillsApi {
+    return this.#namespaces.skills;
+  }
+
+  get artifacts(): ArtifactsApi {
+    return this.#namespaces.artifacts;
+  }
+
+  get deps(): DepsApi {
+    return this.#namespaces.deps;
   }
 
   get agentKey(): string {
@@ -219,10 +257,10 @@ export class Session implements SessionApi {
       const mine = this.#options;
       const forked: CheckedOptions = { ...mine, agentKey: options.agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
-      const { launch, slots } = this.#parts;
-      const ledger = await Ledger.open(forked, dataFolder(mine.dataDir), { workspaceOf: launch.agentKey, empty: true });
+      const { launch, slots, dataDir } = this.#parts;
+      const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.template);
-      const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack });
+      const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
       try {
         await session.#keeper.reserve();
         const { quarters, link } = await this.#keeper.branch(moment);
@@ -286,8 +324,30 @@ export class Session implements SessionApi {
     } finally {
       this.#background.close();
       this.#parts.giveBack();
+      await this.#namespaces.close();
       await this.#parts.ledger.close(this.#keeper);
     }
+  }
+
+  /** What kernels can import from their beginning. What cannot be installed is told, and keeps no session from opening. */
+  async #preparePackages(): Promise<void> {
+    const { launch, options } = this.#parts;
+    if (options.syncDepsOnStart) {
+      const onProgress = (text: string) => options.onProgress?.(text);
+      const { failed } = await this.#namespaces.deps.sync({ onProgress });
+      for (const { requirement, reason } of failed) {
+        const text = `${requirement} could not be installed: ${reason}`;
+        options.onProgress?.(text);
+        this.#background.push({ type: 'progress', task: 'deps.sync', text }, text.length);
+      }
+    } else if (launch.hasPackages()) launch.packages = await this.#namespaces.currentPackages();
+  }
+
+  /** A program in the sandbox of this session, beside its kernel. */
+  async #runBeside(command: Command): Promise<CommandResult> {
+    const enclosure = await this.#keeper.enclosure();
+    const env = { ...this.#parts.launch.commandEnv(), ...command.env };
+    return await runCommand(enclosure, { ...command, env });
   }
 
   /** Ends what runs, one change of kernel at a time. */

@@ -48,6 +48,12 @@ export function borrowStorage(path: string): BorrowedStorage {
   return { storage: entry.storage, giveBack, ended: () => entry.ended };
 }
 
+/** The storage that a session was given, which its owner closes, or the one of its data folder. */
+export function storageFor(given: Storage | undefined, dataDir: string): BorrowedStorage {
+  if (!given) return borrowStorage(dataDir);
+  return { storage: Promise.resolve(given), giveBack: () => {}, ended: () => false };
+}
+
 export async function closeStorages(): Promise<void> {
   const all = [...entries.values()];
   entries.clear();

@@ -52,6 +52,11 @@ export class Deps {
     return await this.#store.list();
   }
 
+  /** A set's folder, as kernels see it. */
+  async inside(set: string): Promise<string> {
+    return await this.#sets.inside(set);
+  }
+
   /** The set of the current configuration where it is built; nothing is installed. */
   async current(): Promise<string | undefined> {
     const configured = await this.#store.list();

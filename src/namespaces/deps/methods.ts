@@ -4,7 +4,6 @@ import { z } from 'zod';
 import type { PyValue } from '../../protocol/values.ts';
 import { type Methods, method } from '../contract.ts';
 import type { Deps, DepsResult } from './deps.ts';
-import { PACKAGES_INSIDE } from './sets.ts';
 
 const Nothing = z.strictObject({});
 /** What the texts may be is for `parseRequirement` to say. */
@@ -14,19 +13,19 @@ const Remove = z.strictObject({ name: z.string() });
 export function depsMethods(deps: Deps): Methods {
   return {
     'deps.list': method(Nothing, () => deps.list()),
-    'deps.add': method(Add, async ({ requirements }, context) => reply(await deps.add(requirements, context))),
-    'deps.remove': method(Remove, async ({ name }, context) => reply(await deps.remove(name, context))),
-    'deps.sync': method(Nothing, async (_params, context) => reply(await deps.sync(context))),
+    'deps.add': method(Add, async ({ requirements }, context) => reply(deps, await deps.add(requirements, context))),
+    'deps.remove': method(Remove, async ({ name }, context) => reply(deps, await deps.remove(name, context))),
+    'deps.sync': method(Nothing, async (_params, context) => reply(deps, await deps.sync(context))),
   };
 }
 
-function reply({ installed, failed, removed, set, note }: DepsResult): PyValue {
+async function reply(deps: Deps, { installed, failed, removed, set, note }: DepsResult): Promise<PyValue> {
   return {
     installed: [...installed],
     failed: failed.map(({ requirement, reason }) => ({ requirement, reason })),
     ...(removed === undefined ? {} : { removed: [...removed] }),
     set,
-    path: set === null ? null : `${PACKAGES_INSIDE}/${set}`,
+    path: set === null ? null : await deps.inside(set),
     ...(note === undefined ? {} : { note }),
   };
 }

@@ -14,12 +14,14 @@ import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts
 import type { Failure } from './words.ts';
 import { sweepWorkplaces } from './workplace.ts';
 
-/** Where a sandbox sees `PackageSets.folder()`, and may not write. */
+/** Where a sandbox sees the folder of all sets, and may not write. */
 export const PACKAGES_INSIDE = '/packages';
 
 export interface PackageSetsOptions {
   /** `<dataDir>/packages`; made where it is missing. */
   readonly folder: string;
+  /** Where kernels see that folder; `PACKAGES_INSIDE` by default. */
+  readonly inside?: string;
   /** The Python of the kernels. */
   readonly python: string;
   readonly source?: PackageSourceOptions;
@@ -45,7 +47,13 @@ export class PackageSets implements AsyncDisposable {
     this.#source = PackageSource.parse(options.source ?? {});
   }
 
-  /** What a sandbox gets to see as `PACKAGES_INSIDE`: the sets for this Python. */
+  /** A set's folder, as kernels see it. */
+  async inside(set: string): Promise<string> {
+    const { tag } = await askInterpreter(this.#options.python);
+    return join(this.#options.inside ?? PACKAGES_INSIDE, tag, set);
+  }
+
+  /** The sets for this Python. */
   async folder(): Promise<string> {
     const { tag } = await askInterpreter(this.#options.python);
     const path = join(this.#options.folder, tag);

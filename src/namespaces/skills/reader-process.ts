@@ -68,6 +68,8 @@ export class ReaderProcess {
   /** May be called again. */
   async end(): Promise<void> {
     if (!this.#alive) return;
+    // Whoever waits for its end waits here, also where nothing else keeps the host from ending.
+    this.#hold(true);
     this.#child.kill('SIGKILL');
     await this.#exit;
   }

@@ -1,0 +1,78 @@
+/** The four namespaces as a client sees them: the same things that code in a kernel can use. */
+
+import type { SkillInfo, SkillProblem } from '../namespaces/skills/contract.ts';
+import type { NewSkill } from '../namespaces/skills/skills.ts';
+import type { ToolProblem } from '../namespaces/tools/catalog.ts';
+import type { ToolInfo } from '../namespaces/tools/info.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
+import type { PyValue } from '../protocol/values.ts';
+
+/** For work that may take long. */
+export interface WorkOptions {
+  readonly signal?: AbortSignal;
+  /** One line on how far it is. */
+  readonly onProgress?: (text: string) => void;
+}
+
+export interface DepsResult {
+  readonly installed: readonly string[];
+  /** With the installer's reason. */
+  readonly failed: readonly { readonly requirement: string; readonly reason: string }[];
+  readonly removed?: readonly string[];
+  readonly note?: string;
+}
+
+export interface DepsApi {
+  list(): Promise<readonly string[]>;
+  add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult>;
+  remove(name: string, options?: WorkOptions): Promise<DepsResult>;
+  /** Installs what is configured and not there. */
+  sync(options?: WorkOptions): Promise<DepsResult>;
+}
+
+export interface SkillsApi {
+  list(): Promise<readonly SkillInfo[]>;
+  get(name: string): Promise<SkillInfo & { readonly source: string }>;
+  search(query: string, options?: { readonly limit?: number }): Promise<readonly SkillInfo[]>;
+  create(skill: NewSkill, options?: { readonly replace?: boolean }): Promise<SkillInfo>;
+  delete(name: string): Promise<void>;
+  /** Files that are no skills, with the reason. */
+  problems(): Promise<readonly SkillProblem[]>;
+}
+
+export interface ArtifactsApi {
+  list(): Promise<readonly ArtifactInfo[]>;
+  get(name: string): Promise<ArtifactInfo>;
+  exists(name: string): Promise<boolean>;
+  save(
+    name: string,
+    content: Uint8Array | AsyncIterable<Uint8Array>,
+    facts: Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>,
+  ): Promise<ArtifactInfo>;
+  load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }>;
+  delete(name: string): Promise<void>;
+}
+
+export interface ToolsApi {
+  list(): Promise<readonly ToolInfo[]>;
+  search(query: string, options?: { readonly limit?: number }): Promise<readonly ToolInfo[]>;
+  describe(name: string): Promise<ToolInfo>;
+  call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
+  /** Checks a definition in YAML and keeps it. */
+  add(yaml: string, options?: { readonly replace?: boolean }): Promise<ToolInfo>;
+  /** Takes a definition out of storage; false where it has none of that name. */
+  remove(name: string): Promise<boolean>;
+  problems(): Promise<readonly ToolProblem[]>;
+}
+
+export interface ToolCallOptions extends WorkOptions {
+  readonly recipe?: string;
+  readonly positional?: readonly PyValue[];
+}
+
+export interface NamespacesApi {
+  readonly tools: ToolsApi;
+  readonly skills: SkillsApi;
+  readonly artifacts: ArtifactsApi;
+  readonly deps: DepsApi;
+}

@@ -1,0 +1,223 @@
+/**
+ * The host side of the four namespaces of one session. Each is made when it is first used: most sessions need none, and
+ * none may slow the start of a kernel.
+ */
+
+import type { CallHandler } from '../kernel/host-calls.ts';
+import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
+import type { CallContext, Methods } from '../namespaces/contract.ts';
+import type { Deps } from '../namespaces/deps/deps.ts';
+import type { PackageSource } from '../namespaces/deps/source.ts';
+import type { Skills } from '../namespaces/skills/skills.ts';
+import type { Approve } from '../namespaces/tools/approval.ts';
+import type { Credentials } from '../namespaces/tools/credentials.ts';
+import type { Tools } from '../namespaces/tools/tools.ts';
+import type { CommandRunner } from '../protocol/command.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { PyValue } from '../protocol/values.ts';
+import type { Storage } from '../storage/contract.ts';
+import type { NamespacesApi, WorkOptions } from './api-namespaces.ts';
+import type { BorrowedStorage } from './storages.ts';
+
+export interface NamespacesOptions {
+  /** Asked once, when something of it is first needed. */
+  readonly borrowStorage: () => BorrowedStorage;
+  /** The interpreter of the kernels. */
+  readonly python: string;
+  /** Where package sets lie: on the host, and as a kernel sees it. */
+  readonly packageFolder: { readonly path: string; readonly inside: string };
+  readonly packages: PackageSource;
+  readonly allowRuntimeDeps: boolean;
+  readonly artifactLimitMb: number;
+  readonly toolFolders: readonly string[];
+  /** Runs programs in the sandbox of the session. */
+  readonly sandboxed: CommandRunner;
+  readonly approve?: Approve | undefined;
+  readonly credentials?: Credentials | undefined;
+  /** Told where kernels that start from here on find their packages. */
+  readonly onPackages: (folder: string | undefined) => void;
+}
+
+const MB = 1024 * 1024;
+
+export class Namespaces implements NamespacesApi {
+  readonly #options: NamespacesOptions;
+  readonly #ends = new AsyncDisposableStack();
+  #storage: Promise<Storage> | undefined;
+  #tools: Promise<Tools> | undefined;
+  #skills: Promise<Skills> | undefined;
+  #artifacts: Promise<Artifacts> | undefined;
+  #deps: Promise<Deps> | undefined;
+
+  constructor(options: NamespacesOptions) {
+    this.#options = options;
+  }
+
+  readonly tools: NamespacesApi['tools'] = {
+    list: async () => (await this.#openTools()).list(),
+    search: async (query, options) => (await this.#openTools()).search(query, options),
+    describe: async (name) => (await this.#openTools()).describe(name),
+    add: async (yaml, options) => (await this.#openTools()).add(yaml, options),
+    remove: async (name) => (await this.#openTools()).remove(name),
+    problems: async () => (await this.#openTools()).problems(),
+    call: async (name, named, { recipe, positional = [], ...options } = {}) => {
+      const tools = await this.#openTools();
+      return await tools.call({ name, recipe, positional: [...positional], named }, contextOf(options));
+    },
+  };
+
+  readonly skills: NamespacesApi['skills'] = {
+    list: async () => (await this.#openSkills()).list(),
+    get: async (name) => (await this.#openSkills()).get(name),
+    search: async (query, options) => (await this.#openSkills()).search(query, options),
+    create: async (skill, options) => (await this.#openSkills()).create(skill, options),
+    delete: async (name) => (await this.#openSkills()).delete(name),
+    problems: async () => (await this.#openSkills()).problems(),
+  };
+
+  readonly artifacts: NamespacesApi['artifacts'] = {
+    list: async () => (await this.#openArtifacts()).list(),
+    get: async (name) => (await this.#openArtifacts()).get(name),
+    exists: async (name) => (await this.#openArtifacts()).exists(name),
+    save: async (name, content, facts) => (await this.#openArtifacts()).save(name, content, facts),
+    load: async (name) => (await this.#openArtifacts()).load(name),
+    delete: async (name) => (await this.#openArtifacts()).delete(name),
+  };
+
+  readonly deps: NamespacesApi['deps'] = {
+    list: async () => (await this.#openDeps()).list(),
+    add: (requirements, options) => this.#change((deps) => deps.add(requirements, contextOf(options))),
+    remove: (name, options) => this.#change((deps) => deps.remove(name, contextOf(options))),
+    sync: (options) => this.#change((deps) => deps.sync(contextOf(options))),
+  };
+
+  /** The packages that are configured, where they are installed: nothing is installed by asking. */
+  async currentPackages(): Promise<string | undefined> {
+    const storage = await this.#openStorage();
+    if ((await storage.deps.list()).length === 0) return undefined;
+    const deps = await this.#openDeps();
+    const set = await deps.current();
+    return set === undefined ? undefined : await deps.inside(set);
+  }
+
+  /** For the code of one kernel. */
+  handler(): CallHandler {
+    let artifacts: Promise<{ readonly methods: Methods; closeAll(): Promise<void> }> | undefined;
+    const methodsOf = async (namespace: string): Promise<Methods> => {
+      if (namespace === 'tools') return (await this.#openTools()).methods();
+      if (namespace === 'skills') return (await this.#openSkills()).methods();
+      if (namespace === 'deps') return (await this.#openDeps()).methods();
+      if (namespace !== 'artifacts') return {};
+      artifacts ??= this.#openArtifacts().then((opened) => opened.methods());
+      return (await artifacts).methods;
+    };
+    return {
+      call: async (name, params, context) => {
+        const methods = await methodsOf(name.slice(0, name.indexOf('.')));
+        const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
+        if (!method) throw new CellaError('INVALID_OPTIONS', `There is no call ${JSON.stringify(name)}.`);
+        const result = await method.perform(params, context);
+        if (name.startsWith('deps.')) this.#notePackages(result);
+        return result;
+      },
+      close: () => void artifacts?.then((opened) => opened.closeAll()).catch(() => {}), // its writers leave nothing behind
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#ends.disposeAsync();
+  }
+
+  #openStorage(): Promise<Storage> {
+    if (this.#storage) return this.#storage;
+    const { storage, giveBack } = this.#options.borrowStorage();
+    this.#ends.defer(giveBack);
+    this.#storage = storage;
+    return storage;
+  }
+
+  #openTools(): Promise<Tools> {
+    this.#tools ??= this.#makeTools();
+    return this.#tools;
+  }
+
+  #openSkills(): Promise<Skills> {
+    this.#skills ??= this.#makeSkills();
+    return this.#skills;
+  }
+
+  #openArtifacts(): Promise<Artifacts> {
+    this.#artifacts ??= this.#makeArtifacts();
+    return this.#artifacts;
+  }
+
+  #openDeps(): Promise<Deps> {
+    this.#deps ??= this.#makeDeps();
+    return this.#deps;
+  }
+
+  async #makeTools(): Promise<Tools> {
+    const [{ Tools }, { HostCommands }, storage] = await Promise.all([
+      import('../namespaces/tools/tools.ts'),
+      import('../namespaces/tools/host-command.ts'),
+      this.#openStorage(),
+    ]);
+    const { toolFolders: folders, sandboxed, approve, credentials } = this.#options;
+    const host = new HostCommands();
+    const tools = new Tools({ store: storage.tools, folders, sandboxed, host, approve, credentials });
+    this.#ends.defer(() => tools.close());
+    return tools;
+  }
+
+  async #makeSkills(): Promise<Skills> {
+    const [{ Skills }, { PythonSkillReader }, storage] = await Promise.all([
+      import('../namespaces/skills/skills.ts'),
+      import('../namespaces/skills/python-reader.ts'),
+      this.#openStorage(),
+    ]);
+    const reader = this.#ends.use(new PythonSkillReader({ python: async () => this.#options.python }));
+    return new Skills({ store: storage.skills, reader });
+  }
+
+  async #makeArtifacts(): Promise<Artifacts> {
+    const [{ Artifacts }, storage] = await Promise.all([
+      import('../namespaces/artifacts/artifacts.ts'),
+      this.#openStorage(),
+    ]);
+    return new Artifacts({ store: storage.artifacts, limitBytes: this.#options.artifactLimitMb * MB });
+  }
+
+  async #makeDeps(): Promise<Deps> {
+    const [{ Deps }, { PackageSets }, storage] = await Promise.all([
+      import('../namespaces/deps/deps.ts'),
+      import('../namespaces/deps/sets.ts'),
+      this.#openStorage(),
+    ]);
+    const { python, packages: source, packageFolder, allowRuntimeDeps: allowRuntime } = this.#options;
+    const sets = this.#ends.use(
+      new PackageSets({ folder: packageFolder.path, inside: packageFolder.inside, python, source }),
+    );
+    return new Deps({ store: storage.deps, sets, allowRuntime });
+  }
+
+  async #change(work: (deps: Deps) => ReturnType<Deps['sync']>): ReturnType<Deps['sync']> {
+    const deps = await this.#openDeps();
+    const result = await work(deps);
+    this.#options.onPackages(result.set === null ? undefined : await deps.inside(result.set));
+    return result;
+  }
+
+  /** Kernels that start from here on begin with what the code has changed. */
+  #notePackages(result: PyValue): void {
+    if (result === null || typeof result !== 'object' || !('path' in result)) return;
+    this.#options.onPackages(typeof result.path === 'string' ? result.path : undefined);
+  }
+}
+
+function contextOf({ signal, onProgress }: WorkOptions = {}): CallContext {
+  return {
+    signal: signal ?? new AbortController().signal,
+    progress: (text) => onProgress?.(text),
+    whileAsking: (work) => work(),
+  };
+}
