@@ -68,7 +68,7 @@ export class Launch {
   }
 
   static async prepare(options: CheckedOptions, dataDir: string): Promise<Launch> {
-    const python = await locatePython(options.python ?? readEnvironment().python);
+    const python = await locatePython(options.python);
     return new Launch(options, python, dataDir);
   }
 
@@ -162,7 +162,8 @@ export class Launch {
 const located = new Map<string | undefined, Promise<string>>();
 
 /** Looked up once a process: a new session must not wait for the disk. */
-function locatePython(wanted: string | undefined): Promise<string> {
+export function locatePython(named: string | undefined): Promise<string> {
+  const wanted = named ?? readEnvironment().python;
   let found = located.get(wanted);
   if (!found) {
     found = findPython(wanted);
