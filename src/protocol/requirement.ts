@@ -13,28 +13,44 @@ export interface Requirement {
 }
 
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
-const VERSION = /^(===|~=|==|!=|<=|>=|<|>)\s*([A-Za-z0-9][A-Za-z0-9._+!-]*(?:\.\*)?)$/;
 const WHOLE = /^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\s*(.*?)\s*$/;
+/** What PEP 440 calls a version: epoch, release, pre, post, dev and local part. */
+const NUMBER =
+  /^v?(?:\d+!)?\d+(?:\.\d+)*(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d*)?(?:-\d+|[-_.]?(?:post|rev|r)[-_.]?\d*)?(?:[-_.]?dev[-_.]?\d*)?(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?$/i;
+const CONDITION = /^(===|~=|==|!=|<=|>=|<|>)\s*(\S+)$/;
+/** pip takes a requirement that ends like this for a file. */
+const ARCHIVE = /\.(?:whl|zip|tar|t[bglx]z|gz|bz2|xz|lz|lzma)$/i;
 const LONGEST = 500;
 
 /** Throws DEPS_INVALID for URLs, options, paths, markers and whatever else is no plain requirement. */
 export function parseRequirement(text: unknown): Requirement {
-  if (typeof text !== 'string') throw invalid(String(text), 'it must be text');
+  if (typeof text !== 'string') throw invalid(`a value of type ${typeof text}`, 'it must be text');
   if (text.length > LONGEST) throw invalid(`${text.slice(0, 80)}…`, `it is longer than ${LONGEST} characters`);
+  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) throw invalid(text, 'it holds a control character');
+  if (/:\/\/|@/.test(text)) throw invalid(text, 'URLs are not taken');
   const [, written = '', extrasText, versionsText = ''] = WHOLE.exec(text) ?? [];
   if (!NAME.test(written)) throw invalid(text, 'it does not begin with the name of a package');
-  const extras = extrasText === undefined ? [] : extrasText.split(',').map((extra) => extra.trim());
-  for (const extra of extras) if (!NAME.test(extra)) throw invalid(text, `${JSON.stringify(extra)} is no extra`);
+  const extras = extrasText === undefined ? [] : extrasText.split(',').map((extra) => checkExtra(text, extra.trim()));
   const bare = versionsText.startsWith('(') && versionsText.endsWith(')') ? versionsText.slice(1, -1) : versionsText;
   const versions = bare.trim() === '' ? [] : bare.split(',').map((version) => checkVersion(text, version.trim()));
   const name = packageName(written);
-  const own = extras.length === 0 ? '' : `[${extras.map(packageName).toSorted().join(',')}]`;
-  return { name, extras, versions, text: `${name}${own}${versions.join(',')}` };
+  const sorted = [...new Set(extras)].toSorted();
+  const own = sorted.length === 0 ? '' : `[${sorted.join(',')}]`;
+  return { name, extras: sorted, versions, text: `${name}${own}${versions.join(',')}` };
+}
+
+function checkExtra(text: string, extra: string): string {
+  if (!NAME.test(extra)) throw invalid(text, `${JSON.stringify(extra)} is no extra`);
+  return packageName(extra);
 }
 
 function checkVersion(text: string, version: string): string {
-  const [, operator, number] = VERSION.exec(version) ?? [];
-  if (operator === undefined) throw invalid(text, `${JSON.stringify(version)} is no condition on its version`);
+  const [, operator = '', number = ''] = CONDITION.exec(version) ?? [];
+  const isPattern = number.endsWith('.*') && (operator === '==' || operator === '!=');
+  if (!NUMBER.test(isPattern ? number.slice(0, -2) : number)) {
+    throw invalid(text, `${JSON.stringify(version)} is no condition on its version`);
+  }
+  if (ARCHIVE.test(number)) throw invalid(text, `${JSON.stringify(version)} reads like the name of a file`);
   return `${operator}${number}`;
 }
 
@@ -45,7 +61,9 @@ export function packageName(name: string): string {
 
 /** For whoever asks by name alone, to remove it: throws DEPS_INVALID for anything else. */
 export function checkPackageName(name: unknown): string {
-  return parseRequirement(name).name;
+  const requirement = parseRequirement(name);
+  if (requirement.text === requirement.name) return requirement.name;
+  throw invalid(String(name), `the name alone is needed: ${requirement.name}`);
 }
 
 function invalid(text: string, why: string): CellaError {

@@ -13,7 +13,6 @@ import { openWorkplace, type Workplace } from './workplace.ts';
 
 export interface Plan {
   readonly requirements: readonly string[];
-  readonly python: string;
   readonly tag: string;
   readonly source: PackageSource;
   readonly timeoutMs: number;
@@ -39,7 +38,7 @@ export async function buildSet(plan: Plan, { signal, progress }: Audience): Prom
   progress(`Installing ${requirements.join(' ')} with ${installer.name}`);
   const outcome = await runInstaller({
     command: installer.command,
-    args: installer.args({ ...workplace, python: plan.python, source }),
+    args: installer.args({ ...workplace, source }),
     identity: workplace.identity,
     cwd: workplace.cwd,
     env: workplace.env,
@@ -68,7 +67,12 @@ export async function buildSet(plan: Plan, { signal, progress }: Audience): Prom
     installer: installer.name,
     builtAt: Date.now(),
   } as const;
-  await freeze(workplace, { ...facts, requirements: [...requirements] });
+  try {
+    await freeze(workplace, { ...facts, requirements: [...requirements] });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { kind: 'failed', reason: `what was installed cannot be kept: ${why}`, scope: 'some' };
+  }
   if (signal.aborted) throw aborted();
   const kept = stack.move();
   return { kind: 'ready', path: workplace.copy, [Symbol.asyncDispose]: () => kept.disposeAsync() };
@@ -78,5 +82,7 @@ async function freeze({ target, copy }: Workplace, manifest: SetManifest): Promi
   await copyFrozen(target, copy);
   // An ordinary user can move a folder to another one only while it is writable.
   await chmod(copy, 0o755);
-  await writeFile(join(copy, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o444, flag: 'wx' });
+  const path = join(copy, MANIFEST);
+  await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx' });
+  await chmod(path, 0o444);
 }

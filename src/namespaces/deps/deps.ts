@@ -92,9 +92,8 @@ export class Deps {
 
   async #add(asked: readonly Requirement[], context: DepsContext): Promise<DepsResult> {
     const before = (await this.#store.list()).map(parseRequirement);
-    const others = before.filter(({ name }) => !asked.some((one) => one.name === name));
-    const texts = asked.map(({ text }) => text);
-    const tried = await installWhatWorks(this.#sets, textsOf(others), texts, context);
+    const tried = await installWhatWorks(this.#sets, before, asked, context);
+    if (tried.installed.length === 0) return { ...tried, set: (await this.current()) ?? null };
     for (const text of tried.installed) await this.#store.add(text);
     const { set, reason } = await this.#followOthers(tried.set, context);
     if (reason === undefined) return { ...tried, set };
@@ -126,7 +125,8 @@ export class Deps {
   }
 
   async #installConfigured(context: DepsContext): Promise<DepsResult> {
-    return await installWhatWorks(this.#sets, [], await this.#store.list(), context);
+    const configured = (await this.#store.list()).map(parseRequirement);
+    return await installWhatWorks(this.#sets, [], configured, context);
   }
 
   #refuseIfLocked(what: string): void {
@@ -137,11 +137,10 @@ export class Deps {
   /** One change at a time: the second builds on what the first has added. */
   async #inTurn<T>({ signal }: DepsContext, work: () => Promise<T>): Promise<T> {
     const before = this.#last;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#last = promise;
+    const { promise: done, resolve } = Promise.withResolvers<void>();
+    this.#last = before.then(() => done);
     try {
-      await before;
-      if (signal.aborted) throw aborted();
+      await unlessAborted(before, signal);
       return await work();
     } finally {
       resolve();
@@ -149,8 +148,16 @@ export class Deps {
   }
 }
 
-function textsOf(requirements: readonly Requirement[]): string[] {
-  return requirements.map(({ text }) => text);
+async function unlessAborted(turn: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const { promise: gaveUp, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(aborted());
+  signal.addEventListener('abort', onAbort);
+  if (signal.aborted) onAbort();
+  try {
+    await Promise.race([gaveUp, turn]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
 }
 
 function parseAll(texts: readonly string[]): Requirement[] {

@@ -1,7 +1,7 @@
 /** Trees that nobody changes any more: copied from what an installer has left, and removed as a whole. */
 
 import { constants } from 'node:fs';
-import { chmod, copyFile, lstat, mkdir, readdir, rm } from 'node:fs/promises';
+import { chmod, chown, copyFile, lstat, mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const AT_ONCE = 16;
@@ -28,6 +28,8 @@ async function copyFrozenFile(from: string, to: string): Promise<void> {
   const stats = await lstat(from);
   if (!stats.isFile()) throw new Error(`${from} is neither a file nor a folder`);
   await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  // A copy that root makes keeps its owner.
+  if (process.getuid && process.getgid) await chown(to, process.getuid(), process.getgid());
   await chmod(to, (stats.mode & 0o111) === 0 ? 0o444 : 0o555);
 }
 

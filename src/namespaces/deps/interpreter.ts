@@ -16,6 +16,9 @@ export interface Interpreter {
   readonly executable: string;
 }
 
+/** Tells the same to whoever runs it. */
+export const askingArgs = (): string[] => ['-I', '-S', '-X', 'utf8', '-c', PROGRAM];
+
 const PROGRAM = `
 import json, os, sys
 short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
@@ -27,6 +30,10 @@ const Answer = z.object({
   tag: z.string().regex(/^[a-z]+\d+[a-z]*-[A-Za-z0-9_]+$/),
   executable: z.string().startsWith('/'),
 });
+
+export function readAnswer(text: string): Interpreter | undefined {
+  return Answer.safeParse(parseJson(text)).data;
+}
 
 const known = new Map<string, Promise<Interpreter>>();
 
@@ -41,12 +48,15 @@ export function askInterpreter(python: string): Promise<Interpreter> {
 }
 
 async function ask(python: string): Promise<Interpreter> {
-  try {
-    const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
-    const { stdout } = await run(python, ['-I', '-S', '-X', 'utf8', '-c', PROGRAM], options);
-    return Answer.parse(parseJson(stdout));
-  } catch (cause) {
-    const why = cause instanceof z.ZodError ? 'it did not answer as a Python does' : failureOf(cause);
-    throw new CellaError('PYTHON_NOT_FOUND', `${python} could not be asked about itself: ${why}.`, { cause });
-  }
+  const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
+  const { stdout } = await run(python, askingArgs(), options).catch((cause) => {
+    throw notFound(python, failureOf(cause), cause);
+  });
+  const answer = readAnswer(stdout);
+  if (!answer) throw notFound(python, 'it did not answer as a Python does');
+  return answer;
+}
+
+function notFound(python: string, why: string, cause?: unknown): CellaError {
+  return new CellaError('PYTHON_NOT_FOUND', `${python} could not be asked about itself: ${why}.`, { cause });
 }

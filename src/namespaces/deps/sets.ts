@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
-import { findInstaller, type Installer } from './installer.ts';
+import { findInstaller } from './find-installer.ts';
+import type { Installer } from './installer.ts';
 import { askInterpreter } from './interpreter.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
 import { SharedWork, type Waiter } from './shared-work.ts';
@@ -57,7 +58,11 @@ export class PackageSets implements AsyncDisposable {
   async folder(): Promise<string> {
     const { tag } = await askInterpreter(this.#options.python);
     const path = join(this.#options.folder, tag);
-    await mkdir(path, { recursive: true, mode: 0o755 });
+    if ((await mkdir(path, { recursive: true })) !== undefined) {
+      // Whatever the umask says: a sandbox has another user.
+      await chmod(this.#options.folder, 0o755);
+      await chmod(path, 0o755);
+    }
     return path;
   }
 
@@ -97,7 +102,11 @@ export class PackageSets implements AsyncDisposable {
       await rename(ready.path, path);
     } catch (cause) {
       if (await readManifest(path)) return set;
-      throw new CellaError('STORAGE_FAILED', `The package set ${path} could not be put in its place.`, { cause });
+      throw new CellaError(
+        'STORAGE_FAILED',
+        `The package set ${path} could not be put in its place; remove what is there.`,
+        { cause },
+      );
     }
     await chmod(path, 0o555);
     return set;
@@ -116,22 +125,25 @@ export class PackageSets implements AsyncDisposable {
     const building = join(this.#options.folder, '.building');
     this.#swept ??= sweepWorkplaces(building);
     await this.#swept;
-    const { tag, executable } = await askInterpreter(this.#options.python);
+    await this.folder();
+    const interpreter = await askInterpreter(this.#options.python);
     const { timeoutMs = TEN_MINUTES } = this.#options;
     const plan: Plan = {
       requirements: oneSpelling(requirements),
-      python: executable,
-      tag,
+      tag: interpreter.tag,
       source: this.#source,
       timeoutMs,
       folder: building,
       installer: async ({ identity, cwd, env }, signal) => {
         const attempt = { identity, cwd, env, signal };
-        this.#installer ??= await findInstaller(executable, this.#options.searchPath ?? ownSearchPath(), attempt);
+        this.#installer ??= await findInstaller(interpreter, this.#options.searchPath ?? ownSearchPath(), attempt);
         return this.#installer;
       },
     };
-    return await buildSet(plan, audience);
+    const built = await buildSet(plan, audience);
+    // It may be that program that is gone; the next time it is looked for again.
+    if (built.kind === 'failed') this.#installer = undefined;
+    return built;
   }
 
   async #key(requirements: readonly string[]): Promise<string> {

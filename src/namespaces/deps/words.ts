@@ -24,7 +24,7 @@ export function failureOf(ending: Ending, lines: readonly string[], source: Pack
   if (ending.kind === 'not-started') return { reason: `the installer did not start: ${ending.reason}`, scope: 'all' };
   if (ending.kind === 'timed-out') return { reason: 'the installer did not end in time and was stopped', scope: 'all' };
   const unreachable = lines.find((line) => UNREACHABLE.test(line));
-  const said = withoutSecrets(errorsIn(lines).join(' '), source).slice(0, LONGEST);
+  const said = withoutSecrets(errorsIn(lines).join('; '), source).slice(0, LONGEST);
   if (unreachable !== undefined) {
     const why = /(?:\[Errno -?\d+\] )([^'")]+)|([A-Z][a-z ]+) \(os error/.exec(lines.filter(isConnection).join('\n'));
     const where = indexesOf(source).map(withoutUser).join(', ') || 'https://pypi.org/simple';

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type Identity, identityOf } from '../../sandbox/uid.ts';
 import { removeTree } from './frozen.ts';
 import { lookAt, ownHolder } from './holder.ts';
@@ -29,7 +29,7 @@ export async function openWorkplace(folder: string, requirements: string): Promi
   const own = join(folder, `${ownHolder()}.${randomBytes(6).toString('hex')}`);
   await mkdir(own, { recursive: true, mode: 0o700 });
   const identity = installerIdentity(own);
-  const scratch = await mkdtemp(join(tmpdir(), 'cella-install-'));
+  const scratch = await mkdtemp(join(await temporaryFolder(identity), 'cella-install-'));
   const dispose = async () => {
     await removeTree(scratch);
     await removeTree(own);
@@ -64,6 +64,17 @@ export async function openWorkplace(folder: string, requirements: string): Promi
 }
 
 type Three = [string, string, string];
+
+/** One that the installer's user can reach: a system folder where TMPDIR is root's own. */
+async function temporaryFolder({ root }: Identity): Promise<string> {
+  const own = tmpdir();
+  return !root || (await isOpenToAll(own)) ? own : '/tmp';
+}
+
+async function isOpenToAll(path: string): Promise<boolean> {
+  const { mode } = await stat(path);
+  return (mode & 0o001) !== 0 && (dirname(path) === path || (await isOpenToAll(dirname(path))));
+}
 
 /** On a root host a user that nothing else runs as. */
 function installerIdentity(folder: string): Identity {

@@ -1,0 +1,71 @@
+/** Which program installs packages here: the first one that the installer's user can run. */
+
+import { access, constants } from 'node:fs/promises';
+import { delimiter, isAbsolute, join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import { type Installer, pip, uv } from './installer.ts';
+import { askingArgs, type Interpreter, readAnswer } from './interpreter.ts';
+import { type InstallerRun, runInstaller } from './process.ts';
+import { aborted } from './shared-work.ts';
+import { tied } from './tied.ts';
+
+/** How to run a program as the installer's user. */
+export type Attempt = Pick<InstallerRun, 'identity' | 'cwd' | 'env' | 'signal'>;
+
+const PROBE_MS = 30_000;
+/** The first pip that can install for another Python. */
+const FOREIGN_PIP = { major: 22, minor: 3 };
+
+/** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
+export async function findInstaller(wanted: Interpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
+  const others = [...(await programs('python3', searchPath)), '/usr/bin/python3'];
+  const python = await reachable(wanted, others, attempt);
+  for (const command of await programs('uv', searchPath)) {
+    const version = await firstLine(command, ['--version'], attempt);
+    if (version !== undefined) return tied(uv(version, command, python), python);
+  }
+  for (const command of [python, ...others]) {
+    const line = await firstLine(command, ['-I', '-m', 'pip', '--version'], attempt);
+    const [name, major, minor] = /^pip (\d+)\.(\d+)\S*/.exec(line ?? '') ?? [];
+    if (name === undefined || (command !== python && isOlder(Number(major), Number(minor)))) continue;
+    return tied(pip(name, command, python), python);
+  }
+  throw new CellaError('INSTALLER_MISSING', `There is no uv on PATH, and no pip for ${wanted.executable}.`);
+}
+
+/**
+ * A Python in root's own folders cannot be run by others, and packages are never installed as root. One with the same
+ * tag takes the same wheels.
+ */
+async function reachable({ executable, tag }: Interpreter, others: string[], attempt: Attempt): Promise<string> {
+  for (const python of [executable, ...others]) {
+    const line = await firstLine(python, askingArgs(), attempt);
+    if (readAnswer(line ?? '')?.tag === tag) return python;
+  }
+  const why = `the user that installs packages (${attempt.identity.uid}) cannot run ${executable}, nor another ${tag}`;
+  throw new CellaError('INSTALLER_MISSING', `Packages cannot be installed: ${why}. Install a Python for all users.`);
+}
+
+/** Undefined where the program cannot be run, or fails. */
+async function firstLine(command: string, args: string[], attempt: Attempt): Promise<string | undefined> {
+  const { ending, lines } = await runInstaller({ command, args, timeoutMs: PROBE_MS, ...attempt });
+  if (ending.kind === 'aborted') throw aborted();
+  return ending.kind === 'ended' && ending.code === 0 ? lines[0] : undefined;
+}
+
+async function programs(name: string, searchPath: string): Promise<string[]> {
+  // A relative entry would name a program in whatever folder this process works in.
+  const paths = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
+  const found = paths.map(async (folder) => {
+    const path = join(folder, name);
+    return await access(path, constants.X_OK).then(
+      () => [path],
+      () => [],
+    );
+  });
+  return (await Promise.all(found)).flat();
+}
+
+function isOlder(major: number, minor: number): boolean {
+  return major < FOREIGN_PIP.major || (major === FOREIGN_PIP.major && minor < FOREIGN_PIP.minor);
+}

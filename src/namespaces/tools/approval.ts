@@ -1,0 +1,43 @@
+/** Asks a person before a tool that requires it is used. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/values.ts';
+import type { CallContext } from '../contract.ts';
+import { stopIfAborted } from './stopped.ts';
+
+export interface ApprovalRequest {
+  readonly tool: string;
+  readonly recipe: string | undefined;
+  /** By name, with defaults and presets: exactly what the tool will get. */
+  readonly arguments: Readonly<Record<string, PyValue>>;
+  /** The same for people to read: a command line, or a request. */
+  readonly summary: string;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+}
+
+export type Approval = boolean | { readonly allowed: boolean; readonly reason?: string | undefined };
+export type Approve = (request: ApprovalRequest) => Promise<Approval>;
+
+/** Resolves where it is allowed; everything else, a failure of the hook too, is a refusal. */
+export async function askApproval(
+  approve: Approve | undefined,
+  request: Omit<ApprovalRequest, 'signal'>,
+  context: CallContext,
+): Promise<void> {
+  if (approve === undefined) throw refused(request, 'nobody is there to ask');
+  const answer = await context.whileAsking(() => approve({ ...request, signal: context.signal }));
+  stopIfAborted(context.signal, calleeOf(request));
+  const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
+  if (allowed !== true) throw refused(request, reason ?? 'the person who was asked did not allow it');
+}
+
+function calleeOf({ tool, recipe }: Pick<ApprovalRequest, 'tool' | 'recipe'>): string {
+  return recipe === undefined ? tool : `${tool}.${recipe}`;
+}
+
+function refused(request: Omit<ApprovalRequest, 'signal'>, reason: string): CellaError {
+  const { tool, recipe, summary } = request;
+  const message = `tools.${calleeOf(request)} requires approval and was not run: ${reason}.`;
+  return new CellaError('APPROVAL_REFUSED', message, { details: { tool, recipe, summary } });
+}

@@ -1,0 +1,161 @@
+/** The tools that are defined, in storage and in folders, read again only after something has changed. */
+
+import type { Stats } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import type { StoredText, TextStore } from '../../storage/contract.ts';
+import type { ToolDefinition } from './definition.ts';
+import { MOST_YAML_BYTES, parseTool } from './parse.ts';
+
+/** A definition that cannot be used, and why. The others can. */
+export interface ToolProblem {
+  readonly where: string;
+  readonly line?: number;
+  /** What the tool would be called, as far as that is known. */
+  readonly name?: string;
+  readonly message: string;
+}
+
+export interface Catalog {
+  readonly tools: ReadonlyMap<string, ToolDefinition>;
+  readonly problems: readonly ToolProblem[];
+}
+
+interface Source {
+  readonly where: string;
+  readonly name: string;
+  /** Undefined where it could not be read, with the reason. */
+  readonly text: string | undefined;
+  readonly problem?: string;
+}
+
+interface YamlFile {
+  readonly path: string;
+  readonly name: string;
+  readonly facts: Stats;
+}
+
+type Parsed =
+  | { readonly text: string; readonly tool: ToolDefinition }
+  | { readonly text: string; readonly error: CellaError };
+
+export class CatalogReader {
+  readonly #store: TextStore;
+  readonly #folders: readonly string[];
+  #read: { readonly state: string; readonly catalog: Promise<Catalog> } | undefined;
+  /** By place. A definition that did not change stays the same object. */
+  #parsed = new Map<string, Parsed>();
+
+  constructor(store: TextStore, folders: readonly string[]) {
+    this.#store = store;
+    this.#folders = folders;
+  }
+
+  async catalog(): Promise<Catalog> {
+    const version = await this.#store.version();
+    const folders = await Promise.all(this.#folders.map(yamlFiles));
+    const state = JSON.stringify([version, folders.map(({ problem, files }) => [problem, files.map(fileState)])]);
+    if (this.#read?.state !== state) {
+      const catalog = this.#load(folders);
+      this.#read = { state, catalog };
+      // A storage that does not answer must be asked again.
+      catalog.catch(() => {
+        if (this.#read?.state === state) this.#read = undefined;
+      });
+    }
+    return await this.#read.catalog;
+  }
+
+  async #load(folders: readonly { problem?: ToolProblem; files: readonly YamlFile[] }[]): Promise<Catalog> {
+    const stored = (await this.#store.list()).map(storedSource);
+    const files = await Promise.all(folders.flatMap((folder) => folder.files.map(fileSource)));
+    const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
+    const tools = new Map<string, ToolDefinition>();
+    const origins = new Map<string, string>();
+    const parsed = new Map<string, Parsed>();
+    for (const source of [...stored, ...files]) {
+      const result = this.#parse(source);
+      parsed.set(source.where, result);
+      if ('error' in result) {
+        problems.push(problemOf(source, result.error));
+        continue;
+      }
+      const { name } = result.tool;
+      const first = origins.get(name);
+      if (first !== undefined) {
+        problems.push({
+          where: source.where,
+          name,
+          message: `The tool ${name} in ${source.where} is not used: ${first} has that name.`,
+        });
+        continue;
+      }
+      tools.set(name, result.tool);
+      origins.set(name, source.where);
+    }
+    this.#parsed = parsed;
+    return { tools, problems };
+  }
+
+  #parse({ where, text, problem }: Source): Parsed {
+    if (text === undefined) {
+      return { text: '', error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
+    }
+    const before = this.#parsed.get(where);
+    if (before?.text === text) return before;
+    try {
+      return { text, tool: parseTool(text, where) };
+    } catch (error) {
+      if (!(error instanceof CellaError)) throw error;
+      return { text, error };
+    }
+  }
+}
+
+function problemOf({ where, name }: Source, error: CellaError): ToolProblem {
+  const { line } = error.details;
+  return { where, name, message: error.message, ...(typeof line === 'number' ? { line } : {}) };
+}
+
+function storedSource({ name, text, where }: StoredText): Source {
+  return { name, text, where };
+}
+
+async function yamlFiles(folder: string): Promise<{ problem?: ToolProblem; files: YamlFile[] }> {
+  try {
+    const names = (await readdir(folder)).filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
+    const files = names.map(async (name) => {
+      const path = join(folder, name);
+      return { path, name: name.replace(/\.ya?ml$/, ''), facts: await stat(path) };
+    });
+    // A file that has gone since is not there.
+    return {
+      files: (await Promise.allSettled(files)).flatMap((file) => (file.status === 'fulfilled' ? file.value : [])),
+    };
+  } catch (error) {
+    return {
+      files: [],
+      problem: { where: folder, message: `The folder of tools ${folder} cannot be read: ${reason(error)}.` },
+    };
+  }
+}
+
+function fileState({ path, facts }: YamlFile): unknown[] {
+  return [path, facts.ino, facts.size, facts.mtimeMs, facts.ctimeMs];
+}
+
+async function fileSource({ path, name, facts }: YamlFile): Promise<Source> {
+  const unread = (problem: string): Source => ({ where: path, name, text: undefined, problem });
+  if (!facts.isFile()) return unread('it is not a file');
+  if (facts.size > MOST_YAML_BYTES) return unread(`it is larger than ${MOST_YAML_BYTES / 1024} kB`);
+  try {
+    return { where: path, name, text: await readFile(path, 'utf8') };
+  } catch (error) {
+    return unread(reason(error));
+  }
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

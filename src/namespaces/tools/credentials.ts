@@ -1,0 +1,67 @@
+/** Secrets by name: looked up when a tool needs them, given to the tool alone, and struck from whatever comes back. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { type Auth, hasControl } from './http-fields.ts';
+
+export type Credentials = (name: string) => Promise<string | undefined>;
+
+/** An empty secret is a missing one. */
+export async function lookUp(credentials: Credentials | undefined, name: string, tool: string): Promise<string> {
+  const secret = await credentials?.(name);
+  if (secret !== undefined && secret !== '') return secret;
+  const message = `The tool ${tool} needs the credential ${name}, which is not there.`;
+  throw new CellaError('CREDENTIAL_MISSING', message, { details: { tool, credential: name } });
+}
+
+type Environment = Readonly<Record<string, string | { readonly credential: string }>>;
+
+export async function resolveEnvironment(
+  env: Environment,
+  credentials: Credentials | undefined,
+  tool: string,
+): Promise<Record<string, string>> {
+  const entries = Object.entries(env).map(async ([name, value]): Promise<[string, string]> => {
+    return [name, typeof value === 'string' ? value : await lookUp(credentials, value.credential, tool)];
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+export interface Authentication {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  /** Every form in which the secret goes out. */
+  readonly secrets: readonly string[];
+}
+
+export async function authenticate(
+  auth: Auth | undefined,
+  credentials: Credentials | undefined,
+  tool: string,
+): Promise<Authentication> {
+  if (auth === undefined) return { headers: {}, query: {}, secrets: [] };
+  const secret = await lookUp(credentials, auth.credential, tool);
+  if (hasControl(secret)) {
+    throw new CellaError(
+      'CREDENTIAL_MISSING',
+      `The credential ${auth.credential} of the tool ${tool} holds a control character.`,
+    );
+  }
+  switch (auth.type) {
+    case 'bearer':
+      return { headers: { authorization: `Bearer ${secret}` }, query: {}, secrets: [secret] };
+    case 'basic': {
+      const pair = Buffer.from(`${auth.username}:${secret}`).toString('base64');
+      return { headers: { authorization: `Basic ${pair}` }, query: {}, secrets: [secret, pair] };
+    }
+    case 'header':
+      return { headers: { [auth.name]: secret }, query: {}, secrets: [secret] };
+    case 'query':
+      return { headers: {}, query: { [auth.name]: secret }, secrets: [secret, encodeURIComponent(secret)] };
+  }
+}
+
+/** A server may say again what it was sent; code must not learn it that way. */
+export function strike(text: string, secrets: readonly string[]): string {
+  const forms = secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
+  return forms.reduce((struck, form) => struck.replaceAll(form, '[credential]'), text);
+}

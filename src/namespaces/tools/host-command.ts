@@ -1,0 +1,121 @@
+/** Runs programs on the host itself, for tools whose definition says `runs_on: host`. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { killTree, newTreeMark } from './process-tree.ts';
+
+/** Where host programs run, and the little that they see of the host's environment. */
+export interface HostPlace {
+  readonly cwd: string;
+  readonly path: string;
+  readonly home: string;
+}
+
+export const DEFAULT_PLACE: HostPlace = {
+  cwd: '/',
+  path: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  home: '/nonexistent',
+};
+
+/** A process that escaped the kill may hold the pipes open; nothing waits for it longer. */
+const PIPES_MS = 1000;
+
+export class HostCommands implements CommandRunner {
+  readonly #place: HostPlace;
+
+  constructor(place: Partial<HostPlace> = {}) {
+    this.#place = { ...DEFAULT_PLACE, ...place };
+  }
+
+  async run(command: Command): Promise<CommandResult> {
+    const mark = newTreeMark();
+    const [program = '', ...args] = command.argv;
+    const child = spawn(program, args, {
+      cwd: this.#place.cwd,
+      env: { ...hostEnv(this.#place), ...command.env, ...mark.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    const stdout = keep(child.stdout, command.outputLimitBytes);
+    const stderr = keep(child.stderr, command.outputLimitBytes);
+    let timedOut = false;
+    const end = () => {
+      if (child.pid !== undefined) killTree(child.pid, mark, { ownGroup: true });
+    };
+    const timer = setTimeout(() => {
+      timedOut = true;
+      end();
+    }, command.timeoutMs);
+    command.signal?.addEventListener('abort', end);
+    try {
+      if (command.signal?.aborted) end();
+      const ended = await exit(child, program);
+      // A tool has ended when its program has: what it left behind would outlive the call, and hold the pipes open.
+      end();
+      await closed(child);
+      return {
+        ...ended,
+        stdout: stdout.bytes(),
+        stderr: stderr.bytes(),
+        stdoutCut: stdout.cut(),
+        stderrCut: stderr.cut(),
+        timedOut,
+      };
+    } finally {
+      clearTimeout(timer);
+      command.signal?.removeEventListener('abort', end);
+    }
+  }
+}
+
+export function hostEnv({ path, home }: HostPlace): Record<string, string> {
+  return { PATH: path, HOME: home, LANG: 'C.UTF-8' };
+}
+
+function exit(child: ChildProcess, program: string): Promise<{ exitCode: number } | { killedBy: string }> {
+  return new Promise((resolve, reject) => {
+    child.once('error', (error) => reject(notStarted(program, error)));
+    child.once('exit', (code, signal) =>
+      resolve(code === null ? { killedBy: signal ?? 'a signal' } : { exitCode: code }),
+    );
+  });
+}
+
+export function notStarted(program: string, error: NodeJS.ErrnoException): CellaError {
+  const reason = error.code === 'ENOENT' ? 'there is no such program on the host' : error.message;
+  return new CellaError('TOOL_FAILED', `The program ${JSON.stringify(program)} could not be started: ${reason}.`, {
+    cause: error,
+  });
+}
+
+async function closed(child: ChildProcess): Promise<void> {
+  const streams = [child.stdout, child.stderr].filter((stream) => stream !== null);
+  if (streams.every((stream) => stream.closed)) return;
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(() => {
+      for (const stream of streams) stream.destroy();
+    }, PIPES_MS);
+    child.once('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** All of it is read, so that the program never waits; what is over the limit is counted and dropped. */
+function keep(stream: Readable, limit: number): { bytes(): Buffer; cut(): number } {
+  const chunks: Buffer[] = [];
+  let kept = 0;
+  let cut = 0;
+  stream.on('data', (chunk: Buffer) => {
+    const part = chunk.subarray(0, limit - kept);
+    if (part.length > 0) chunks.push(part);
+    kept += part.length;
+    cut += chunk.length - part.length;
+  });
+  // The pipe of a program that was killed may break; what was read counts.
+  stream.on('error', () => undefined);
+  return { bytes: () => Buffer.concat(chunks), cut: () => cut };
+}

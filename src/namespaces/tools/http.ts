@@ -1,0 +1,128 @@
+/** Calls a tool that is an HTTP endpoint. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/values.ts';
+import { type Bound, wrong } from './arguments.ts';
+import { type Authentication, strike } from './credentials.ts';
+import type { HttpTool } from './http-definition.ts';
+import { readBody, responseValue } from './http-response.ts';
+import { jsonProblem } from './json.ts';
+import { parametersOf } from './recipes.ts';
+import { stopIfAborted } from './stopped.ts';
+import { fillJson, fillText, fillUrl, placeholders } from './template.ts';
+import { tail } from './text.ts';
+
+const MOST_REDIRECTS = 5;
+/** Header values are Latin-1 without control characters, so that no value can begin another header. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+export interface HttpRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+}
+
+/** All of the request but the credential. */
+export function prepareRequest(callee: string, tool: HttpTool, { values }: Bound): HttpRequest {
+  const refuse = (problem: string) => wrong(callee, parametersOf(tool), problem);
+  for (const [name, value] of values) {
+    const problem = jsonProblem(value, { big: true });
+    if (problem !== undefined) throw refuse(`cannot send ${name}: ${problem}`);
+  }
+  const filled = fillUrl(tool.url, values);
+  if ('problem' in filled) throw refuse(`was given a wrong value: ${filled.problem}`);
+  for (const [name, template] of Object.entries(tool.query)) {
+    const [only] = placeholders(String(template));
+    const list = template === `{${only}}` && only !== undefined ? values.get(only) : undefined;
+    const texts = Array.isArray(list) ? list.map(String) : [fillText(String(template), values)];
+    for (const text of texts) if (text !== undefined) filled.url.searchParams.append(name, text);
+  }
+  const headers: Record<string, string> = tool.body === undefined ? {} : { 'content-type': 'application/json' };
+  for (const [name, template] of Object.entries(tool.headers)) {
+    const text = fillText(template, values);
+    if (text === undefined) continue;
+    if (!HEADER_VALUE.test(text)) throw refuse(`was given a value for the header ${name} that a header cannot hold`);
+    headers[name.toLowerCase()] = text;
+  }
+  const body = tool.body === undefined ? undefined : JSON.stringify(fillJson(tool.body, values));
+  return { method: tool.method, url: filled.url, headers, body };
+}
+
+export async function sendRequest(
+  callee: string,
+  tool: HttpTool,
+  request: HttpRequest,
+  auth: Authentication,
+  signal: AbortSignal,
+): Promise<PyValue> {
+  const timeout = AbortSignal.timeout(Math.ceil(tool.timeout * 1000));
+  try {
+    const response = await follow(callee, withAuth(request, auth), AbortSignal.any([signal, timeout]));
+    const body = await readBody(response, tool.output_limit);
+    if (response.ok) return responseValue(callee, tool, response, body, auth.secrets);
+    const said = tail(strike(body.bytes.toString(), auth.secrets)).trim();
+    const message = `tools.${callee} got ${response.status} from ${request.url.host}.${said === '' ? '' : ` It said: ${said}`}`;
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });
+  } catch (error) {
+    stopIfAborted(signal, callee);
+    if (timeout.aborted)
+      throw new CellaError(
+        'TOOL_TIMEOUT',
+        `tools.${callee} got no answer from ${request.url.host} within ${tool.timeout} s.`,
+      );
+    if (error instanceof CellaError) throw error;
+    const message = `tools.${callee} could not reach ${request.url.host}: ${strike(reason(error), auth.secrets)}.`;
+    // The cause would carry the request, and with it the credential.
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
+  }
+}
+
+function withAuth(request: HttpRequest, { headers, query }: Authentication): HttpRequest {
+  const url = new URL(request.url);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  return { ...request, url, headers: { ...request.headers, ...headers } };
+}
+
+/** Redirects stay on the server that was named: another one must not get the credential, nor be reached in its place. */
+async function follow(callee: string, request: HttpRequest, signal: AbortSignal): Promise<Response> {
+  let { method, url, body, headers } = request;
+  for (let count = 0; count <= MOST_REDIRECTS; count++) {
+    const response = await fetch(url, {
+      method,
+      headers,
+      redirect: 'manual',
+      signal,
+      ...(body === undefined ? {} : { body }),
+    });
+    const location = [301, 302, 303, 307, 308].includes(response.status) ? response.headers.get('location') : null;
+    if (location === null) return response;
+    await response.body?.cancel();
+    const next = URL.parse(location, url.href);
+    if (next?.origin !== url.origin) {
+      const message = `tools.${callee} was sent on from ${url.host} to ${next?.host ?? 'an address that cannot be read'}, which is not followed.`;
+      throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });
+    }
+    url = next;
+    if (response.status < 307 && method !== 'HEAD') {
+      method = 'GET';
+      body = undefined;
+      headers = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'content-type'));
+    }
+  }
+  throw new CellaError(
+    'TOOL_FAILED',
+    `tools.${callee} was sent on more than ${MOST_REDIRECTS} times by ${request.url.host}.`,
+  );
+}
+
+/** What `fetch` calls a failure is in its cause. */
+function reason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
+}
+
+/** For the person who is asked. */
+export function shownRequest({ method, url, body }: HttpRequest): string {
+  return `${method} ${url.href}${body === undefined ? '' : ` ${tail(body)}`}`;
+}

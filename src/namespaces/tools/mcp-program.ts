@@ -1,0 +1,121 @@
+/** An MCP server that is a program of the host, with messages as lines on its stdin and stdout. */
+
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
+import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
+import { notStarted } from './host-command.ts';
+import { killTree, newTreeMark } from './process-tree.ts';
+import { tail } from './text.ts';
+
+/** How long a server has to end by itself once its input is closed. */
+const GRACE_MS = 500;
+
+export interface Program {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+}
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>;
+
+/** It leads a process group of its own, gets no variable of the host, and takes everything it started along when it ends. */
+export class ProgramTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+
+  readonly #program: Program;
+  readonly #mark = newTreeMark();
+  readonly #buffer = new ReadBuffer();
+  #child: Child | undefined;
+  #lastWords = '';
+  #ended: Promise<void> = Promise.resolve();
+
+  constructor(program: Program) {
+    this.#program = program;
+  }
+
+  /** The end of what it has written to stderr. */
+  get lastWords(): string {
+    return this.#lastWords.trim();
+  }
+
+  async start(): Promise<void> {
+    const { command, args, env, cwd } = this.#program;
+    const child = spawn(command, args, { cwd, env: { ...env, ...this.#mark.env }, stdio: 'pipe', detached: true });
+    this.#child = child;
+    // Not `close`: a process that the server left behind may hold the pipes open.
+    this.#ended = new Promise((resolve) => {
+      child.once('exit', () => {
+        this.#end();
+        resolve();
+      });
+      child.once('error', () => resolve());
+    });
+    child.stdin.on('error', (error) => this.onerror?.(error));
+    child.stderr.on('data', (chunk: Buffer) => {
+      this.#lastWords = tail(this.#lastWords + chunk.toString());
+    });
+    child.stdout.on('data', (chunk: Buffer) => this.#receive(chunk));
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve);
+      child.once('error', (error) => reject(notStarted(command, error)));
+    });
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+      throw new Error('the server has ended');
+    await new Promise<void>((resolve, reject) => {
+      child.stdin.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#child?.stdin.end();
+    const timer = setTimeout(() => this.#kill(), GRACE_MS);
+    await this.#ended;
+    clearTimeout(timer);
+    this.#end();
+  }
+
+  /** A message that is no JSON-RPC is told and dropped; one that is too large ends the server. */
+  #receive(chunk: Buffer): void {
+    try {
+      this.#buffer.append(chunk);
+    } catch (error) {
+      this.onerror?.(asError(error));
+      this.#kill();
+      return;
+    }
+    for (let going = true; going; ) {
+      try {
+        const message = this.#buffer.readMessage();
+        going = message !== null;
+        if (message !== null) this.onmessage?.(message);
+      } catch (error) {
+        this.onerror?.(asError(error));
+      }
+    }
+  }
+
+  #kill(): void {
+    if (this.#child?.pid !== undefined) killTree(this.#child.pid, this.#mark, { ownGroup: true });
+  }
+
+  /** Once, however it came to its end. */
+  #end(): void {
+    const child = this.#child;
+    if (child === undefined) return;
+    this.#kill();
+    this.#child = undefined;
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+    this.onclose?.();
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,167 @@
+/** The MCP servers of the tools: started when first needed, shared by all calls, started again after they have died. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/values.ts';
+import type { CallContext } from '../contract.ts';
+import { bind, type Given, wrong } from './arguments.ts';
+import type { Credentials } from './credentials.ts';
+import type { ToolDefinition } from './definition.ts';
+import type { HostPlace } from './host-command.ts';
+import type { RecipeInfo } from './info.ts';
+import { jsonProblem } from './json.ts';
+import type { McpConnection } from './mcp-connection.ts';
+import type { McpTool } from './mcp-definition.ts';
+
+/** Arguments that fit the schema of the server's tool. */
+export interface McpCall {
+  readonly callee: string;
+  readonly tool: McpTool;
+  /** As the server calls it. */
+  readonly name: string;
+  readonly arguments: Readonly<Record<string, PyValue>>;
+}
+
+interface Server {
+  readonly tool: McpTool;
+  readonly connection: Promise<McpConnection>;
+  opened?: McpConnection;
+}
+
+export class McpServers {
+  readonly #place: HostPlace;
+  readonly #credentials: Credentials | undefined;
+  readonly #servers = new Map<string, Server>();
+  #closed = false;
+
+  constructor(place: HostPlace, credentials: Credentials | undefined) {
+    this.#place = place;
+    this.#credentials = credentials;
+  }
+
+  async recipes(tool: McpTool): Promise<RecipeInfo[]> {
+    const { schemaParameters } = await import('./mcp-schema.ts');
+    const { tools } = await this.#connect(tool);
+    return [...tools].map(([name, { description = '', inputSchema }]) => ({
+      name,
+      description,
+      parameters: schemaParameters(inputSchema),
+    }));
+  }
+
+  async prepare(tool: McpTool, recipe: string | undefined, given: Given, signal: AbortSignal): Promise<McpCall> {
+    const { schemaParameters, schemaProblem, takesMore } = await import('./mcp-schema.ts');
+    const { tools } = await unlessAborted(this.#connect(tool), signal, tool.name);
+    const served =
+      recipe === undefined ? undefined : (tools.get(recipe) ?? [...tools.values()].find(({ name }) => name === recipe));
+    if (recipe === undefined || served === undefined) throw noSuchTool(tool, recipe, [...tools.keys()]);
+    const callee = `${tool.name}.${recipe}`;
+    const known = schemaParameters(served.inputSchema);
+    const more = takesMore(served.inputSchema)
+      ? Object.keys(given.named).filter((name) => !known.some((one) => one.name === name))
+      : [];
+    const free = { type: 'any', description: '', required: false, positional: false, variadic: false } as const;
+    // Defaults are the server's own business.
+    const parameters = [
+      ...known.map((one) => ({ ...one, default: undefined })),
+      ...more.map((name) => ({ name, ...free })),
+    ];
+    const { values } = bind(callee, { parameters, fixed: new Map() }, given);
+    const args = Object.fromEntries(values);
+    const problem = jsonProblem(args, { big: false }) ?? schemaProblem(served.inputSchema, args);
+    if (problem !== undefined) throw wrong(callee, known, `was given arguments that do not fit: ${problem}`);
+    return { callee, tool, name: served.name, arguments: args };
+  }
+
+  async call(call: McpCall, context: CallContext): Promise<PyValue> {
+    const { callee, tool } = call;
+    const { callFailure, isLostSession } = await import('./mcp-failure.ts');
+    const { mcpValue } = await import('./mcp-result.ts');
+    const options = {
+      timeoutMs: Math.ceil(tool.timeout * 1000),
+      signal: context.signal,
+      progress: (text: string) => context.progress(text),
+    };
+    for (let again = true; ; again = false) {
+      const connection = await unlessAborted(this.#connect(tool), context.signal, callee);
+      try {
+        const result = await connection.call(call.name, call.arguments, options);
+        return mcpValue(callee, tool, result, connection.secrets);
+      } catch (error) {
+        if (error instanceof CellaError) throw error;
+        const failure = callFailure(callee, tool, connection, error, context.signal);
+        // What is no answer of the server leaves the connection in doubt: the next call gets another.
+        if (failure.connectionLost) await connection.close().catch(() => undefined);
+        // The server has forgotten us, and says so before it does anything.
+        if (!(again && isLostSession(error))) throw failure.error;
+      }
+    }
+  }
+
+  /** Ends the servers whose definition has changed or gone. */
+  retain(tools: ReadonlyMap<string, ToolDefinition>): void {
+    for (const [name, server] of this.#servers) {
+      if (tools.get(name) === server.tool) continue;
+      this.#servers.delete(name);
+      // It fails where the server never started, which whoever started it was told.
+      void closeServer(server).catch(() => undefined);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const servers = [...this.#servers.values()];
+    this.#servers.clear();
+    await Promise.allSettled(servers.map(closeServer));
+  }
+
+  #connect(tool: McpTool): Promise<McpConnection> {
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', `The MCP server ${tool.name} was ended with its session.`);
+    const before = this.#servers.get(tool.name);
+    if (before?.tool === tool && before.opened?.closed !== true) return before.connection;
+    if (before !== undefined) void closeServer(before).catch(() => undefined);
+    const connection = this.#open(tool);
+    const server: Server = { tool, connection };
+    this.#servers.set(tool.name, server);
+    connection.then(
+      (opened) => {
+        server.opened = opened;
+      },
+      // Those who wait for the connection are told; the next one tries again.
+      () => {
+        if (this.#servers.get(tool.name) === server) this.#servers.delete(tool.name);
+      },
+    );
+    return connection;
+  }
+
+  async #open(tool: McpTool): Promise<McpConnection> {
+    const { McpConnection } = await import('./mcp-connection.ts');
+    return await McpConnection.open(tool, this.#place, this.#credentials);
+  }
+}
+
+async function closeServer({ connection }: Server): Promise<void> {
+  await (await connection).close();
+}
+
+/** The work goes on for others who wait for it. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, callee: string): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const stop = () =>
+    aborted.reject(new CellaError('ABORTED', `tools.${callee} was stopped: nobody waits for it any more.`));
+  signal.addEventListener('abort', stop);
+  try {
+    if (signal.aborted) stop();
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+function noSuchTool(tool: McpTool, recipe: string | undefined, known: readonly string[]): CellaError {
+  const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
+  const problem =
+    recipe === undefined ? 'is an MCP server: call one of its tools' : `has no tool ${JSON.stringify(recipe)}`;
+  const code = recipe === undefined ? 'TOOL_ARGUMENTS' : 'TOOL_NOT_FOUND';
+  return new CellaError(code, `tools.${tool.name} ${problem}. ${list}`, { details: { tool: tool.name, known } });
+}

@@ -1,0 +1,58 @@
+/** Finds tools by words in their names, tags, descriptions, recipes and arguments, without anything from outside. */
+
+import type { ToolInfo } from './info.ts';
+
+/** How much a word counts by where it was found. */
+const WEIGHTS = { name: 10, tags: 6, recipes: 4, description: 3, parameters: 1 } as const;
+
+/** Best first; those that share no word with the query are left out. */
+export function searchTools(infos: readonly ToolInfo[], query: string, limit: number): ToolInfo[] {
+  const wanted = [...new Set(words(query))];
+  if (wanted.length === 0) return infos.slice(0, limit);
+  return infos
+    .map((info) => ({ info, score: score(info, wanted) }))
+    .filter(({ score }) => score > 0)
+    .sort((a, b) => b.score - a.score || a.info.name.localeCompare(b.info.name))
+    .slice(0, limit)
+    .map(({ info }) => info);
+}
+
+function score(info: ToolInfo, wanted: readonly string[]): number {
+  const fields = {
+    name: words(info.name),
+    tags: info.tags.flatMap(words),
+    recipes: info.recipes.flatMap(({ name, description }) => words(`${name} ${description}`)),
+    description: words(info.description),
+    parameters: info.parameters.flatMap(({ name, description }) => words(`${name} ${description}`)),
+  };
+  let total = 0;
+  for (const word of wanted) {
+    let best = 0;
+    for (const field of Object.keys(WEIGHTS) as (keyof typeof WEIGHTS)[]) {
+      const closeness = Math.max(0, ...fields[field].map((found) => likeness(word, found)));
+      best = Math.max(best, closeness * WEIGHTS[field]);
+      // A word in several places says more than in one.
+      total += closeness * WEIGHTS[field] * 0.1;
+    }
+    total += best;
+  }
+  return total;
+}
+
+/** The same word, one that begins alike (`search`, `searching`), or one inside another. */
+function likeness(wanted: string, found: string): number {
+  if (wanted === found) return 1;
+  const shorter = Math.min(wanted.length, found.length);
+  if (shorter < 3) return 0;
+  if (wanted.startsWith(found) || found.startsWith(wanted)) return 0.7;
+  return shorter >= 4 && (found.includes(wanted) || wanted.includes(found)) ? 0.3 : 0;
+}
+
+function words(text: string): string[] {
+  return (
+    text
+      .normalize('NFKC')
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? []
+  );
+}

@@ -1,0 +1,7 @@
+/** A call that nobody waits for any more. */
+
+import { CellaError } from '../../protocol/errors.ts';
+
+export function stopIfAborted(signal: AbortSignal, callee: string): void {
+  if (signal.aborted) throw new CellaError('ABORTED', `tools.${callee} was stopped: nobody waits for it any more.`);
+}

@@ -1,0 +1,13 @@
+/** Text of programs and servers, as much of it as is shown. */
+
+const MOST_SHOWN = 4000;
+
+/** The end, which is where programs say what went wrong. */
+export function tail(text: string): string {
+  return text.length <= MOST_SHOWN ? text : `…${text.slice(-MOST_SHOWN).toWellFormed()}`;
+}
+
+/** The last line of output that is not all there. */
+export function cutNote(bytes: number): string {
+  return `\n[${bytes} more bytes were cut off: the tool wrote more than its output_limit]`;
+}
