@@ -37,7 +37,18 @@ export type {
   SessionApi,
   Variable,
 } from './session/api.ts';
+export type {
+  ArtifactsApi,
+  DepsApi,
+  DepsResult,
+  NamespacesApi,
+  SkillsApi,
+  ToolCallOptions,
+  ToolsApi,
+  WorkOptions,
+} from './session/api-namespaces.ts';
 export { shutdown } from './session/executors.ts';
+export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/open-namespaces.ts';
 export type { SessionOptions } from './session/options.ts';
 export { KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
