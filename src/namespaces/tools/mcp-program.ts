@@ -51,7 +51,7 @@ export class ProgramTransport implements Transport {
         this.#end();
         resolve();
       });
-      child.once('error', () => resolve());
+      child.on('error', () => resolve());
     });
     child.stdin.on('error', (error) => this.onerror?.(error));
     child.stderr.on('data', (chunk: Buffer) => {
