@@ -133,7 +133,7 @@ describe('the arguments of a program', () => {
   });
 });
 
-describe('a program', () => {
+describe('a program', { timeout: 30_000 }, () => {
   it('runs in the sandbox, and on the host only where its definition says so', async () => {
     await using tools = await testTools([tool('inside', 'true'), tool('outside', 'true', 'runs_on: host')]);
     await tools.call('inside');

@@ -43,7 +43,7 @@ open(sys.argv[1] + '/ready', 'w').close()
 if sys.argv[2] == 'stay': time.sleep(1000)
 `;
 
-describe('a program on the host', () => {
+describe('a program on the host', { timeout: 30_000 }, () => {
   it('sees a small environment, no input, and none of the variables of this process', async () => {
     process.env.CELLA_TEST_SECRET = 'visible';
     const { stdout } = await host.run({ argv: ['sh', '-c', 'env; cat; echo end'], env: { OWN: '1' }, ...limits });
