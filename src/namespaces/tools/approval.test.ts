@@ -49,7 +49,8 @@ describe('a tool that requires approval', () => {
     ['cannot be asked about', () => Promise.reject(new Error('the daemon is away')), 'the daemon is away'],
   ])('does not run where it %s', async (_name, approve, message) => {
     await using tools = await testTools([yaml], { approve });
-    await expect(tools.call('remove', { path: 'x' })).rejects.toThrow(message);
+    const refused = { code: 'APPROVAL_REFUSED', message: expect.stringContaining(message) };
+    await expect(tools.call('remove', { path: 'x' })).rejects.toMatchObject(refused);
     expect(tools.sandboxed.commands).toEqual([]);
   });
 

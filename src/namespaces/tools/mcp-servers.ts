@@ -12,6 +12,8 @@ import { jsonProblem } from './json.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpTool } from './mcp-definition.ts';
 
+const FAILURE_LASTS_MS = 30_000;
+
 /** Arguments that fit the schema of the server's tool. */
 export interface McpCall {
   readonly callee: string;
@@ -31,6 +33,8 @@ export class McpServers {
   readonly #place: HostPlace;
   readonly #credentials: Credentials | undefined;
   readonly #servers = new Map<string, Server>();
+  /** Why a server did not start, and when it was found out. */
+  readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
   constructor(place: HostPlace, credentials: Credentials | undefined) {
@@ -38,7 +42,10 @@ export class McpServers {
     this.#credentials = credentials;
   }
 
+  /** For lists, which must not wait again and again for a server that does not start. */
   async recipes(tool: McpTool): Promise<RecipeInfo[]> {
+    const failed = this.#failures.get(tool);
+    if (failed !== undefined && performance.now() - failed.at < FAILURE_LASTS_MS) throw failed.error;
     const { schemaParameters } = await import('./mcp-schema.ts');
     const { tools } = await this.#connect(tool);
     return [...tools].map(([name, { description = '', inputSchema }]) => ({
@@ -125,9 +132,11 @@ export class McpServers {
     connection.then(
       (opened) => {
         server.opened = opened;
+        this.#failures.delete(tool);
       },
-      // Those who wait for the connection are told; the next one tries again.
-      () => {
+      // Those who wait for the connection are told; the next call tries again.
+      (error: unknown) => {
+        this.#failures.set(tool, { error, at: performance.now() });
         if (this.#servers.get(tool.name) === server) this.#servers.delete(tool.name);
       },
     );

@@ -296,9 +296,9 @@ describe('an MCP server that is a program', patient, () => {
     ],
     [
       'never answers',
-      'name: srv\ntype: mcp\nruns_on: host\ncommand: sleep\nargs: ["1000"]\ntimeout: 0.3\n',
+      'name: srv\ntype: mcp\nruns_on: host\ncommand: sleep\nargs: ["1000"]\nstart_timeout: 0.3\n',
       'TOOL_TIMEOUT',
-      /did not answer within 0.3 s/,
+      /did not start within the 0.3 s of its `start_timeout`/,
     ],
     [
       'says something else',

@@ -117,7 +117,8 @@ export class Tools {
       name: z.string(),
       recipe: z.string().nullish(),
       positional: z.array(Value),
-      named: z.record(z.string(), Value),
+      // Not a record of zod's, which leaves out `__proto__` without a word.
+      named: z.custom<Record<string, PyValue>>(isDict),
     });
     return {
       'tools.list': method(z.object({}), async () => (await this.list()).map(infoValue)),
@@ -176,9 +177,9 @@ export class Tools {
     const { values, ...bound } = bind(callee, callable(tool, call.recipe), call);
     const argv = buildArgv(callee, tool, { values, ...bound });
     await this.#approved(tool, call, values, shownCommand(argv), context);
-    const env = await resolveEnvironment(tool.env, this.#options.credentials, tool.name);
+    const given = await resolveEnvironment(tool.env, this.#options.credentials, tool.name);
     const runner = tool.runs_on === 'host' ? this.#options.host : this.#options.sandboxed;
-    return await runCli({ callee, tool, argv, env, signal: context.signal }, runner);
+    return await runCli({ callee, tool, argv, ...given, signal: context.signal }, runner);
   }
 
   async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
@@ -207,6 +208,10 @@ export class Tools {
     const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary };
     await askApproval(this.#options.approve, request, context);
   }
+}
+
+function isDict(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
 function callable(tool: CliTool | HttpTool, recipe: string | undefined): Callable {
