@@ -204,6 +204,8 @@ describe('a program', { timeout: 30_000 }, () => {
       `${'x'.repeat(1000)}\n[2999000 more bytes were cut off: the tool wrote more than its output_limit]`,
     );
     await expect(tools.call('json')).rejects.toThrow(/more JSON than the 1000 bytes/);
+    await using narrow = await testTools([tool('umlauts', 'echo äöü', 'output_limit: 3')]);
+    expect(await narrow.call('umlauts')).toMatch(/^ä\n\[4 more bytes were cut off/);
   });
 
   it('overlaps with others that are called at once', async () => {

@@ -2,6 +2,7 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client';
 import { notStarted } from './host-command.ts';
 import { MessageLines } from './mcp-lines.ts';
@@ -73,11 +74,14 @@ export class ProgramTransport implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
-      throw new Error('the server has ended');
-    await new Promise<void>((resolve, reject) => {
-      child.stdin.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
+    const sent = await new Promise<boolean>((resolve) => {
+      if (child === undefined) resolve(false);
+      else child.stdin.write(serializeMessage(message), (error) => resolve(error == null));
     });
+    if (sent) return;
+    // A server that no longer reads has ended, or is about to, and its last words are on the way.
+    await Promise.race([this.#ended, delay(LAST_WORDS_MS, undefined, { ref: false })]);
+    throw new Error('the server ended');
   }
 
   async close(): Promise<void> {

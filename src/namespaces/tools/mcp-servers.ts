@@ -3,25 +3,16 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CallContext } from '../contract.ts';
-import { bind, type Given, wrong } from './arguments.ts';
+import type { Given } from './arguments.ts';
 import type { Credentials } from './credentials.ts';
 import type { ToolDefinition } from './definition.ts';
 import type { HostPlace } from './host-command.ts';
 import type { RecipeInfo } from './info.ts';
-import { jsonProblem } from './json.ts';
+import type { McpCall } from './mcp-arguments.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpTool } from './mcp-definition.ts';
 
 const FAILURE_LASTS_MS = 30_000;
-
-/** Arguments that fit the schema of the server's tool. */
-export interface McpCall {
-  readonly callee: string;
-  readonly tool: McpTool;
-  /** As the server calls it. */
-  readonly name: string;
-  readonly arguments: Readonly<Record<string, PyValue>>;
-}
 
 interface Server {
   readonly tool: McpTool;
@@ -56,27 +47,9 @@ export class McpServers {
   }
 
   async prepare(tool: McpTool, recipe: string | undefined, given: Given, signal: AbortSignal): Promise<McpCall> {
-    const { schemaParameters, schemaProblem, takesMore } = await import('./mcp-schema.ts');
+    const { prepareMcp } = await import('./mcp-arguments.ts');
     const { tools } = await unlessAborted(this.#connect(tool), signal, tool.name);
-    const served =
-      recipe === undefined ? undefined : (tools.get(recipe) ?? [...tools.values()].find(({ name }) => name === recipe));
-    if (recipe === undefined || served === undefined) throw noSuchTool(tool, recipe, [...tools.keys()]);
-    const callee = `${tool.name}.${recipe}`;
-    const known = schemaParameters(served.inputSchema);
-    const more = takesMore(served.inputSchema)
-      ? Object.keys(given.named).filter((name) => !known.some((one) => one.name === name))
-      : [];
-    const free = { type: 'any', description: '', required: false, positional: false, variadic: false } as const;
-    // Defaults are the server's own business.
-    const parameters = [
-      ...known.map((one) => ({ ...one, default: undefined })),
-      ...more.map((name) => ({ name, ...free })),
-    ];
-    const { values } = bind(callee, { parameters, fixed: new Map() }, given);
-    const args = Object.fromEntries(values);
-    const problem = jsonProblem(args, { big: false }) ?? schemaProblem(served.inputSchema, args);
-    if (problem !== undefined) throw wrong(callee, known, `was given arguments that do not fit: ${problem}`);
-    return { callee, tool, name: served.name, arguments: args };
+    return prepareMcp(tool, tools, recipe, given);
   }
 
   async call(call: McpCall, context: CallContext): Promise<PyValue> {
@@ -165,12 +138,4 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, callee: s
   } finally {
     signal.removeEventListener('abort', stop);
   }
-}
-
-function noSuchTool(tool: McpTool, recipe: string | undefined, known: readonly string[]): CellaError {
-  const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
-  const problem =
-    recipe === undefined ? 'is an MCP server: call one of its tools' : `has no tool ${JSON.stringify(recipe)}`;
-  const code = recipe === undefined ? 'TOOL_ARGUMENTS' : 'TOOL_NOT_FOUND';
-  return new CellaError(code, `tools.${tool.name} ${problem}. ${list}`, { details: { tool: tool.name, known } });
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -319,6 +319,21 @@ describe('an MCP server that is a program', patient, () => {
     const infos = await tools.tools.list();
     expect(infos.map(({ name }) => name)).toEqual(['good', 'srv']);
     expect(infos[1]?.description).toMatch(message);
+  });
+
+  it('that did not start is not waited for by each list, and tried again by each call', async () => {
+    using folder = temporaryFolder();
+    const note = join(folder.path, 'starts');
+    const script = 'echo start >> "$0"; [ -e "$0.ok" ] || exit 1; exec "$1" "$2"';
+    const args = ['-c', script, note, process.execPath, program];
+    const yaml = `name: srv\ntype: mcp\nruns_on: host\ncommand: sh\nargs: ${JSON.stringify(args)}\n`;
+    await using tools = await testTools([yaml]);
+    for (let count = 0; count < 3; count++)
+      expect((await tools.tools.describe('srv')).description).toContain('not known');
+    expect(readFileSync(note, 'utf8')).toBe('start\n');
+    writeFileSync(`${note}.ok`, '');
+    expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
+    expect((await tools.tools.describe('srv')).recipes).not.toEqual([]);
   });
 
   it('is another one after its definition has changed, and none after it has gone', async () => {
