@@ -18,7 +18,7 @@ const FOREIGN_PIP = { major: 22, minor: 3 };
 
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
 export async function findInstaller(wanted: Interpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
-  const others = [...(await programs('python3', searchPath)), '/usr/bin/python3'];
+  const others = await programs('python3', searchPath);
   const python = await reachable(wanted, others, attempt);
   for (const command of await programs('uv', searchPath)) {
     const version = await firstLine(command, ['--version'], attempt);
