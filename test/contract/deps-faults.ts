@@ -112,6 +112,27 @@ export function depsFaults(): void {
     expect(existsSync(mark)).toBe(true);
   });
 
+  it.each(['setup.py', 'pyproject.toml'])('a source that a wheel names by its URL is not built: %s', async (kind) => {
+    const place = await openPlace();
+    const open = join(place.folder, 'open');
+    await mkdir(open);
+    await chmod(open, 0o777); // so that the installer's user could leave the mark
+    const mark = join(open, 'it-ran');
+    const source = join(place.folder, 'evil-source');
+    await mkdir(source);
+    const code = `open(${JSON.stringify(mark)}, 'w').close()\n`;
+    await writeFile(join(source, 'setup.py'), code);
+    await writeFile(join(source, 'backend.py'), code);
+    const backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n';
+    if (kind === 'pyproject.toml') await writeFile(join(source, kind), backend);
+    await makeWheel(place.wheels, 'names-source', { requires: [`evil-source @ file://${source}`] });
+    const { deps, context } = await openDeps({ place });
+    const { installed, failed } = await deps.add('names-source', context);
+    expect(installed).toEqual([]);
+    expect(failed[0]?.reason).toContain('would have to be built from source');
+    expect(existsSync(mark)).toBe(false);
+  });
+
   describe('an install that is stopped', () => {
     it('by whoever asked for it leaves no process, folder or requirement, and the next one works', async () => {
       const place = await openPlace();

@@ -13,6 +13,7 @@ const WORTH_TELLING =
   /^(Collecting|Downloading|Installing|Successfully|Looking|Processing|Resolved|Prepared|Installed) ?/;
 const UNREACHABLE = /connection broken|failed to establish|connect(ion)? error|error sending request|client error/i;
 const LONGEST = 1500;
+const BUILDS = 'a package in it would have to be built from source, which runs its code and is not done';
 
 /** Undefined for what nobody waits for. */
 export function progressOf(line: string, source: PackageSource): string | undefined {
@@ -32,6 +33,7 @@ export function failureOf(ending: Ending, lines: readonly string[], source: Pack
     const reason = `the package index did not answer (${where}${short === undefined ? '' : `: ${short}`}). ${said}`;
     return { reason: reason.trim(), scope: 'all' };
   }
+  if (/Resource temporarily unavailable/.test(said)) return { reason: BUILDS, scope: 'some' };
   if (said !== '') return { reason: said, scope: 'some' };
   const how = ending.kind === 'ended' ? (ending.signal ?? `exit code ${ending.code}`) : ending.kind;
   return { reason: `the installer failed without a reason (${how})`, scope: 'some' };
