@@ -1,15 +1,12 @@
-/** What deps do with bad requirements, bad packages, an index that is gone, and ends in the middle. */
+/** What deps do with bad requirements, bad packages and an index that is gone. */
 
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { kept, openDeps, openPlace, pythonWith } from '../support/deps.ts';
 import { memoryDeps } from '../support/deps-store.ts';
-import { processes } from '../support/processes.ts';
 import { makeWheel } from '../support/wheels.ts';
-
-const installers = (folder: string) => processes().filter(({ command }) => command.includes(folder));
 
 export function depsFaults(): void {
   it.each([
@@ -88,101 +85,6 @@ export function depsFaults(): void {
     expect(await deps.add(['tiny-a', 'tiny-b'], context)).toMatchObject({
       installed: ['tiny-a', 'tiny-b'],
       failed: [],
-    });
-  });
-
-  it('code in a .pth file and in modules that Python loads by itself does not run on the host', async () => {
-    const place = await openPlace();
-    const open = join(place.folder, 'open');
-    await mkdir(open);
-    await chmod(open, 0o777); // so that the installer's user could leave the mark too
-    const mark = join(open, 'it-ran');
-    const code = `open(${JSON.stringify(mark)}, 'w').close()`;
-    const files = { 'evil.pth': `import os; ${code}\n`, 'evil.py': `${code}\n`, 'sitecustomize.py': `${code}\n` };
-    await makeWheel(place.wheels, 'evil', { files });
-    const { deps, sets, context } = await openDeps({ place });
-    const { installed, set } = await deps.add('evil', context);
-    await deps.add('tiny-b', context);
-    await deps.sync(context);
-    expect(installed).toEqual(['evil']);
-    expect(existsSync(mark)).toBe(false);
-    // Where a kernel would take it, it does run: the file is one that could have.
-    const path = join(await sets.folder(), set ?? '');
-    await pythonWith(sets, set, `import site\nsite.addsitedir(${JSON.stringify(path)})`);
-    expect(existsSync(mark)).toBe(true);
-  });
-
-  it.each(['setup.py', 'pyproject.toml'])('a source that a wheel names by its URL is not built: %s', async (kind) => {
-    const place = await openPlace();
-    const open = join(place.folder, 'open');
-    await mkdir(open);
-    await chmod(open, 0o777); // so that the installer's user could leave the mark
-    const mark = join(open, 'it-ran');
-    const source = join(place.folder, 'evil-source');
-    await mkdir(source);
-    const code = `open(${JSON.stringify(mark)}, 'w').close()\n`;
-    await writeFile(join(source, 'setup.py'), code);
-    await writeFile(join(source, 'backend.py'), code);
-    const backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n';
-    if (kind === 'pyproject.toml') await writeFile(join(source, kind), backend);
-    await makeWheel(place.wheels, 'names-source', { requires: [`evil-source @ file://${source}`] });
-    const { deps, context } = await openDeps({ place });
-    const { installed, failed } = await deps.add('names-source', context);
-    expect(installed).toEqual([]);
-    expect(failed[0]?.reason).toContain('would have to be built from source');
-    expect(existsSync(mark)).toBe(false);
-  });
-
-  describe('an install that is stopped', () => {
-    it('by whoever asked for it leaves no process, folder or requirement, and the next one works', async () => {
-      const place = await openPlace();
-      const stop = new AbortController();
-      const reached = Promise.withResolvers<void>();
-      place.index.before = (path) => {
-        if (!path.startsWith('/files/')) return;
-        reached.resolve();
-        return new Promise(() => {});
-      };
-      const opened = await openDeps({ place, signal: stop.signal });
-      const adding = opened.deps.add('tiny-a', opened.context);
-      await reached.promise;
-      const [build = ''] = (await kept(opened)).builds;
-      const scratch = await readFile(join(opened.options.folder, '.building', build, 'installer-folder'), 'utf8');
-      expect(await readdir(scratch)).toContain('requirements.txt');
-      expect(installers(scratch)).not.toEqual([]);
-      stop.abort();
-      await expect(adding).rejects.toMatchObject({ code: 'ABORTED' });
-      expect(installers(scratch)).toEqual([]);
-      expect(existsSync(scratch)).toBe(false);
-      expect(await kept(opened)).toEqual({ sets: [], builds: [] });
-      expect(await opened.deps.list()).toEqual([]);
-      delete place.index.before;
-      const again = await openDeps({ place });
-      expect(await again.deps.add('tiny-a', again.context)).toMatchObject({ installed: ['tiny-a'] });
-    });
-
-    it('by its time limit is reported as failed', async () => {
-      const place = await openPlace();
-      place.index.before = () => new Promise(() => {});
-      const opened = await openDeps({ place, timeoutMs: 1500 });
-      const { failed, installed } = await opened.deps.add(['tiny-a', 'tiny-b'], opened.context);
-      expect(installed).toEqual([]);
-      for (const { reason } of failed) expect(reason).toContain('did not end in time');
-      expect(await kept(opened)).toEqual({ sets: [], builds: [] });
-    });
-
-    it('by the end of the sets is stopped for good', async () => {
-      const place = await openPlace();
-      const reached = Promise.withResolvers<void>();
-      place.index.before = () => {
-        reached.resolve();
-        return new Promise(() => {});
-      };
-      const opened = await openDeps({ place });
-      const adding = opened.deps.add('tiny-b', opened.context);
-      await reached.promise;
-      await Promise.all([expect(adding).rejects.toMatchObject({ code: 'ABORTED' }), opened.sets.close()]);
-      expect(await kept(opened)).toEqual({ sets: [], builds: [] });
     });
   });
 }
