@@ -6,8 +6,7 @@ import type { Moment } from '../pool/moments.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Checkpoint, CheckpointOptions, Restored } from './api.ts';
-
-const LONGEST_NAME = 200;
+import { checkCheckpointOptions } from './options.ts';
 
 export class Checkpoints {
   readonly #keeper: Keeper;
@@ -18,10 +17,8 @@ export class Checkpoints {
     this.#archive = archive;
   }
 
-  async make({ name, durable = false }: CheckpointOptions): Promise<Checkpoint> {
-    if (name !== undefined && (name.trim() === '' || name.length > LONGEST_NAME || !name.isWellFormed())) {
-      throw new CellaError('INVALID_OPTIONS', `A checkpoint's name must have 1 to ${LONGEST_NAME} characters.`);
-    }
+  async make(options: CheckpointOptions): Promise<Checkpoint> {
+    const { name, durable } = checkCheckpointOptions(options);
     const named = name === undefined ? {} : { name };
     if (!durable) return fromMoment(await this.#keeper.keepMoment(name));
     if (!this.#archive) {

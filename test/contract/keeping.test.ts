@@ -97,6 +97,20 @@ describe('a fork', () => {
     expect((await again.run('x')).value).toBe(42);
   });
 
+  test('without a key of its own is refused: it would take the place of what the default agent has', async () => {
+    const dataDir = await scratchFolder();
+    await using owner = await openSession({ dataDir });
+    await owner.run('precious = 1');
+    await owner.close();
+    const session = await openSession({ dataDir, agentKey: 'forgetful' });
+    for (const options of [undefined, {}, { agentKey: ' ' }, { agentKey: 5 }, { agentKey: 'x', form: 'y' }]) {
+      const forking = session.fork(options as unknown as { agentKey: string });
+      await expect(forking).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    const again = await openSession({ dataDir });
+    expect((await again.run('precious')).value).toBe(1);
+  });
+
   test('past the ceiling of a pool leaves no kernel behind', async () => {
     const dataDir = await scratchFolder();
     const pool = new KernelPool({ maxKernels: 1, waitMs: 100, session: { dataDir } });
@@ -109,6 +123,22 @@ describe('a fork', () => {
 });
 
 describe('going back', () => {
+  test('begins with a checkpoint whose options are checked: a typing error makes none', async () => {
+    const session = await openSession();
+    for (const options of [
+      null,
+      { name: 5 },
+      { name: ' ' },
+      { name: '\ud800' },
+      { nam: 'typing error' },
+      { durable: 1 },
+    ]) {
+      const asked = session.checkpoint(options as unknown as { name: string });
+      await expect(asked).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    expect(await session.checkpoints()).toEqual([]);
+  });
+
   test('by undo from an open transaction takes back that cell alone', async () => {
     const session = await openSession({ undo: 3 });
     await session.run('x = 1');
