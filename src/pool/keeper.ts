@@ -84,7 +84,8 @@ export class Keeper implements Holder {
     this.#saver = new Saver({
       afterMs: options.saveAfterMs,
       archive: options.archive,
-      freeze: (frozen) => this.#freezeForSave(frozen),
+      // A kernel is not idle meanwhile: those who wait for a place have not been able to count on it.
+      freeze: (frozen) => this.#freezeForSave(frozen).finally(() => options.slots.makeRoom()),
       onSaved: options.onSaved,
     });
   }
