@@ -139,9 +139,7 @@ export class Keeper implements Holder {
     if (this.#undecided !== undefined) {
       throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
     }
-    const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
-    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
-    const twin = keeps ? await this.#before(kernel, policy) : undefined;
+    const { kernel, twin } = await this.#makeReady(policy);
     this.#saver.began();
     if (twin !== undefined) {
       execution.settle = (result) => this.#decide(twin, policy, result);
@@ -332,6 +330,21 @@ export class Keeper implements Holder {
   async memory(): Promise<number> {
     const usage = await this.#quarters?.enclosure.measure();
     return Object.values(usage?.kernels ?? {}).reduce((total, bytes) => total + bytes, 0);
+  }
+
+  /** A kernel that turns out to have died before the cell began is brought back first, once: nothing has run yet. */
+  async #makeReady(policy: TransactionPolicy): Promise<{ kernel: Kernel; twin: number | undefined }> {
+    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
+    const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
+    if (!keeps) return { kernel, twin: undefined };
+    const failure = (error: unknown) => ({ error });
+    const twin = await this.#before(kernel, policy).catch(failure);
+    if (!kernel.dead) {
+      if (typeof twin === 'object') throw twin.error;
+      return { kernel, twin };
+    }
+    const next = await this.live();
+    return { kernel: next, twin: await this.#before(next, policy) };
   }
 
   async #before(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {

@@ -7,6 +7,7 @@ import { KernelPool, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
 import { descendants, isAlive } from '../support/processes.ts';
 import { openSession, scratchFolder } from '../support/session.ts';
+import { kernelPid, kill } from '../support/state.ts';
 
 describe('a key', () => {
   test('is free again when a session of it could not be opened', async () => {
@@ -119,6 +120,26 @@ describe('a fork', () => {
     await session.run('x = 1');
     await expect(session.fork({ agentKey: 'other' })).rejects.toMatchObject({ code: 'POOL_EXHAUSTED' });
     expect(descendants(session.pid)).toHaveLength(1);
+  });
+});
+
+describe('a kernel that was killed a moment ago', () => {
+  test.each([
+    ['undo', { undo: 2 }, {}],
+    ['a transaction', {}, { transaction: 'rollback_on_failure' }],
+  ] as const)('comes back before a cell with %s, which runs once', async (_name, options, how) => {
+    const session = await openSession(options);
+    await session.run('x = 1');
+    await session.save();
+    const victim = await kernelPid(session);
+    // Nobody has had time to see it die.
+    kill(victim);
+    expect(await session.run('x += 1; x', how)).toMatchObject({
+      status: 'ok',
+      value: 2,
+      recovered: { restored: ['x'] },
+    });
+    expect((await session.run('x', how)).value).toBe(2);
   });
 });
 
