@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { Execution } from '../kernel/execution.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelLink } from '../kernel/link.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
+import type { LostName, Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, Notice, OutputEvent, ResultEvent, Woken } from '../protocol/events.ts';
 import type { LoadedPayload } from '../protocol/kernel.ts';
@@ -500,10 +500,17 @@ export class Keeper implements Holder {
       this.#recovered++;
     }
     if (saves.length === 0) {
-      const gone = cause ? { recovered: { cause, restored: [], lost: [] } } : undefined;
-      return await this.#welcome(link, gone);
+      const lost = this.#asleep || cause ? await this.#unreadable() : [];
+      const told = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
+      return await this.#welcome(link, cause || lost.length > 0 ? told : undefined);
     }
     return await this.#wake(link, saves, cause);
+  }
+
+  /** An agent whose saves are all damaged must hear why it has no names. */
+  async #unreadable(): Promise<LostName[]> {
+    const all = (await this.#options.archive?.unreadable()) ?? [];
+    return all.map(({ id, reason }) => ({ name: '*', reason: `the checkpoint ${id} cannot be read: ${reason}` }));
   }
 
   /** Tries the saves, the newest first: one that is damaged, or ends its kernel, must not keep the agent from going on. */

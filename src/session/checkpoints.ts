@@ -56,7 +56,7 @@ export class Checkpoints {
       return { checkpoint: fromManifest(manifest), restored, lost };
     }
     if (moment instanceof CellaError) throw moment;
-    if (!moment) throw unknown(idOrName);
+    if (!moment) throw (await this.#damage(idOrName)) ?? unknown(idOrName);
     await this.#keeper.restoreMoment(moment);
     return { checkpoint: fromMoment(moment) };
   }
@@ -68,7 +68,8 @@ export class Checkpoints {
     const moment = manifest ? undefined : (alive ?? named.at(-1));
     if (manifest) await this.#archive?.delete(manifest.id);
     else if (moment) this.#keeper.removeMoment(moment);
-    else throw unknown(idOrName);
+    // One that cannot be read has no name any more, but it can be removed.
+    else if (!(await this.#damage(idOrName)) || !(await this.#archive?.delete(idOrName))) throw unknown(idOrName);
   }
 
   /** A live one that is gone does not hide a durable one of the same name. */
@@ -79,6 +80,14 @@ export class Checkpoints {
       if (error instanceof CellaError) return error;
       throw error;
     }
+  }
+
+  async #damage(id: string): Promise<CellaError | undefined> {
+    const found = (await this.#archive?.unreadable())?.find((one) => one.id === id);
+    if (!found) return undefined;
+    return new CellaError('CHECKPOINT_DAMAGED', `The checkpoint ${id} cannot be read: ${found.reason}`, {
+      details: { id },
+    });
   }
 
   async #findDurable(idOrName: string): Promise<Manifest | undefined> {
