@@ -1,7 +1,7 @@
 /** Saving and loading where something is against it: hostile names, hostile data, a host that is killed, a full disk. */
 
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Session } from '../../src/index.ts';
@@ -470,6 +470,37 @@ describe.runIf(root)('a disk that is full', () => {
     expect(await host.run('x')).toMatchObject({ value: 2, recovered: {} });
   }, 60_000);
 });
+
+describe.runIf(root)('a disk that is full to the last byte', () => {
+  test('does not keep the key of a session that was closed, once there is room', async () => {
+    const dataDir = await scratchFolder();
+    await using host = new RemoteHost(withDisk(dataDir, '4m'));
+    await host.open({ dataDir, agentKey: 'first' });
+    await host.run('x = 1');
+    await host.call('save');
+    // Beside the storage, where the host sees it.
+    const filler = join(`/proc/${host.pid}/root`, dataDir, 'filler');
+    fill(filler);
+    await expect(host.call('close')).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    await expect(host.open({ dataDir, agentKey: 'first' })).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    rmSync(filler);
+    await host.open({ dataDir, agentKey: 'first' });
+    expect(await host.run('x')).toMatchObject({ value: 1 });
+  }, 60_000);
+});
+
+/** Until not one byte more fits. */
+function fill(path: string): void {
+  const file = openSync(path, 'w');
+  for (let size = 1 << 20; size > 0; ) {
+    try {
+      writeSync(file, Buffer.alloc(size));
+    } catch {
+      size >>= 1;
+    }
+  }
+  closeSync(file);
+}
 
 function listed(folder: string): string[] {
   try {
