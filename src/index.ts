@@ -1,5 +1,7 @@
 /** The library's front door. */
 
+export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
+export type { BootstrapConfig } from './protocol/bootstrap.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
 export type {
   BackgroundEvent,
@@ -52,5 +54,7 @@ export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } fro
 export type { SessionOptions } from './session/options.ts';
 export { KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
+export { storageFromBootstrap } from './storage/bootstrap.ts';
 export type { Storage } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
+export { type RedisOptions, RedisStorage } from './storage/redis/storage.ts';

@@ -142,12 +142,7 @@ def kind(work):
     it('explain themselves', async () => {
       const { session } = await openWith(place);
       const { stdout } = await session.run('help(tools); help(skills); help(artifacts.save); help(deps.add)');
-      for (const words of [
-        'tools.search(',
-        'skills.create(',
-        'save(name',
-        'add(*requirements',
-      ]) {
+      for (const words of ['tools.search(', 'skills.create(', 'save(name', 'add(*requirements']) {
         expect(stdout).toContain(words);
       }
     });
