@@ -57,4 +57,4 @@ export { Session } from './session/session.ts';
 export { storageFromBootstrap } from './storage/bootstrap.ts';
 export type { Storage } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
-export { type RedisOptions, RedisStorage } from './storage/redis/storage.ts';
+export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';

@@ -63,7 +63,7 @@ export class Ledger {
     const { storage: opening, giveBack, ended } = storageFor(options.storage, dataDir);
     try {
       const storage = await opening;
-      await letGoOfLeftovers(placeOf(dataDir, agentKey));
+      await letGoOfLeftovers(nameOf(place, agentKey));
       const lock = await storage.locks.acquire(agentKey);
       const archive = new Archive(storage.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
@@ -131,7 +131,7 @@ export class Ledger {
   async abandon(): Promise<void> {
     if (!this.#parts) return;
     const { agentKey, lock, ended, giveBack } = this.#parts;
-    await letGo({ key: placeOf(this.#dataDir, agentKey), lock, ended, done: giveBack });
+    await letGo({ key: nameOf(this.#place, agentKey), lock, ended, done: giveBack });
   }
 
   /** After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it. */
@@ -158,4 +158,5 @@ export class Ledger {
   }
 }
 
-const placeOf = (dataDir: string, agentKey: string): string => JSON.stringify([dataDir, agentKey]);
+const nameOf = ({ given, dataDir }: Place, agentKey: string): string =>
+  JSON.stringify([given?.toBootstrapConfig() ?? dataDir, agentKey]);

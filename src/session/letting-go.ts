@@ -8,7 +8,7 @@ const AGAIN_MS = 1000;
 const stuck = new Map<string, () => Promise<void>>();
 
 export interface Grip {
-  /** One key of one data folder. */
+  /** One key of one storage. */
   readonly key: string;
   readonly lock: Lock;
   /** The storage of the lock was closed, and its locks with it. */

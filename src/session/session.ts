@@ -34,7 +34,7 @@ import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
-import { type CheckedOptions, type CheckedOptions, checkForkOptions, checkOptions, checkOptions, type SessionOptions, type SessionOptions } from './options.ts';
+import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
 import { storageFor } from './storages.ts';
 
 /** In records: wherever the data folder is. */

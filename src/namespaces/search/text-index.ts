@@ -32,7 +32,7 @@ export class TextIndex {
   constructor(documents: readonly Document[], lexicon: Lexicon = sharedLexicon()) {
     this.#documents = documents;
     this.#lexicon = lexicon;
-    documents.forEach((document, at) => this.#add(document, at));
+    for (const [at, document] of documents.entries()) this.#add(document, at);
   }
 
   search(query: string, limit: number): Found[] {
