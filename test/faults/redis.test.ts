@@ -1,6 +1,7 @@
 /** A Redis server that is not there, goes away, comes back, does not answer, or refuses. */
 
-import { inspect } from 'node:util';
+import { execFile } from 'node:child_process';
+import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { storageFromBootstrap } from '../../src/storage/bootstrap.ts';
 import type { Storage } from '../../src/storage/contract.ts';
@@ -114,6 +115,22 @@ describe('a server that is not there', () => {
     expect(performance.now() - start).toBeLessThan(SOON_MS);
     expect((await failureOf(storage.deps.list())).code).toBe('STORAGE_FAILED');
   });
+});
+
+it('a process that has nothing more to do ends, also where it did not close its storage', async () => {
+  const redis = await server();
+  const program = new URL('../../src/storage/redis/storage.ts', import.meta.url).href;
+  const code = `
+    import { RedisStorage } from ${JSON.stringify(program)};
+    const storage = await RedisStorage.open(${JSON.stringify(redis.url)});
+    await storage.locks.acquire('a');
+    console.log(await storage.deps.add('requests'));
+  `;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
+    timeout: 20_000,
+  });
+  expect(stdout).toBe('true\n');
+  expect(await (await opened(redis.url, 'cella')).locks.holder('a')).toBeUndefined();
 });
 
 describe('a server that does not answer', () => {

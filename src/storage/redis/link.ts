@@ -69,12 +69,15 @@ export class Link {
     if (this.#closed) {
       throw new CellaError('STORAGE_FAILED', `Cannot use Redis at ${this.address.where}: the storage is closed.`);
     }
+    this.#client.ref();
     const reply = work();
     this.#pending.add(reply);
     try {
       return await reply;
     } finally {
       this.#pending.delete(reply);
+      // A connection that nobody waits for does not keep the process.
+      if (this.#pending.size === 0) this.#client.unref();
     }
   }
 
