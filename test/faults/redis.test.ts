@@ -1,10 +1,13 @@
 /** A Redis server that is not there, goes away, comes back, does not answer, or refuses. */
 
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { storageFromBootstrap } from '../../src/storage/bootstrap.ts';
 import type { Storage } from '../../src/storage/contract.ts';
+import { redisProblems } from '../../src/storage/redis/durability.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 import {
   bytesOf,
@@ -55,7 +58,7 @@ const calls: [string, (storage: Storage) => Promise<unknown>][] = [
 ];
 
 /** The requirement is a second; a machine that has other things to do gets some more. */
-const SOON_MS = 1800;
+const SOON_MS = 2500;
 
 async function expectUnreachable(call: () => Promise<unknown>, where: string): Promise<void> {
   const start = performance.now();
@@ -67,6 +70,7 @@ async function expectUnreachable(call: () => Promise<unknown>, where: string): P
 describe('a server that is not there', () => {
   it('is told by open, with its address and what to do', async () => {
     const redis = await server();
+    await opened(redis.url); // the client's own code is loaded by then
     await redis.stop();
     await expectUnreachable(() => RedisStorage.open(redis.url), `${redis.url} (connection refused). Start it`);
     await redis.restart();
@@ -233,6 +237,25 @@ describe('what would lose data', () => {
     const redis = await server(args);
     const problems = await (await opened(redis.url)).problems();
     expect(problems).toEqual(expected.map((pattern) => expect.stringMatching(pattern)));
+    expect(await redisProblems(redis.url)).toEqual(problems);
     for (const problem of problems) expect(problem).toContain(redis.url);
+  });
+
+  it('is told of a server that is too old', async () => {
+    // No such server can be had any more: this one only says that it is.
+    const info = 'redis_version:5.0.7\r\naof_enabled:1\r\nmaxmemory:0\r\n';
+    const old = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.on('data', (data) => {
+        for (const [word] of String(data).matchAll(/PING|INFO/g)) {
+          socket.write(word === 'PING' ? '+PONG\r\n' : `$${info.length}\r\n${info}\r\n`);
+        }
+      });
+    }).listen(0, '127.0.0.1');
+    onTestFinished(() => void old.close());
+    await once(old, 'listening');
+    const { port } = old.address() as AddressInfo;
+    const problems = await redisProblems(`redis://127.0.0.1:${port}`);
+    expect(problems).toEqual([expect.stringMatching(/has version 5\.0\.7, and Cella needs 6\.2/)]);
   });
 });
