@@ -1,7 +1,7 @@
 /** The keys in a Redis server: whose they are, how large, and what becomes of those that nobody needs. */
 
 import { createClient } from '@redis/client';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Storage } from '../../src/storage/contract.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 import {
@@ -191,6 +191,34 @@ describe('a lock', () => {
     const storage = await opened('lease');
     await storage.locks.acquire('a');
     expect(await (await look()).pTTL('lease|lock|"a"')).toBeGreaterThan(0);
+  });
+
+  /** Lets the storage renew its locks. */
+  async function renewed(): Promise<void> {
+    await vi.advanceTimersByTimeAsync(6000);
+  }
+
+  it('is renewed, taken again where the server has forgotten it, and lost to whoever has it', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const storage = await opened('renew');
+    const client = await look();
+    const lock = await storage.locks.acquire('a');
+    const key = 'renew|lock|"a"';
+    await client.pExpire(key, 10_000);
+    await renewed();
+    await vi.waitFor(async () => expect(await client.pTTL(key)).toBeGreaterThan(15_000));
+    await client.del(key);
+    await renewed();
+    await vi.waitFor(async () => expect(await storage.locks.holder('a')).toMatchObject({ pid: process.pid }));
+    expect(lock.held).toBe(true);
+    const far = { grip: 'x', holder: '1-1-abc-1-abc', pid: 1, host: 'far', command: 'cella', since: 1 };
+    await client.set(key, JSON.stringify(far));
+    await renewed();
+    await vi.waitFor(() => expect(lock.held).toBe(false));
+    // Letting go of what was lost takes nothing from whoever has it.
+    await lock.release();
+    expect(await storage.locks.holder('a')).toMatchObject({ host: 'far' });
   });
 
   it('of a process that cannot be seen is held until it expires', async () => {
