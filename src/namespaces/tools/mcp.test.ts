@@ -199,7 +199,7 @@ describe.each(kinds)('an MCP server over %s', patient, (_name, open) => {
 
   it('is given up at the timeout, and where the code no longer waits, and goes on', async () => {
     await using server = await open();
-    await using tools = await testTools([server.yaml.replace('timeout: 20', 'timeout: 2')]);
+    await using tools = await testTools([server.yaml.replace('timeout: 20', 'timeout: 3')]);
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
     const timedOut = expect(tools.call('srv.hang')).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
     const stop = new AbortController();
