@@ -246,6 +246,17 @@ describe('an MCP server that is a program', patient, () => {
     expect(after).not.toBe(before);
   });
 
+  it('may get more tools while it runs, also with names that are the same to Python', async () => {
+    await using tools = await testTools([stdio()]);
+    await expect(tools.call('srv.grown')).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
+    await tools.call('srv.grow');
+    const names = async () => (await tools.tools.describe('srv')).recipes.map(({ name }) => name);
+    while (!(await names()).includes('grown')) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(await tools.call('srv.grown')).toBe('grown');
+    expect(await tools.call('srv.say_twice', { text: 'x' })).toBe('x\nx');
+    expect(await names()).toEqual(expect.arrayContaining(['say_twice', 'say.twice']));
+  });
+
   it('that was killed between calls is started again', async () => {
     await using tools = await testTools([stdio()]);
     const before = Number(await tools.call('srv.pid'));
