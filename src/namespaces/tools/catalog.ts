@@ -20,16 +20,17 @@ export interface Catalog {
   readonly problems: readonly ToolProblem[];
 }
 
-type Parsed =
-  | { readonly text: string; readonly tool: ToolDefinition }
-  | { readonly text: string; readonly error: CellaError };
+type Parsed = { readonly text: string | undefined } & (
+  | { readonly tool: ToolDefinition }
+  | { readonly error: CellaError }
+);
 
 export class CatalogReader {
   readonly #store: TextStore;
   readonly #folders: readonly string[];
   #read: { readonly state: string; readonly catalog: Promise<Catalog> } | undefined;
   /** By place. A definition that did not change stays the same object. */
-  #parsed = new Map<string, Parsed>();
+  readonly #parsed = new Map<string, Parsed>();
 
   constructor(store: TextStore, folders: readonly string[]) {
     this.#store = store;
@@ -57,10 +58,10 @@ export class CatalogReader {
     const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
     const tools = new Map<string, ToolDefinition>();
     const origins = new Map<string, string>();
-    const parsed = new Map<string, Parsed>();
+    const places = new Set<string>();
     for (const source of [...stored, ...files]) {
       const result = this.#parse(source);
-      parsed.set(source.where, result);
+      places.add(source.where);
       if ('error' in result) {
         problems.push(problemOf(source, result.error));
         continue;
@@ -78,22 +79,26 @@ export class CatalogReader {
       tools.set(name, result.tool);
       origins.set(name, source.where);
     }
-    this.#parsed = parsed;
+    for (const place of this.#parsed.keys()) if (!places.has(place)) this.#parsed.delete(place);
     return { tools, problems };
   }
 
   #parse({ where, text, problem }: Source): Parsed {
-    if (text === undefined) {
-      return { text: '', error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
-    }
     const before = this.#parsed.get(where);
-    if (before?.text === text) return before;
-    try {
-      return { text, tool: parseTool(text, where) };
-    } catch (error) {
-      if (!(error instanceof CellaError)) throw error;
-      return { text, error };
-    }
+    if (before !== undefined && text !== undefined && before.text === text) return before;
+    const parsed = parse(text, where, problem);
+    this.#parsed.set(where, parsed);
+    return parsed;
+  }
+}
+
+function parse(text: string | undefined, where: string, problem = 'it is not there'): Parsed {
+  try {
+    if (text !== undefined) return { text, tool: parseTool(text, where) };
+    return { text, error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { text, error };
   }
 }
 

@@ -22,6 +22,13 @@ export interface ToolsOptions extends CallMeans {
   readonly place?: Partial<HostPlace>;
 }
 
+export interface AddOptions {
+  /** In place of the one that has the name. */
+  readonly replace?: boolean;
+  /** Where a person finds the text, for errors: a path. */
+  readonly where?: string;
+}
+
 const MOST_FOUND = 100;
 
 export class Tools {
@@ -59,8 +66,8 @@ export class Tools {
   }
 
   /** Checks the definition and keeps it in the storage. NAME_TAKEN where there is one, unless it is to be replaced. */
-  async add(yaml: string, options: { readonly replace?: boolean } = {}): Promise<ToolInfo> {
-    const tool = parseTool(yaml, 'the given definition');
+  async add(yaml: string, options: AddOptions = {}): Promise<ToolInfo> {
+    const tool = parseTool(yaml, options.where ?? 'the given definition');
     const taken = new CellaError('NAME_TAKEN', `There is a tool ${tool.name} already.`, {
       details: { name: tool.name },
     });
