@@ -1,6 +1,6 @@
 /** One run of an installer: another user, a clean environment, bounded output, and an end for all that it started. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { PassThrough, type Readable } from 'node:stream';
 import type { Identity } from '../../sandbox/uid.ts';
@@ -35,14 +35,23 @@ const KEPT_CHARACTERS = 1000;
 export async function runInstaller(run: InstallerRun): Promise<Outcome> {
   if (run.signal.aborted) return { ending: { kind: 'aborted' }, lines: [] };
   const { root, uid, gid } = run.identity;
-  const child = spawn(run.command, run.args, {
-    cwd: run.cwd,
-    env: run.env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, so that all of it can be ended.
-    detached: true,
-    ...(root ? { uid, gid } : {}),
-  });
+  let child: ChildProcessByStdio<null, Readable, Readable>;
+  try {
+    child = spawn(run.command, run.args, {
+      cwd: run.cwd,
+      env: run.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A group of its own, so that all of it can be ended.
+      detached: true,
+      ...(root ? { uid, gid } : {}),
+    });
+  } catch (error) {
+    // As where root may not become another user.
+    return {
+      ending: { kind: 'not-started', reason: error instanceof Error ? error.message : String(error) },
+      lines: [],
+    };
+  }
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     readLines(stream, (line) => {
