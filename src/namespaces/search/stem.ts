@@ -40,8 +40,7 @@ const MIDDLE_ENDINGS: readonly (readonly [string, string])[] = [
   ['ness', ''],
   ['ful', ''],
 ];
-const LAST_ENDINGS =
-  /(?:ement|ance|ence|able|ible|ment|ant|ent|ism|ate|iti|ous|ive|ize|al|er|ic|ou|(?<=[st])ion)$/;
+const LAST_ENDINGS = /(?:ement|ance|ence|able|ible|ment|ant|ent|ism|ate|iti|ous|ive|ize|al|er|ic|ou|(?<=[st])ion)$/;
 
 /** How many syllables a stem has, roughly. */
 function measure(stem: string): number {
