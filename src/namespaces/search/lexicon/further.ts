@@ -193,6 +193,27 @@ enlarge: resize scale bigger grow
 flip: rotate turn mirror
 scramble: encrypt shuffle
 peek: look view show
+contribute: author commits lines wrote developer share
+contributor: author developer wrote git
+feedback: review opinion sentiment survey comments answer
+bad: negative worse broken poor error sentiment
+good: positive best quality better sentiment
+kilometre: distance length unit far miles
+large: size count biggest lines
+software: code program source project package
+subject: topic title background person text
+agree: decision meeting contract match
+agreed: decisions minutes meeting contract
+weekend: days holidays saturday sunday working_day
+exclude: skip without remove filter
+scannable: qr_code barcode scan
+passphrase: password key secret encrypt
+disk_space: size files disk biggest space usage
+use_most: largest biggest most
+highlight: show mark changed difference emphasise
+spreadsheet: excel sheet csv rows xlsx
+exam: test date quiz students
+remaining: left until days between
 tally: count total sum
 swap: exchange replace convert
 craft: create make write
