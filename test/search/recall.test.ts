@@ -49,7 +49,7 @@ describe.each(Object.entries(sets))('the %s questions', (_name, questions) => {
   test('use other words than the skill that they ask for', () => {
     const shared = questions.map(sharedWords);
     expect(shared.filter((words) => words.length > 1)).toEqual([]);
-    expect(shared.filter((words) => words.length === 0).length / questions.length).toBeGreaterThan(0.6);
+    expect(shared.filter((words) => words.length === 0).length / questions.length).toBeGreaterThan(0.5);
   });
 
   test('find it among the first five in nine of ten cases', () => {
