@@ -3,7 +3,6 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
 import type { ToolDefinition } from './definition.ts';
-import { parseTool } from './parse.ts';
 import { fileSource, fileState, type Source, type YamlFolder, yamlFiles } from './yaml-folder.ts';
 
 /** A definition that cannot be used, and why. The others can. */
@@ -19,6 +18,8 @@ export interface Catalog {
   readonly tools: ReadonlyMap<string, ToolDefinition>;
   readonly problems: readonly ToolProblem[];
 }
+
+type ParseTool = (text: string, where: string) => ToolDefinition;
 
 type Parsed = { readonly text: string | undefined } & (
   | { readonly tool: ToolDefinition }
@@ -53,6 +54,8 @@ export class CatalogReader {
   }
 
   async #load(folders: readonly YamlFolder[]): Promise<Catalog> {
+    // YAML and the schemas are loaded when there is something to read.
+    const { parseTool } = await import('./parse.ts');
     const stored = (await this.#store.list()).map(storedSource);
     const files = await Promise.all(folders.flatMap((folder) => folder.files.map(fileSource)));
     const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
@@ -60,7 +63,7 @@ export class CatalogReader {
     const origins = new Map<string, string>();
     const places = new Set<string>();
     for (const source of [...stored, ...files]) {
-      const result = this.#parse(source);
+      const result = this.#parse(source, parseTool);
       places.add(source.where);
       if ('error' in result) {
         problems.push(problemOf(source, result.error));
@@ -83,16 +86,16 @@ export class CatalogReader {
     return { tools, problems };
   }
 
-  #parse({ where, text, problem }: Source): Parsed {
+  #parse({ where, text, problem }: Source, parseTool: ParseTool): Parsed {
     const before = this.#parsed.get(where);
     if (before !== undefined && text !== undefined && before.text === text) return before;
-    const parsed = parse(text, where, problem);
+    const parsed = parse(parseTool, text, where, problem);
     this.#parsed.set(where, parsed);
     return parsed;
   }
 }
 
-function parse(text: string | undefined, where: string, problem = 'it is not there'): Parsed {
+function parse(parseTool: ParseTool, text: string | undefined, where: string, problem = 'it is not there'): Parsed {
   try {
     if (text !== undefined) return { text, tool: parseTool(text, where) };
     return { text, error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };

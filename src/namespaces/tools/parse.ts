@@ -4,8 +4,8 @@ import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocume
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ToolDefinition, toolSchemas } from './definition.ts';
+import { MOST_YAML_BYTES } from './yaml-folder.ts';
 
-export const MOST_YAML_BYTES = 256 * 1024;
 /** Of all that aliases stand for: a few lines of them can mean gigabytes. */
 const MOST_ALIASES = 100;
 const KINDS = Object.keys(toolSchemas).join(', ');
