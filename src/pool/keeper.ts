@@ -310,7 +310,13 @@ export class Keeper implements Holder {
   /** A durable checkpoint of this moment. */
   async saveAs(purpose: { name?: string }): Promise<Manifest> {
     const kernel = await this.live();
-    return await this.#saver.write(kernel, { kind: 'checkpoint', execution: this.#executions, ...purpose });
+    try {
+      return await this.#saver.write(kernel, { kind: 'checkpoint', execution: this.#executions, ...purpose });
+    } catch (cause) {
+      // It may have died before it was asked: then it is not idle, but nothing runs either.
+      const busy = cause instanceof CellaError && cause.code === 'KERNEL_BUSY';
+      throw busy && kernel.dead ? new CellaError(kernel.dead.code, kernel.dead.message, { cause }) : cause;
+    }
   }
 
   /** In its turn: saves and ends the kernel; the next call brings it back. */

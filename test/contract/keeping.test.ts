@@ -144,6 +144,22 @@ describe('a kernel that was killed a moment ago', () => {
   });
 });
 
+test('a durable checkpoint of a kernel that was killed a moment ago fails by that death, whenever it is seen', async () => {
+  const session = await openSession({ saveAfterMs: 3_600_000 });
+  for (let round = 0; round < 6; round++) {
+    await session.run('x = 1');
+    kill(await kernelPid(session));
+    for (let turn = 0; turn < round; turn++) await setImmediate();
+    const made = session.checkpoint({ name: 'late', durable: true });
+    // It may have been brought back already.
+    const told = await made.then(
+      () => 'KERNEL_DIED',
+      (error: CellaError) => error.code,
+    );
+    expect(told).toBe('KERNEL_DIED');
+  }
+});
+
 describe.each(['reset', 'restart'] as const)('%s() in the middle of', (end) => {
   const works: [name: string, begin: (session: Session) => Promise<unknown>][] = [
     ['a fork', async (session) => await (await session.fork({ agentKey: 'fork' })).close()],
