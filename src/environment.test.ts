@@ -5,7 +5,11 @@ import { readEnvironment } from './environment.ts';
 describe('readEnvironment', () => {
   it('takes what is set', () => {
     const env = { CELLA_AGENT_KEY: 'ada', CELLA_DATA_DIR: '/data', CELLA_PYTHON: 'python3.12', NO_COLOR: '1' };
-    expect(readEnvironment({ ...env, CELLA_AUTO_SH: '1' })).toEqual({
+    const redis = { CELLA_STORAGE: 'redis', CELLA_REDIS: 'redis://localhost', CELLA_PREFIX: 'team' };
+    expect(readEnvironment({ ...env, ...redis, CELLA_AUTO_SH: '1' })).toEqual({
+      storage: 'redis',
+      redis: 'redis://localhost',
+      prefix: 'team',
       agentKey: 'ada',
       dataDir: '/data',
       python: 'python3.12',
@@ -15,7 +19,8 @@ describe('readEnvironment', () => {
   });
 
   it('takes a variable that is set to nothing as not set', () => {
-    const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', NO_COLOR: '', HOME: '/home/ada' };
+    const empty = { CELLA_STORAGE: '', CELLA_REDIS: '', CELLA_PREFIX: '', NO_COLOR: '' };
+    const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
     const unset = { agentKey: undefined, dataDir, python: undefined, autoSh: false, noColor: false };
     expect(readEnvironment(env)).toEqual(unset);

@@ -10,6 +10,12 @@ export interface Environment {
   readonly dataDir: string;
   /** CELLA_PYTHON: a path, or a name on PATH. */
   readonly python: string | undefined;
+  /** CELLA_STORAGE: `file` or `redis`, as it was written. */
+  readonly storage: string | undefined;
+  /** CELLA_REDIS: the address of the server, for commands that use Redis. */
+  readonly redis: string | undefined;
+  /** CELLA_PREFIX: what every key there begins with. */
+  readonly prefix: string | undefined;
   /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
   readonly autoSh: boolean;
   /** NO_COLOR: any text in it turns colours off. */
@@ -22,6 +28,9 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     agentKey: env.CELLA_AGENT_KEY || undefined,
     dataDir: env.CELLA_DATA_DIR ? resolve(env.CELLA_DATA_DIR) : join(dataHome(env), 'cella'),
     python: env.CELLA_PYTHON || undefined,
+    storage: env.CELLA_STORAGE || undefined,
+    redis: env.CELLA_REDIS || undefined,
+    prefix: env.CELLA_PREFIX || undefined,
     autoSh: env.CELLA_AUTO_SH === '1',
     noColor: Boolean(env.NO_COLOR),
   };

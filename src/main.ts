@@ -1,11 +1,12 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, OpenOptions, Shelf } from './cli/context.ts';
+import type { BenchFlags, OpenOptions, Shelf, StoragePlace } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { readEnvironment } from './environment.ts';
+import type { Storage } from './storage/contract.ts';
 
 const environment = readEnvironment();
 const { stdin, stdout, stderr } = process;
@@ -19,31 +20,50 @@ function version(): string {
 /** What was opened and must be closed at the end. */
 const endings = new Set<() => Promise<void>>();
 
-async function openSession(options: OpenOptions) {
+const redisStorages = new Map<string, Promise<Storage>>();
+
+/** Undefined where sessions find it themselves: in the files of their data folder. */
+async function storageOf({ dataDir, redis }: StoragePlace): Promise<Storage | undefined> {
+  if (!redis) return undefined;
+  const key = JSON.stringify([redis.url, redis.prefix]);
+  const opening = redisStorages.get(key) ?? openRedis(dataDir, redis);
+  redisStorages.set(key, opening);
+  return await opening;
+}
+
+async function openRedis(dataDir: string, { url, prefix }: NonNullable<StoragePlace['redis']>): Promise<Storage> {
+  const { openStorage } = await import('./session/open-storage.ts');
+  const storage = await openStorage({ storage: 'redis', dataDir, redisUrl: url, prefix });
+  endings.add(() => storage.close());
+  return storage;
+}
+
+async function openSession({ redis, ...options }: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
     import('./session/executors.ts'),
   ]);
   endings.add(executors.shutdown);
-  return await Session.open(options);
+  const storage = await storageOf({ dataDir: options.dataDir, ...(redis ? { redis } : {}) });
+  return await Session.open({ ...options, ...(storage ? { storage } : {}) });
 }
 
-async function listAgents(where: { dataDir: string }) {
+async function listAgents(where: StoragePlace) {
   const [agents, { closeStorages }] = await Promise.all([
     import('./session/agents.ts'),
     import('./session/storages.ts'),
   ]);
   endings.add(closeStorages);
-  return await agents.listAgents(where);
+  return await agents.listAgents({ dataDir: where.dataDir, storage: await storageOf(where) });
 }
 
-async function openShelf({ dataDir, agentKey }: { dataDir: string; agentKey: string }): Promise<Shelf> {
-  const [{ borrowStorage, closeStorages }, { dataFolder }] = await Promise.all([
+async function openShelf({ agentKey, ...place }: StoragePlace & { agentKey: string }): Promise<Shelf> {
+  const [{ storageFor, closeStorages }, { dataFolder }] = await Promise.all([
     import('./session/storages.ts'),
     import('./session/data-folder.ts'),
   ]);
   endings.add(closeStorages);
-  const { checkpoints } = await borrowStorage(dataFolder(dataDir)).storage;
+  const { checkpoints } = await storageFor(await storageOf(place), dataFolder(place.dataDir)).storage;
   return {
     list: async () => {
       const manifests = await checkpoints.list(agentKey);

@@ -5,10 +5,11 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExecuteOptions } from '../session/api.ts';
 import type { OpenOptions } from './context.ts';
 import { UsageError } from './exit.ts';
+import { parseText } from './parse-text.ts';
+import { addStorageFlags, type StorageDefaults, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 
-export interface SessionFlags {
+export interface SessionFlags extends StorageFlags {
   readonly agent?: string;
-  readonly data?: string;
   readonly cwd?: string;
   readonly python?: string;
   readonly sandbox?: 'on' | 'off';
@@ -17,25 +18,16 @@ export interface SessionFlags {
 }
 
 /** What stands in for a flag that is not given. */
-export interface Defaults {
+export interface Defaults extends StorageDefaults {
   readonly agentKey: string | undefined;
-  readonly dataDir: string;
   readonly python: string | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
 }
 
-export function addDataFlag(command: Command): Command {
-  return command.option(
-    '--data <dir>',
-    'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
-    parseText,
-  );
-}
-
 export function addAgentFlags(command: Command): Command {
   const key = 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")';
-  return addDataFlag(command.option('--agent <key>', key));
+  return addStorageFlags(command.option('--agent <key>', key));
 }
 
 export function addSessionFlags(command: Command): Command {
@@ -56,10 +48,6 @@ export function addPlaceFlags(command: Command): Command {
     .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
 }
 
-export function dataDirOf(flags: Pick<SessionFlags, 'data'>, defaults: Defaults): string {
-  return flags.data === undefined ? defaults.dataDir : resolve(flags.data);
-}
-
 /** As a session takes it: a key of nothing but spaces is none. */
 export function agentKeyOf(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
   const key = flags.agent ?? defaults.agentKey ?? '';
@@ -74,7 +62,7 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     ...(python === undefined ? {} : { python }),
     ...(flags.cwd === undefined ? {} : { cwd: resolve(flags.cwd) }),
     ...(flags.memory === undefined ? {} : { limits: { memoryMb: flags.memory } }),
-    dataDir: dataDirOf(flags, defaults),
+    ...storagePlaceOf(flags, defaults),
     sandbox: sandboxOption(flags),
   };
 }
@@ -94,12 +82,6 @@ function sandboxOption({ sandbox = 'on', network, memory }: SessionFlags): OpenO
     );
   }
   return 'off';
-}
-
-/** An empty folder would be this one, and an empty name none: both come from a variable that is not set. */
-export function parseText(text: string): string {
-  if (text !== '') return text;
-  throw new InvalidArgumentError('It must not be empty.');
 }
 
 export function parseProgram(code: string, before: string | undefined): string {

@@ -5,10 +5,16 @@ import type { doctor } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What a command line can say of a session. */
-export interface OpenOptions {
-  readonly agentKey?: string;
+/** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
+export interface StoragePlace {
   readonly dataDir: string;
+  /** In place of the files there. */
+  readonly redis?: { readonly url: string; readonly prefix?: string };
+}
+
+/** What a command line can say of a session. */
+export interface OpenOptions extends StoragePlace {
+  readonly agentKey?: string;
   readonly cwd?: string;
   readonly python?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
@@ -32,10 +38,10 @@ export interface Shelf {
   delete(id: string): Promise<boolean>;
 }
 
-/** What lies in a data folder. */
+/** What lies in a storage. */
 export interface Stores {
-  listAgents(where: { readonly dataDir: string }): Promise<readonly AgentInfo[]>;
-  openShelf(where: { readonly dataDir: string; readonly agentKey: string }): Promise<Shelf>;
+  listAgents(where: StoragePlace): Promise<readonly AgentInfo[]>;
+  openShelf(where: StoragePlace & { readonly agentKey: string }): Promise<Shelf>;
 }
 
 export interface BenchFlags {

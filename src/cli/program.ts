@@ -2,13 +2,11 @@
 
 import { Command, CommanderError, Option } from 'commander';
 import {
-  addDataFlag,
   addPlaceFlags,
   addSessionFlags,
   type Defaults,
   parseProgram,
   parseSeconds,
-  parseText,
   parseTransaction,
   type SessionFlags,
   sessionOptions,
@@ -19,8 +17,10 @@ import { defineCommand, refuse, seeCommands } from './define.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
+import { parseText } from './parse-text.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
+import { addStorageFlags, retyped } from './storage-flags.ts';
 
 export interface ProgramContext extends CommandContext, Stores, Tools {
   readonly version: string;
@@ -110,7 +110,7 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const key = 'whose kernel it is (default: CELLA_AGENT_KEY, else an agent of its own, dropped at the end)';
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addPlaceFlags(addDataFlag(command.option('--agent <key>', key)))
+  addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
     .option('--auto-sh', 'run shell commands without asking (default: CELLA_AUTO_SH=1)')
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--json', 'print events and answers as JSON, one a line')
@@ -118,7 +118,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
-        dataFlag: flags.data,
+        placeFlags: retyped(flags),
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,

@@ -21,8 +21,8 @@ import { Voice } from './voice.ts';
 export interface ChatRequest {
   /** Without an agent key, the chat has an agent of its own, which ends with it. */
   readonly session: OpenOptions;
-  /** The data folder as it was typed, to be typed again. */
-  readonly dataFlag: string | undefined;
+  /** The flags that say where things are kept, to be typed again. */
+  readonly placeFlags: string;
   readonly version: string;
   readonly autoSh: boolean;
   readonly autoPy: boolean;
@@ -39,7 +39,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   const cells = new Cells({ session, terminal, signals, lines, json: request.json });
   interruptCode = () => cells.interrupt();
   const desk: Desk = {
-    ...{ session, cells, lines, stores: context, dataDir: options.dataDir, dataFlag: request.dataFlag },
+    ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     voice: new Voice(terminal, request),
     interactive: terminal.interactive,
     place: options.sandbox === 'off' ? 'without a sandbox' : 'in the sandbox',
@@ -57,7 +57,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     lines.close();
     await (desk.kept ? session.close() : session.destroy());
     if (desk.kept && terminal.interactive && signals.exitCode === undefined) {
-      await terminal.errLines(`Names are kept: ${chatWith(session.agentKey, request.dataFlag)} goes on.`, 'dim');
+      await terminal.errLines(`Names are kept: ${chatWith(session.agentKey, request.placeFlags)} goes on.`, 'dim');
     }
   }
 }
