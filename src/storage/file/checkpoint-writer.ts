@@ -1,9 +1,10 @@
 /** Writes one checkpoint beside the others; nobody sees it until its folder gets its name. */
 
 import { rm } from 'node:fs/promises';
-import { Manifest } from '../../protocol/checkpoint.ts';
+import type { Manifest } from '../../protocol/checkpoint.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { CheckpointWriter } from '../contract.ts';
+import { checkManifest } from '../manifest-check.ts';
 import { ChunkWriter } from './chunks.ts';
 import { storageFailed } from './failure.ts';
 
@@ -38,12 +39,7 @@ export class FileCheckpointWriter implements CheckpointWriter {
   async finish(manifest: Manifest): Promise<void> {
     try {
       await this.#inTurn(async () => {
-        const checked = check(manifest);
-        const told = checked.segments.reduce((sum, { bytes }) => sum + bytes, 0);
-        if (told !== this.#chunks.bytes) {
-          const message = `Cannot store checkpoint ${checked.id}: its segments have ${told} bytes, and ${this.#chunks.bytes} were written.`;
-          throw new CellaError('STORAGE_FAILED', message);
-        }
+        const checked = checkManifest(manifest, this.#chunks.bytes);
         await this.#chunks.end();
         await this.#steps.publish(checked);
         this.#end();
@@ -90,14 +86,4 @@ export class FileCheckpointWriter implements CheckpointWriter {
     this.#turn = turn.catch(() => {});
     return turn;
   }
-}
-
-function check(manifest: Manifest): Manifest {
-  const parsed = Manifest.safeParse(manifest);
-  if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new CellaError(
-    'STORAGE_FAILED',
-    `Cannot store this checkpoint: its manifest is none (${problems.join('; ')}).`,
-  );
 }

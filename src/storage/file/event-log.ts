@@ -1,8 +1,8 @@
 /** Event logs: numbered rows, and for each log the last number given out and the last one trimmed. */
 
 import { setImmediate as breathe } from 'node:timers/promises';
-import { CellaError } from '../../protocol/errors.ts';
 import type { Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
+import { eventJson } from '../event-json.ts';
 import type { Connection } from './connection.ts';
 import type { Database } from './database.ts';
 import { agentColumn } from './schema.ts';
@@ -31,7 +31,7 @@ export class FileEventLog implements EventLog {
   }
 
   async append(agentKey: string, events: readonly unknown[]): Promise<number> {
-    const texts = events.map(toJson);
+    const texts = events.map(eventJson);
     if (texts.length === 0) return this.last(agentKey);
     const at = Math.trunc(this.#clock());
     return this.#database.writeDurably((db) => {
@@ -137,15 +137,4 @@ function newFloor(db: Connection, log: Log, { maxEvents, maxBytes, olderThan }: 
   if (maxBytes !== undefined) floors.push(beforeFirst('start >= ?', log.bytes - Math.max(0, maxBytes)));
   if (olderThan !== undefined) floors.push(beforeFirst('at >= ?', olderThan));
   return Math.max(...floors);
-}
-
-function toJson(event: unknown, index: number): string {
-  let cause: unknown;
-  try {
-    const text = JSON.stringify(event);
-    if (text !== undefined) return text;
-  } catch (error) {
-    cause = error;
-  }
-  throw new CellaError('STORAGE_FAILED', `Cannot store event ${index}: it cannot be written as JSON.`, { cause });
 }

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { CellaError } from '../../protocol/errors.ts';
+import { type Holder, look, newHolder } from '../identity.ts';
 import { sqliteCode, storageFailed, systemCode } from './failure.ts';
-import { type Holder, look, newHolder } from './identity.ts';
 import { loadSqlite } from './sqlite.ts';
 
 const BUSY = 5;

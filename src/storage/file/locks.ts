@@ -2,13 +2,13 @@
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CellaError } from '../../protocol/errors.ts';
 import type { AcquireOptions, Clock, Lock, LockHolder, Locks } from '../contract.ts';
+import { HeldLock } from '../held-lock.ts';
+import type { Holder } from '../identity.ts';
+import { aborted, busy, ownCommand } from '../lock-words.ts';
 import type { Connection, Row } from './connection.ts';
 import type { Database } from './database.ts';
-import type { Holder } from './identity.ts';
 import type { Lifelines } from './lifeline.ts';
 import { agentColumn } from './schema.ts';
 
@@ -20,7 +20,7 @@ export class FileLocks implements Locks {
   readonly #lifelines: Lifelines;
   readonly #clock: Clock;
   readonly #column: (key: string) => string;
-  readonly #held = new Set<FileLock>();
+  readonly #held = new Set<HeldLock>();
 
   /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
   constructor(database: Database, lifelines: Lifelines, clock: Clock, column = agentColumn) {
@@ -40,7 +40,7 @@ export class FileLocks implements Locks {
       if (!other) return this.#keep(agentKey, grip, signal);
       while (other) {
         const left = deadline - performance.now();
-        if (left <= 0) throw busy(agentKey, other);
+        if (left <= 0) throw busy(agentKey, holderFrom(other));
         await delay(Math.min(left, LOOK_MS), undefined, signal ? { signal } : {}).catch((cause) => {
           throw aborted(agentKey, cause);
         });
@@ -51,7 +51,9 @@ export class FileLocks implements Locks {
 
   async holder(agentKey: string): Promise<LockHolder | undefined> {
     const row = await this.#database.read((db) => this.#holderOf(db, agentKey));
-    return row && { pid: Number(row.pid), host: String(row.host), since: Number(row.since) };
+    if (!row) return undefined;
+    const { pid, host, since } = holderFrom(row);
+    return { pid, host, since };
   }
 
   /** Lets go of all that were acquired here. */
@@ -82,7 +84,7 @@ export class FileLocks implements Locks {
   }
 
   async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
-    const lock = new FileLock(async () => {
+    const lock = new HeldLock(async () => {
       await this.#database.write((db) =>
         db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip),
       );
@@ -95,50 +97,9 @@ export class FileLocks implements Locks {
   }
 }
 
-class FileLock implements Lock {
-  readonly #letGo: () => Promise<void>;
-  #state: { kind: 'held' } | { kind: 'releasing'; done: Promise<void> } = { kind: 'held' };
-
-  constructor(letGo: () => Promise<void>) {
-    this.#letGo = letGo;
-  }
-
-  get held(): boolean {
-    return this.#state.kind === 'held';
-  }
-
-  release(): Promise<void> {
-    const done = this.#state.kind === 'held' ? this.#letGo() : this.#state.done.catch(() => this.#letGo());
-    this.#state = { kind: 'releasing', done };
-    return done;
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release();
-  }
-}
-
-function busy(agentKey: string, { pid, host, command, since }: Row): CellaError {
-  const process = `process ${pid}${command ? ` (${command})` : ''} on ${host}`;
-  const time = new Date(Number(since)).toISOString();
-  return new CellaError('AGENT_BUSY', `Agent ${JSON.stringify(agentKey)} is in use by ${process} since ${time}.`, {
-    details: {
-      pid: Number(pid),
-      since: Number(since),
-      host: String(host),
-      ...(command ? { command: String(command) } : {}),
-    },
-  });
-}
-
-function aborted(agentKey: string, cause: unknown): CellaError {
-  return new CellaError('ABORTED', `Nobody waits for agent ${JSON.stringify(agentKey)} any longer.`, { cause });
-}
-
-/** The program and its subcommand, such as `cella chat`: other arguments may hold what is nobody's business. */
-function ownCommand(): string {
-  const [, program = process.execPath, word = ''] = process.argv;
-  return [basename(program).replace(/\.[cm]?[jt]s$/, ''), ...(/^[a-z][a-z-]{0,19}$/.test(word) ? [word] : [])].join(
-    ' ',
-  );
-}
+const holderFrom = ({ pid, host, since, command }: Row) => ({
+  pid: Number(pid),
+  host: String(host),
+  since: Number(since),
+  command: String(command ?? ''),
+});

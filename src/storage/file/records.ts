@@ -1,8 +1,9 @@
 /** Session records, one row each. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { boundHistory, SessionRecord } from '../../protocol/record.ts';
+import type { SessionRecord } from '../../protocol/record.ts';
 import type { DamagedRecord, RecordStore } from '../contract.ts';
+import { type ParsedRecord, parseRecord, recordText } from '../record-text.ts';
 import type { Database } from './database.ts';
 import { agentColumn } from './schema.ts';
 
@@ -18,7 +19,7 @@ export class FileRecords implements RecordStore {
       db.get('SELECT record FROM records WHERE agent = ?', agentColumn(agentKey)),
     );
     if (!row) return undefined;
-    const parsed = parse(row.record);
+    const parsed = parseRecord(String(row.record));
     if ('record' in parsed) return parsed.record;
     throw new CellaError(
       'STORAGE_FAILED',
@@ -29,14 +30,7 @@ export class FileRecords implements RecordStore {
   }
 
   async put(agentKey: string, record: SessionRecord): Promise<void> {
-    const text = JSON.stringify({ ...record, agentKey, history: boundHistory(record.history) });
-    const parsed = parse(text);
-    if ('reason' in parsed) {
-      throw new CellaError(
-        'STORAGE_FAILED',
-        `Cannot store this record of agent ${JSON.stringify(agentKey)}: ${parsed.reason}.`,
-      );
-    }
+    const text = recordText(agentKey, record);
     await this.#database.writeDurably((db) =>
       db.run(
         'INSERT INTO records (agent, record) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET record = excluded.record',
@@ -63,22 +57,13 @@ export class FileRecords implements RecordStore {
     return changes > 0;
   }
 
-  #all(): Promise<{ agentKey: string; parsed: Parsed }[]> {
+  #all(): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
     return this.#database.read((db) => {
       const rows = db.iterate('SELECT agent, record FROM records ORDER BY rowid');
-      return [...rows].map(({ agent, record }) => ({ agentKey: JSON.parse(String(agent)), parsed: parse(record) }));
+      return [...rows].map(({ agent, record }) => ({
+        agentKey: JSON.parse(String(agent)),
+        parsed: parseRecord(String(record)),
+      }));
     });
-  }
-}
-
-type Parsed = { readonly record: SessionRecord } | { readonly reason: string };
-
-function parse(text: unknown): Parsed {
-  try {
-    const parsed = SessionRecord.safeParse(JSON.parse(String(text)));
-    if (parsed.success) return { record: parsed.data };
-    return { reason: parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ') };
-  } catch {
-    return { reason: 'it is not JSON' };
   }
 }

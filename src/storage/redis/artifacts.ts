@@ -1,0 +1,127 @@
+/** Artifacts: their bytes in chunks, and a hash by name of what is known of them, which is written last. */
+
+import { type ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { checkName } from '../../protocol/names.ts';
+import type { ArtifactReader, ArtifactStore, ArtifactWriter } from '../contract.ts';
+import { RedisArtifactReader } from './artifact-reader.ts';
+import { RedisArtifactWriter, type Written } from './artifact-writer.ts';
+import { type Content, expired, PUBLISH, REPLACED_S } from './chunks.ts';
+import type { Place } from './place.ts';
+import { asNumber, asPairs, asText, asTextIfAny } from './reply.ts';
+import { script } from './script.ts';
+
+/**
+ * A value is `createdAt content chunks info`; that it replaces another one leaves `createdAt` as it is.
+ * ARGV: name, time, content, chunks, info, what chunks begin with, and for how long those of the old one stay.
+ */
+const FINISH = script(`${PUBLISH}
+if not keep(ARGV[6] .. ARGV[3] .. '|', tonumber(ARGV[4])) then return 'expired' end
+local created = ARGV[2]
+local old = redis.call('HGET', KEYS[1], ARGV[1])
+if old then
+  local at, content, chunks = old:match('^(%S+) (%S+) (%d+) ')
+  if at then
+    created = at
+    drop(ARGV[6] .. content .. '|', tonumber(chunks), tonumber(ARGV[7]))
+  end
+end
+redis.call('HSET', KEYS[1], ARGV[1], created .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5])
+return created
+`);
+
+const DELETE = script(`${PUBLISH}
+local old = redis.call('HGET', KEYS[1], ARGV[1])
+if not old then return 0 end
+local content, chunks = old:match('^%S+ (%S+) (%d+) ')
+if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), tonumber(ARGV[3])) end
+return redis.call('HDEL', KEYS[1], ARGV[1])
+`);
+
+export class RedisArtifacts implements ArtifactStore {
+  readonly #place: Place;
+  readonly #key: string;
+  readonly #writers = new Set<ArtifactWriter>();
+  #closed = false;
+
+  constructor(place: Place) {
+    this.#place = place;
+    this.#key = place.keys.of('artifacts');
+  }
+
+  async begin(name: string): Promise<ArtifactWriter> {
+    const checked = checkName(name, 'artifact');
+    const { link } = this.#place;
+    if (this.#closed)
+      throw new CellaError('STORAGE_FAILED', `Cannot use ${link.address.where}: the storage is closed.`);
+    await link.send('PING');
+    const writer: ArtifactWriter = new RedisArtifactWriter(this.#place, checked, {
+      publish: (written, facts) => this.#publish(checked, written, facts),
+      onEnd: () => this.#writers.delete(writer),
+    });
+    this.#writers.add(writer);
+    return writer;
+  }
+
+  async get(name: string): Promise<ArtifactInfo | undefined> {
+    return (await this.#find(checkName(name, 'artifact')))?.info;
+  }
+
+  async list(): Promise<ArtifactInfo[]> {
+    const pairs = asPairs(await this.#place.link.send('HGETALL', this.#key));
+    const infos = pairs.flatMap(([, value]) => parse(value.toString())?.info ?? []);
+    return infos.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  }
+
+  async open(name: string): Promise<ArtifactReader | undefined> {
+    const found = await this.#find(checkName(name, 'artifact'));
+    return found && new RedisArtifactReader(this.#place, found.info, found.content);
+  }
+
+  async delete(name: string): Promise<boolean> {
+    const { link, keys } = this.#place;
+    const args = [checkName(name, 'artifact'), keys.of('chunk', ''), String(REPLACED_S)];
+    return asNumber(await link.run(DELETE, [this.#key], args)) === 1;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#writers].map((writer) => writer.abort()));
+  }
+
+  async #publish(name: string, { content, size, sha256 }: Written, facts: ArtifactFacts): Promise<ArtifactInfo> {
+    const { link, keys, clock } = this.#place;
+    const at = Math.trunc(clock());
+    const info = { ...facts, name, size, sha256, createdAt: at, updatedAt: at };
+    const value = [String(at), content.id, String(content.chunks), JSON.stringify(info)];
+    const created = asText(
+      await link.run(FINISH, [this.#key], [name, ...value, keys.of('chunk', ''), String(REPLACED_S)]),
+    );
+    if (created === 'expired') throw expired(`artifact ${JSON.stringify(name)}`);
+    return { ...info, createdAt: asNumber(created) };
+  }
+
+  async #find(name: string): Promise<Found | undefined> {
+    const value = asTextIfAny(await this.#place.link.send('HGET', this.#key, name));
+    if (value === undefined) return undefined;
+    const found = parse(value);
+    if (found) return found;
+    const where = `${this.#place.link.address.where} ${this.#key}`;
+    throw new CellaError('STORAGE_FAILED', `Cannot read artifact ${JSON.stringify(name)} in ${where}: it is damaged.`);
+  }
+}
+
+interface Found {
+  readonly info: ArtifactInfo;
+  readonly content: Content;
+}
+
+function parse(value: string): Found | undefined {
+  const [, created = '', id = '', chunks = '', text = ''] = /^(\d+) (\S+) (\d+) (.*)$/s.exec(value) ?? [];
+  try {
+    const info = ArtifactInfo.safeParse({ ...JSON.parse(text), createdAt: Number(created) });
+    return info.success ? { info: info.data, content: { id, chunks: Number(chunks) } } : undefined;
+  } catch {
+    return undefined; // no JSON: whoever asks is told that it is damaged
+  }
+}

@@ -1,0 +1,159 @@
+/** Checkpoints: their data in chunks, and for each agent a hash of manifests by id, which are written last. */
+
+import { FORMAT, Manifest } from '../../protocol/checkpoint.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
+import { RedisCheckpointWriter } from './checkpoint-writer.ts';
+import { type Content, chunkStem, expired, PUBLISH, removeChunks } from './chunks.ts';
+import { quoted, unquoted } from './keys.ts';
+import type { Place } from './place.ts';
+import { asList, asNumber, asPairs, asText, asTextIfAny } from './reply.ts';
+import { script } from './script.ts';
+import { readSegment, readSegments } from './segments.ts';
+
+/** A value is `sequence content chunks manifest`. ARGV: id, content, chunks, manifest, and what its chunks begin with. */
+const FINISH = script(`${PUBLISH}
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 'taken' end
+if not keep(ARGV[5], tonumber(ARGV[3])) then return 'expired' end
+local sequence = redis.call('INCR', KEYS[2])
+redis.call('HSET', KEYS[1], ARGV[1], sequence .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
+return 'ok'
+`);
+
+/** The chunks are nobody's from then on, and expire where the process ends before it has removed them. */
+const DELETE = script(`${PUBLISH}
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if not value then return false end
+redis.call('HDEL', KEYS[1], ARGV[1])
+local content, chunks = value:match('^%S+ (%S+) (%d+) ')
+if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), 60) end
+return value
+`);
+
+type Stored =
+  | { readonly kind: 'whole'; readonly manifest: Manifest }
+  | { readonly kind: 'damaged'; readonly reason: string };
+
+export class RedisCheckpoints implements CheckpointStore {
+  readonly #place: Place;
+  readonly #writers = new Set<CheckpointWriter>();
+  #closed = false;
+
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  async begin(agentKey: string): Promise<CheckpointWriter> {
+    const { link } = this.#place;
+    if (this.#closed)
+      throw new CellaError('STORAGE_FAILED', `Cannot use ${link.address.where}: the storage is closed.`);
+    await link.send('PING');
+    const writer: CheckpointWriter = new RedisCheckpointWriter(this.#place, {
+      publish: (manifest, content) => this.#publish(agentKey, manifest, content),
+      onEnd: () => this.#writers.delete(writer),
+    });
+    this.#writers.add(writer);
+    return writer;
+  }
+
+  async list(agentKey: string): Promise<Manifest[]> {
+    const all = await this.#all(agentKey);
+    return all.flatMap(({ stored }) => (stored.kind === 'whole' ? [stored.manifest] : []));
+  }
+
+  async get(agentKey: string, id: string): Promise<Manifest | undefined> {
+    const found = await this.#find(agentKey, id);
+    const stored = found && parse(id, found.text);
+    return stored?.kind === 'whole' ? stored.manifest : undefined;
+  }
+
+  async read(agentKey: string, manifest: Manifest, segmentIndex: number): Promise<Uint8Array | undefined> {
+    const segment = manifest.segments[segmentIndex];
+    const found = segment && (await this.#find(agentKey, manifest.id));
+    if (!segment || !found) return undefined;
+    const offset = manifest.segments.slice(0, segmentIndex).reduce((sum, { bytes }) => sum + bytes, 0);
+    return readSegment(this.#place, found.content, segment, offset);
+  }
+
+  async *segments(agentKey: string, manifest: Manifest): AsyncGenerator<Uint8Array | undefined> {
+    const found = await this.#find(agentKey, manifest.id);
+    if (found) yield* readSegments(this.#place, found.content, manifest.segments);
+    else yield* manifest.segments.map(() => undefined);
+  }
+
+  async damaged(agentKey: string): Promise<DamagedCheckpoint[]> {
+    const all = await this.#all(agentKey);
+    return all.flatMap(({ id, stored }) => (stored.kind === 'damaged' ? [{ id, reason: stored.reason }] : []));
+  }
+
+  async delete(agentKey: string, id: string): Promise<boolean> {
+    const { link, keys } = this.#place;
+    const args = [quoted(id), keys.of('chunk', '')];
+    const value = asTextIfAny(await link.run(DELETE, [this.#keysOf(agentKey)[0]], args));
+    if (value === undefined) return false;
+    await removeChunks(link, keys, split(value).content);
+    return true;
+  }
+
+  async deleteAll(agentKey: string): Promise<void> {
+    const { link } = this.#place;
+    const ids = asList(await link.send('HKEYS', this.#keysOf(agentKey)[0])).map(asText);
+    for (const id of ids) await this.delete(agentKey, unquoted(id));
+    await link.send('UNLINK', this.#keysOf(agentKey)[1]);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#writers].map((writer) => writer.abort()));
+  }
+
+  async #publish(agentKey: string, manifest: Manifest, { id, chunks }: Content): Promise<void> {
+    const { link, keys } = this.#place;
+    const args = [quoted(manifest.id), id, String(chunks), JSON.stringify(manifest), chunkStem(keys, id)];
+    const answer = asText(await link.run(FINISH, this.#keysOf(agentKey), args));
+    if (answer === 'taken') {
+      throw new CellaError('STORAGE_FAILED', `Cannot store checkpoint ${manifest.id}: one of that id exists already.`);
+    }
+    if (answer === 'expired') throw expired(`checkpoint ${manifest.id}`);
+  }
+
+  async #find(agentKey: string, id: string): Promise<ReturnType<typeof split> | undefined> {
+    const value = asTextIfAny(await this.#place.link.send('HGET', this.#keysOf(agentKey)[0], quoted(id)));
+    return value === undefined ? undefined : split(value);
+  }
+
+  async #all(agentKey: string): Promise<{ id: string; stored: Stored }[]> {
+    const pairs = asPairs(await this.#place.link.send('HGETALL', this.#keysOf(agentKey)[0]));
+    const all = pairs.map(([field, value]) => ({ id: unquoted(field), ...split(value.toString()) }));
+    all.sort((one, other) => one.sequence - other.sequence);
+    return all.map(({ id, text }) => ({ id, stored: parse(id, text) }));
+  }
+
+  #keysOf(agentKey: string): readonly [manifests: string, count: string] {
+    const { keys } = this.#place;
+    return [keys.of('checkpoints', quoted(agentKey)), keys.of('checkpoints-count', quoted(agentKey))];
+  }
+}
+
+function split(value: string): { sequence: number; content: Content; text: string } {
+  const [, sequence = '0', id = '', chunks = '0', text = ''] = /^(\d+) (\S+) (\d+) (.*)$/s.exec(value) ?? [];
+  return { sequence: asNumber(sequence), content: { id, chunks: asNumber(chunks) }, text };
+}
+
+function parse(id: string, text: string): Stored {
+  let content: unknown;
+  try {
+    content = JSON.parse(text);
+  } catch {
+    return { kind: 'damaged', reason: 'the manifest is not JSON' };
+  }
+  const manifest = Manifest.safeParse(content);
+  if (!manifest.success) {
+    return {
+      kind: 'damaged',
+      reason: `the manifest is none of format ${FORMAT}: ${manifest.error.issues[0]?.message}`,
+    };
+  }
+  if (manifest.data.id !== id) return { kind: 'damaged', reason: `the manifest is that of ${manifest.data.id}` };
+  return { kind: 'whole', manifest: manifest.data };
+}

@@ -1,0 +1,142 @@
+/**
+ * Bytes of any length in values of 8 MB under an id of their own. They expire by themselves until somebody publishes
+ * them (see PUBLISH), so that what a killed writer leaves does not stay.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Keys } from './keys.ts';
+import type { Link } from './link.ts';
+import { asBytes, asNumber } from './reply.ts';
+
+export const CHUNK_BYTES = 8 * 1024 * 1024;
+/** How long chunks last that nobody publishes. */
+const UNFINISHED_S = 3600;
+/** How long chunks last that were replaced or deleted, for those who are reading them. */
+export const REPLACED_S = 600;
+
+/** Where the bytes are: what a manifest says of them. */
+export interface Content {
+  readonly id: string;
+  readonly chunks: number;
+}
+
+export const chunkKey = (keys: Keys, { id }: { readonly id: string }, index: number): string =>
+  keys.of('chunk', id, String(index));
+
+/**
+ * Lua, to go before a script that publishes. `keep(stem, count)` makes chunks stay, and is false where one is missing;
+ * `drop(stem, count, seconds)` lets them go.
+ */
+export const PUBLISH = `
+local function keep(stem, count)
+  for i = 0, count - 1 do
+    if redis.call('EXISTS', stem .. i) == 0 then return false end
+  end
+  for i = 0, count - 1 do redis.call('PERSIST', stem .. i) end
+  return true
+end
+local function drop(stem, count, seconds)
+  for i = 0, count - 1 do redis.call('EXPIRE', stem .. i, seconds) end
+end
+`;
+
+/** What the chunks of a content begin with; the number follows. */
+export const chunkStem = (keys: Keys, id: string): string => keys.of('chunk', id, '');
+
+export class ChunkWriter {
+  readonly #link: Link;
+  readonly #keys: Keys;
+  readonly #id = randomUUID();
+  #part: Buffer[] = [];
+  #partBytes = 0;
+  #chunks = 0;
+  #bytes = 0;
+  #refreshedAt = performance.now();
+
+  constructor(link: Link, keys: Keys) {
+    this.#link = link;
+    this.#keys = keys;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get content(): Content {
+    return { id: this.#id, chunks: this.#chunks };
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let from = 0; from < bytes.length; ) {
+      const part = bytes.subarray(from, from + CHUNK_BYTES - this.#partBytes);
+      // A copy, as the caller may use its own again once this resolves.
+      this.#part.push(Buffer.from(part));
+      this.#partBytes += part.length;
+      from += part.length;
+      this.#bytes += part.length;
+      if (this.#partBytes === CHUNK_BYTES) await this.end();
+    }
+  }
+
+  /** Sends what is left. */
+  async end(): Promise<void> {
+    if (this.#partBytes === 0) return;
+    const bytes = Buffer.concat(this.#part);
+    this.#part = [];
+    this.#partBytes = 0;
+    await this.#link.send('SET', chunkKey(this.#keys, this.content, this.#chunks), bytes, 'EX', String(UNFINISHED_S));
+    this.#chunks += 1;
+    if (performance.now() - this.#refreshedAt > (UNFINISHED_S * 1000) / 4) await this.#refresh();
+  }
+
+  async discard(): Promise<void> {
+    this.#part = [];
+    await removeChunks(this.#link, this.#keys, this.content);
+  }
+
+  /** A slow writer's first chunks must not be gone before its last. */
+  async #refresh(): Promise<void> {
+    this.#refreshedAt = performance.now();
+    for (let index = 0; index < this.#chunks; index += 1) {
+      await this.#link.send('EXPIRE', chunkKey(this.#keys, this.content, index), String(UNFINISHED_S));
+    }
+  }
+}
+
+export async function removeChunks(link: Link, keys: Keys, content: Content): Promise<void> {
+  for (let index = 0; index < content.chunks; index += 1) await link.send('UNLINK', chunkKey(keys, content, index));
+}
+
+/** At most `length` bytes from `offset`; undefined where some of them are gone. */
+export async function readRange(
+  link: Link,
+  keys: Keys,
+  content: Content,
+  offset: number,
+  length: number,
+): Promise<Buffer | undefined> {
+  const parts: Buffer[] = [];
+  for (let at = offset; at < offset + length; ) {
+    const index = Math.floor(at / CHUNK_BYTES);
+    const start = at % CHUNK_BYTES;
+    const wanted = Math.min(CHUNK_BYTES - start, offset + length - at);
+    const range = [String(start), String(start + wanted - 1)];
+    const part = asBytes(await link.send('GETRANGE', chunkKey(keys, content, index), ...range));
+    if (part.length !== wanted) return undefined;
+    parts.push(part);
+    at += wanted;
+  }
+  return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+}
+
+/** Whether there are so many bytes, before room is made for them. */
+export async function reaches(link: Link, keys: Keys, content: Content, end: number): Promise<boolean> {
+  if (end > content.chunks * CHUNK_BYTES) return false;
+  if (end === 0) return true;
+  const last = Math.floor((end - 1) / CHUNK_BYTES);
+  return asNumber(await link.send('STRLEN', chunkKey(keys, content, last))) >= end - last * CHUNK_BYTES;
+}
+
+export const expired = (what: string): CellaError =>
+  new CellaError('STORAGE_FAILED', `Cannot finish ${what}: it was left for so long that a part of it has expired.`);

@@ -1,0 +1,117 @@
+/** Event logs: a stream whose entries have our numbers, and a hash with the last number, the last trimmed one and the bytes. */
+
+import type { EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
+import { eventJson } from '../event-json.ts';
+import { quoted } from './keys.ts';
+import type { Place } from './place.ts';
+import { asList, asNumber, asText, asTextIfAny, type Reply } from './reply.ts';
+import { script } from './script.ts';
+
+const PAGE_EVENTS = 100;
+
+const APPEND = script(`
+local facts = redis.call('HMGET', KEYS[1], 'last', 'bytes')
+local last, bytes = tonumber(facts[1] or 0), tonumber(facts[2] or 0)
+for i = 2, #ARGV do
+  last = last + 1
+  redis.call('XADD', KEYS[2], string.format('%.0f-0', last), 'at', ARGV[1], 'start', string.format('%.0f', bytes), 'event', ARGV[i])
+  bytes = bytes + #ARGV[i]
+end
+redis.call('HSET', KEYS[1], 'last', string.format('%.0f', last), 'bytes', string.format('%.0f', bytes))
+return last
+`);
+
+/**
+ * Only from the front, and never back: an event with an early time behind a later one stays until that one may go.
+ * ARGV: the most events, the most bytes and the time, each empty where it is not limited.
+ */
+const TRIM = script(`
+local facts = redis.call('HMGET', KEYS[1], 'last', 'bytes', 'floor')
+if not facts[1] then return 0 end
+local last, bytes, floor = tonumber(facts[1]), tonumber(facts[2]), tonumber(facts[3] or 0)
+local old = floor
+local function id(number) return string.format('%.0f-0', number) end
+local function before_first(field, value)
+  local at = old
+  while true do
+    local page = redis.call('XRANGE', KEYS[2], '(' .. id(at), '+', 'COUNT', 50)
+    if #page == 0 then return last end
+    for _, entry in ipairs(page) do
+      if tonumber(entry[2][field]) >= value then return at end
+      at = at + 1
+    end
+  end
+end
+if ARGV[1] ~= '' then floor = math.max(floor, last - math.max(0, tonumber(ARGV[1]))) end
+if ARGV[2] ~= '' then floor = math.max(floor, before_first(4, bytes - math.max(0, tonumber(ARGV[2])))) end
+if ARGV[3] ~= '' then floor = math.max(floor, before_first(2, tonumber(ARGV[3]))) end
+if floor > old then
+  redis.call('HSET', KEYS[1], 'floor', string.format('%.0f', floor))
+  redis.call('XTRIM', KEYS[2], 'MINID', id(floor + 1))
+end
+return floor
+`);
+
+export class RedisEventLog implements EventLog {
+  readonly #place: Place;
+
+  constructor(place: Place) {
+    this.#place = place;
+  }
+
+  async append(agentKey: string, events: readonly unknown[]): Promise<number> {
+    const texts = events.map(eventJson);
+    if (texts.length === 0) return this.last(agentKey);
+    const at = String(Math.trunc(this.#place.clock()));
+    return asNumber(await this.#place.link.run(APPEND, this.#keysOf(agentKey), [at, ...texts]));
+  }
+
+  async *read(agentKey: string, { after = 0, limit = Infinity }: ReadOptions = {}): AsyncGenerator<LoggedEvent> {
+    let [position, left] = [Math.max(0, Math.floor(after)), limit];
+    const [, stream] = this.#keysOf(agentKey);
+    while (left > 0 && Number.isSafeInteger(position)) {
+      const count = String(Math.min(Math.ceil(left), PAGE_EVENTS));
+      const page = asList(await this.#place.link.send('XRANGE', stream, `(${position}-0`, '+', 'COUNT', count));
+      if (page.length === 0) return;
+      for (const entry of page) {
+        const logged = toEvent(entry);
+        position = logged.seq;
+        yield logged;
+      }
+      left -= page.length;
+    }
+  }
+
+  last(agentKey: string): Promise<number> {
+    return this.#fact(agentKey, 'last');
+  }
+
+  floor(agentKey: string): Promise<number> {
+    return this.#fact(agentKey, 'floor');
+  }
+
+  async trim(agentKey: string, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
+    const limits = [maxEvents, maxBytes, olderThan].map((limit) => (limit === undefined ? '' : String(limit)));
+    return asNumber(await this.#place.link.run(TRIM, this.#keysOf(agentKey), limits));
+  }
+
+  async delete(agentKey: string): Promise<boolean> {
+    return asNumber(await this.#place.link.send('UNLINK', ...this.#keysOf(agentKey))) > 0;
+  }
+
+  async #fact(agentKey: string, name: string): Promise<number> {
+    const [facts] = this.#keysOf(agentKey);
+    return Number(asTextIfAny(await this.#place.link.send('HGET', facts, name)) ?? 0);
+  }
+
+  #keysOf(agentKey: string): readonly [facts: string, stream: string] {
+    const { keys } = this.#place;
+    return [keys.of('log', quoted(agentKey)), keys.of('events', quoted(agentKey))];
+  }
+}
+
+function toEvent(entry: Reply): LoggedEvent {
+  const [id, fields] = asList(entry);
+  const [, at, , , , event] = asList(fields);
+  return { seq: Number.parseInt(asText(id), 10), at: asNumber(at), event: JSON.parse(asText(event)) };
+}

@@ -1,0 +1,66 @@
+/** The steps of one writer, one after the other: begun, ended once, and never past a step that failed. */
+
+import { CellaError } from '../../protocol/errors.ts';
+
+type State =
+  | { readonly kind: 'writing' }
+  | { readonly kind: 'failed'; readonly error: unknown }
+  | { readonly kind: 'ended' };
+
+export class Turns {
+  /** For messages: "checkpoint". */
+  readonly #what: string;
+  readonly #onEnd: () => void;
+  #state: State = { kind: 'writing' };
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(what: string, onEnd: () => void) {
+    this.#what = what;
+    this.#onEnd = onEnd;
+  }
+
+  /** What failed once stays failed: a gap in the data must not be written over. */
+  take<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(async () => {
+      if (this.#state.kind === 'ended') {
+        throw new CellaError('STORAGE_FAILED', `This ${this.#what} has been ended before.`);
+      }
+      if (this.#state.kind === 'failed') throw this.#state.error;
+      try {
+        return await work();
+      } catch (error) {
+        this.#state = { kind: 'failed', error };
+        throw error;
+      }
+    });
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  /** The last step. Where it fails, `undo` is carried out. */
+  async finish<T>(work: () => Promise<T>, undo: () => Promise<void>): Promise<T> {
+    try {
+      return await this.take(async () => {
+        const result = await work();
+        this.#end();
+        return result;
+      });
+    } catch (error) {
+      await this.abort(undo);
+      throw error;
+    }
+  }
+
+  async abort(undo: () => Promise<void>): Promise<void> {
+    await this.#turn;
+    if (this.#state.kind === 'ended') return;
+    this.#end();
+    // What cannot be removed expires.
+    await undo().catch(() => {});
+  }
+
+  #end(): void {
+    this.#state = { kind: 'ended' };
+    this.#onEnd();
+  }
+}
