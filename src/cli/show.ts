@@ -55,7 +55,8 @@ export async function showNotices(terminal: Terminal, result: ResultEvent, { dea
   const { recovered, woken } = result;
   const lines = recovered ? [recoveredToText(recovered, deathTold)] : [];
   for (const { name, reason } of recovered?.lost ?? woken?.lost ?? []) {
-    lines.push(`cella: ${toPlain(name)} did not come back: ${toPlain(reason)}`);
+    const what = name === '*' ? 'what was saved' : toPlain(name);
+    lines.push(`cella: ${what} did not come back: ${toPlain(reason)}`);
   }
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }
