@@ -36,7 +36,21 @@ async function cellaWith(
 const cella = (...words: string[]) => cellaWith(words);
 
 describe('the command line', () => {
-  const commands = ['run', 'repl', 'chat', 'checkpoints', 'fork', 'ps', 'deps', 'skills', 'tools', 'artifacts', 'store', 'doctor', 'bench'];
+  const commands = [
+    'run',
+    'repl',
+    'chat',
+    'checkpoints',
+    'fork',
+    'ps',
+    'deps',
+    'skills',
+    'tools',
+    'artifacts',
+    'store',
+    'doctor',
+    'bench',
+  ];
 
   it('shows its help where nothing is asked', async () => {
     const { exitCode, out } = await cella();
