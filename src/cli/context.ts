@@ -1,7 +1,8 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { ArtifactFacts } from '../protocol/artifact.ts';
-import type { AgentInfo, ApprovalRequest, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { Approve } from './approval.ts';
 import type { doctor } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
@@ -45,7 +46,7 @@ export interface OpenOptions extends NamespacesOptions {
   /** Told how far packages are that are installed before the first cell. */
   readonly onProgress?: (text: string) => void;
   /** Asked before a tool runs that requires approval. */
-  readonly approve?: (request: ApprovalRequest) => Promise<boolean>;
+  readonly approve?: Approve;
 }
 
 export interface CommandContext {
