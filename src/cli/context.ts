@@ -3,7 +3,7 @@
 import type { ArtifactFacts } from '../protocol/artifact.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { Approve } from './approval.ts';
-import type { doctor } from './doctor.ts';
+import type { Machine, Surroundings } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -115,7 +115,10 @@ export interface BenchFlags {
 
 /** The commands that are about this machine and not about a session. */
 export interface Tools {
-  detect(options: { readonly python: string | undefined }): Promise<Parameters<typeof doctor>[0]>;
+  detect(options: {
+    readonly python: string | undefined;
+    readonly place: StoragePlace;
+  }): Promise<Machine & Surroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
@@ -10,6 +10,7 @@ import { findInstaller } from './find-installer.ts';
 import type { Installer } from './installer.ts';
 import { askInterpreter } from './interpreter.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
+import { ownSearchPath } from './search-path.ts';
 import { SharedWork, type Waiter } from './shared-work.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
 import type { Failure } from './words.ts';
@@ -156,11 +157,4 @@ export class PackageSets implements AsyncDisposable {
 /** Everything that reaches an installer goes through here. */
 function oneSpelling(requirements: readonly string[]): string[] {
   return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
-}
-
-function ownSearchPath(): string {
-  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
-  const { PATH = '' } = process.env;
-  // On a root host PATH may name nothing that other users can run.
-  return [PATH, '/usr/local/bin', '/usr/bin'].join(delimiter);
 }
