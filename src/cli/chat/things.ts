@@ -36,7 +36,14 @@ const deps: Verbs = {
 
 /** The host installs; a cell then has the running kernel find what is there. */
 async function changeDeps(desk: Desk, line: string, work: depsWork.Change, signal: AbortSignal): Promise<number> {
-  const exitCode = await depsWork.change(work, desk.voice.about('deps'), signal);
+  let changed = false;
+  const noted: depsWork.Change = async (options) => {
+    const result = await work(options);
+    changed = result.installed.length + (result.removed?.length ?? 0) > 0;
+    return result;
+  };
+  const exitCode = await depsWork.change(noted, desk.voice.about('deps'), signal);
+  if (!changed) return exitCode;
   const result = await desk.session.run(markedCell('deps', line, '__import__("builtins").deps.sync();'));
   remember(desk, { line: `/deps ${line}`, looked: true });
   if (result.status !== 'ok' && result.error) await desk.voice.about('deps').warn([`cella: ${result.error.message}`]);
