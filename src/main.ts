@@ -1,11 +1,15 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, OpenOptions, Shelf } from './cli/context.ts';
+import type { BenchFlags, OpenOptions, StoragePlace } from './cli/context.ts';
+import type { Surroundings } from './cli/doctor.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
+import { placeToText } from './cli/storage-flags.ts';
 import { Terminal } from './cli/terminal.ts';
 import { readEnvironment } from './environment.ts';
+import { CellaError } from './protocol/errors.ts';
+import { OpenStores } from './stores.ts';
 
 const environment = readEnvironment();
 const { stdin, stdout, stderr } = process;
@@ -16,53 +20,47 @@ function version(): string {
   return manifest.version;
 }
 
-/** What was opened and must be closed at the end. */
-const endings = new Set<() => Promise<void>>();
+const stores = new OpenStores();
 
-async function openSession(options: OpenOptions) {
+async function openSession({ redis, ...options }: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
     import('./session/executors.ts'),
   ]);
-  endings.add(executors.shutdown);
-  return await Session.open(options);
+  stores.closeFirst(executors.shutdown);
+  const storage = await stores.redis(redis);
+  return await Session.open({ ...options, ...(storage ? { storage } : {}) });
 }
 
-async function listAgents(where: { dataDir: string }) {
-  const [agents, { closeStorages }] = await Promise.all([
-    import('./session/agents.ts'),
-    import('./session/storages.ts'),
-  ]);
-  endings.add(closeStorages);
-  return await agents.listAgents(where);
-}
-
-async function openShelf({ dataDir, agentKey }: { dataDir: string; agentKey: string }): Promise<Shelf> {
-  const [{ borrowStorage, closeStorages }, { dataFolder }] = await Promise.all([
-    import('./session/storages.ts'),
-    import('./session/data-folder.ts'),
-  ]);
-  endings.add(closeStorages);
-  const { checkpoints } = await borrowStorage(dataFolder(dataDir)).storage;
-  return {
-    list: async () => {
-      const manifests = await checkpoints.list(agentKey);
-      return manifests.map(({ format, segments, kind, ...facts }) => {
-        const { name, ...others } = facts;
-        return { ...others, ...(name === undefined ? {} : { name }), kind: 'durable', automatic: kind === 'save' };
-      });
-    },
-    damaged: () => checkpoints.damaged(agentKey),
-    delete: (id) => checkpoints.delete(agentKey, id),
-  };
-}
-
-async function detect(options: { python: string | undefined }) {
+async function detect({ python: named, place }: { python: string | undefined; place: StoragePlace }) {
   const [{ findPython }, { detectLayers }] = await Promise.all([
     import('./sandbox/python.ts'),
     import('./sandbox/detect.ts'),
   ]);
-  return await detectLayers(await findPython(options.python));
+  const python = await findPython(named);
+  const [machine, installer] = [await detectLayers(python), await lookForInstaller(python)];
+  return { ...machine, installer, ...(place.redis ? { redis: await lookAtRedis(place) } : {}) };
+}
+
+async function lookForInstaller(python: string): Promise<Surroundings['installer']> {
+  const { installerHere } = await import('./namespaces/deps/installer-here.ts');
+  try {
+    return { name: await installerHere(python) };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { problem: error.message, fix: error.advice };
+  }
+}
+
+async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surroundings['redis']>> {
+  const { redisProblems } = await import('./storage/redis/durability.ts');
+  const where = placeToText(place);
+  try {
+    return { where, reachable: true, problems: await redisProblems(place.redis?.url ?? '') };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { where, reachable: false, problems: [error.message] };
+  }
 }
 
 interface Bench {
@@ -98,12 +96,16 @@ const exitCode = await runProgram(process.argv.slice(2), {
   version: version(),
   defaults: environment,
   openSession,
-  listAgents,
-  openShelf,
+  listAgents: (place) => stores.listAgents(place),
+  openShelf: (where) => stores.openShelf(where),
+  openNamespaces: (options) => stores.openNamespaces(options),
+  listStore: (place) => stores.list(place),
+  copyThings: (from, to, options) => stores.copy(from, to, options),
+  factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
   detect,
   bench,
 });
-for (const end of endings) await end();
+await stores.close();
 const flushed = await terminal.flush().then(
   () => true,
   () => false,

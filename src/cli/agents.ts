@@ -1,8 +1,9 @@
-/** `cella ps`: the agents of a data folder. And whether there is one of a name, for commands that must not make it. */
+/** `cella ps`: the agents of a storage. And whether there is one of a name, for commands that must not make it. */
 
 import type { AgentInfo } from '../session/api.ts';
-import type { CommandContext, Stores } from './context.ts';
+import type { CommandContext, StoragePlace, Stores } from './context.ts';
 import { Exit, UsageError } from './exit.ts';
+import { placeToText } from './storage-flags.ts';
 import { type Column, tableToLines } from './table.ts';
 import { agoToText, durationToText, sizeToText } from './texts.ts';
 
@@ -19,17 +20,18 @@ const columns: readonly Column[] = [
 ];
 
 export async function ps(
-  { dataDir, json }: { readonly dataDir: string; readonly json: boolean },
+  { place, json }: { readonly place: StoragePlace; readonly json: boolean },
   context: CommandContext & Stores,
 ): Promise<number> {
   const { terminal } = context;
-  const agents = await context.listAgents({ dataDir });
+  const agents = await context.listAgents(place);
   if (json) {
-    await terminal.outLines(JSON.stringify({ dataDir, agents }));
+    const { dataDir, redis } = place;
+    await terminal.outLines(JSON.stringify({ dataDir, ...(redis ? { redis: placeToText(place) } : {}), agents }));
     return Exit.ok;
   }
   if (agents.length === 0) {
-    await terminal.errLines(`No agent has worked in ${dataDir} yet. \`cella run -c CODE\` starts one.`);
+    await terminal.errLines(`No agent has worked in ${placeToText(place)} yet. \`cella run -c CODE\` starts one.`);
     return Exit.ok;
   }
   const [titles = '', ...rows] = tableToLines(columns, agents.map(toRow), terminal.columns);
@@ -54,12 +56,12 @@ function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, ex
 
 interface Where {
   readonly agentKey: string;
-  readonly dataDir: string;
+  readonly place: StoragePlace;
 }
 
 /** One that never ran anything has nothing to lose. */
-export async function hasAgent({ agentKey, dataDir }: Where, stores: Stores): Promise<boolean> {
-  const agent = (await stores.listAgents({ dataDir })).find((each) => each.agentKey === agentKey);
+export async function hasAgent({ agentKey, place }: Where, stores: Stores): Promise<boolean> {
+  const agent = (await stores.listAgents(place)).find((each) => each.agentKey === agentKey);
   return agent !== undefined && (agent.executions > 0 || agent.lastSave !== undefined);
 }
 
@@ -67,7 +69,7 @@ export async function hasAgent({ agentKey, dataDir }: Where, stores: Stores): Pr
 export async function requireAgent(where: Where, stores: Stores): Promise<void> {
   if (await hasAgent(where, stores)) return;
   throw new UsageError(
-    `There is no agent ${JSON.stringify(where.agentKey)} in ${where.dataDir}.`,
-    '`cella ps` shows those there are; --agent chooses one, --data another folder.',
+    `There is no agent ${JSON.stringify(where.agentKey)} in ${placeToText(where.place)}.`,
+    '`cella ps` shows those there are; --agent chooses one, --data or --redis another storage.',
   );
 }

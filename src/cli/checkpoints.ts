@@ -3,7 +3,7 @@
 import { CellaError } from '../protocol/errors.ts';
 import type { Checkpoint } from '../session/api.ts';
 import { requireAgent } from './agents.ts';
-import type { CommandContext, OpenOptions, Stores } from './context.ts';
+import type { CommandContext, OpenOptions, Shelf, StoragePlace, Stores } from './context.ts';
 import { Exit, UsageError } from './exit.ts';
 import { type Column, tableToLines } from './table.ts';
 import { agoToText, namesToText, sizeToText, timeToText, toPlain } from './texts.ts';
@@ -13,7 +13,7 @@ type Context = CommandContext & Stores;
 
 export interface ShelfRequest {
   readonly agentKey: string;
-  readonly dataDir: string;
+  readonly place: StoragePlace;
   readonly json: boolean;
 }
 
@@ -38,7 +38,7 @@ const columns: readonly Column[] = [
 
 export async function list(request: ShelfRequest, context: Context): Promise<number> {
   const { terminal } = context;
-  const shelf = await context.openShelf(request);
+  const shelf = await openShelf(request, context);
   const [checkpoints, damaged] = [await shelf.list(), await shelf.damaged()];
   if (request.json) return await print(context, { agent: request.agentKey, checkpoints, damaged });
   if (checkpoints.length === 0 && damaged.length === 0) {
@@ -106,7 +106,7 @@ export async function restore(request: SessionRequest, wanted: string, context: 
 }
 
 export async function remove(request: ShelfRequest, wanted: string, context: Context): Promise<number> {
-  const shelf = await context.openShelf(request);
+  const shelf = await openShelf(request, context);
   const damaged = (await shelf.damaged()).find(({ id }) => id === wanted);
   const checkpoint = damaged ?? (await find(request, wanted, context));
   if (!(await shelf.delete(checkpoint.id))) throw unknown(request, wanted);
@@ -119,7 +119,7 @@ export async function remove(request: ShelfRequest, wanted: string, context: Con
 
 /** By id, by name (the newest of several), or by the first characters of an id. */
 async function find(request: ShelfRequest, wanted: string, context: Context): Promise<Checkpoint> {
-  const all = await (await context.openShelf(request)).list();
+  const all = await (await openShelf(request, context)).list();
   const found = all.find(({ id }) => id === wanted) ?? all.findLast(({ name }) => name === wanted);
   if (found) return found;
   const alike = wanted.length < SHORTEST ? [] : all.filter(({ id }) => id.startsWith(wanted));
@@ -150,6 +150,10 @@ function toRow(checkpoint: Checkpoint): string[] {
     sizeToText(bytes),
     python,
   ];
+}
+
+function openShelf({ agentKey, place }: ShelfRequest, context: Context): Promise<Shelf> {
+  return context.openShelf({ ...place, agentKey });
 }
 
 const short = ({ id }: { readonly id: string }): string => toPlain(id.slice(0, SHORT));

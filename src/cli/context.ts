@@ -1,20 +1,52 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
-import type { AgentInfo, Checkpoint, SessionApi } from '../session/api.ts';
-import type { doctor } from './doctor.ts';
+import type { ArtifactFacts } from '../protocol/artifact.ts';
+import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { Approve } from './approval.ts';
+import type { Machine, Surroundings } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What a command line can say of a session. */
-export interface OpenOptions {
-  readonly agentKey?: string;
+/** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
+export interface StoragePlace {
   readonly dataDir: string;
-  readonly cwd?: string;
+  /** In place of the files there. */
+  readonly redis?: { readonly url: string; readonly prefix?: string };
+}
+
+/** Where packages come from; PyPI where nothing is said. */
+export interface PackageOptions {
+  readonly index?: string;
+  readonly extraIndexes?: string[];
+  /** Folders with wheels in them. */
+  readonly wheelFolders?: string[];
+  readonly noIndex?: boolean;
+}
+
+/** What a command line can say of tools, skills, artifacts and deps. */
+export interface NamespacesOptions extends StoragePlace {
   readonly python?: string;
+  readonly packages?: PackageOptions;
+  /** Folders with definitions of tools, beside those in storage. */
+  readonly toolFolders?: string[];
+}
+
+/** What a command line can say of a session. */
+export interface OpenOptions extends NamespacesOptions {
+  readonly agentKey?: string;
+  readonly cwd?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
   readonly limits?: { readonly memoryMb: number };
   /** How many cells can be undone. */
   readonly undo?: number;
+  /** Installs the configured packages first. */
+  readonly syncDepsOnStart?: boolean;
+  /** False locks the packages for the code. */
+  readonly allowRuntimeDeps?: boolean;
+  /** Told how far packages are that are installed before the first cell. */
+  readonly onProgress?: (text: string) => void;
+  /** Asked before a tool runs that requires approval. */
+  readonly approve?: Approve;
 }
 
 export interface CommandContext {
@@ -32,10 +64,47 @@ export interface Shelf {
   delete(id: string): Promise<boolean>;
 }
 
-/** What lies in a data folder. */
+export type TransferKind = 'tools' | 'skills' | 'artifacts' | 'deps';
+
+export interface TransferOptions {
+  readonly kinds: readonly TransferKind[];
+  /** Only these. */
+  readonly names?: readonly string[];
+  /** Replaces what has the same name there. */
+  readonly overwrite: boolean;
+  readonly onProgress: (text: string) => void;
+}
+
+export interface TransferItem {
+  readonly kind: TransferKind;
+  readonly name: string;
+}
+
+/** Copies between two storages. What was skipped is there already. */
+export type Transfer = (
+  from: StoragePlace,
+  to: StoragePlace,
+  options: TransferOptions,
+) => Promise<{ readonly copied: readonly TransferItem[]; readonly skipped: readonly TransferItem[] }>;
+
+/** What a storage holds beside agents, by name. */
+export interface StoreContents {
+  readonly tools: readonly string[];
+  readonly skills: readonly string[];
+  readonly artifacts: readonly { readonly name: string; readonly size: number }[];
+  readonly deps: readonly string[];
+}
+
+/** What lies in a storage. */
 export interface Stores {
-  listAgents(where: { readonly dataDir: string }): Promise<readonly AgentInfo[]>;
-  openShelf(where: { readonly dataDir: string; readonly agentKey: string }): Promise<Shelf>;
+  listAgents(where: StoragePlace): Promise<readonly AgentInfo[]>;
+  /** Tools, skills, artifacts and deps, without a kernel. */
+  openNamespaces(options: NamespacesOptions): Promise<NamespacesApi & AsyncDisposable>;
+  listStore(where: StoragePlace): Promise<StoreContents>;
+  readonly copyThings: Transfer;
+  /** What a file most likely is, by its name. */
+  factsByName(name: string): Promise<Pick<ArtifactFacts, 'type' | 'mediaType'>>;
+  openShelf(where: StoragePlace & { readonly agentKey: string }): Promise<Shelf>;
 }
 
 export interface BenchFlags {
@@ -46,7 +115,10 @@ export interface BenchFlags {
 
 /** The commands that are about this machine and not about a session. */
 export interface Tools {
-  detect(options: { readonly python: string | undefined }): Promise<Parameters<typeof doctor>[0]>;
+  detect(options: {
+    readonly python: string | undefined;
+    readonly place: StoragePlace;
+  }): Promise<Machine & Surroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }

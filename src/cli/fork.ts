@@ -2,7 +2,7 @@
 
 import type { Checkpoint, SessionApi } from '../session/api.ts';
 import { hasAgent, requireAgent } from './agents.ts';
-import type { CommandContext, OpenOptions, Stores } from './context.ts';
+import type { CommandContext, OpenOptions, StoragePlace, Stores } from './context.ts';
 import { Exit, UsageError } from './exit.ts';
 import { chatWith, toPlain } from './texts.ts';
 import { withSession } from './with-session.ts';
@@ -10,9 +10,9 @@ import { withSession } from './with-session.ts';
 export interface ForkRequest {
   readonly agentKey: string;
   readonly fork: string;
-  readonly dataDir: string;
-  /** As it was typed, to be typed again. */
-  readonly dataFlag: string | undefined;
+  readonly place: StoragePlace;
+  /** The flags that say so, to be typed again. */
+  readonly placeFlags: string;
   readonly session: OpenOptions;
   readonly replace: boolean;
   readonly json: boolean;
@@ -20,10 +20,10 @@ export interface ForkRequest {
 
 export async function fork(request: ForkRequest, context: CommandContext & Stores): Promise<number> {
   const { terminal } = context;
-  const { agentKey, fork: other, dataDir } = request;
+  const { agentKey, fork: other, place } = request;
   if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
   await requireAgent(request, context);
-  if (!request.replace && (await hasAgent({ agentKey: other, dataDir }, context))) {
+  if (!request.replace && (await hasAgent({ agentKey: other, place }, context))) {
     throw new UsageError(
       `There is an agent ${JSON.stringify(other)} already, and a fork would take the place of its names.`,
       'Name another key, or add --replace.',
@@ -35,7 +35,7 @@ export async function fork(request: ForkRequest, context: CommandContext & Store
       await terminal.outLines(JSON.stringify({ agent: agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
       return Exit.ok;
     }
-    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatWith(other, request.dataFlag)}`);
+    await terminal.outLines(`${forkedToText(agentKey, other)} Go on with: ${chatWith(other, request.placeFlags)}`);
     const lost = lostToText(saved);
     if (lost !== '') await terminal.errLines(lost, 'yellow');
     return Exit.ok;

@@ -2,25 +2,30 @@
 
 import { Command, CommanderError, Option } from 'commander';
 import {
-  addDataFlag,
   addPlaceFlags,
   addSessionFlags,
   type Defaults,
   parseProgram,
   parseSeconds,
-  parseText,
   parseTransaction,
   type SessionFlags,
   sessionOptions,
   type Transaction,
 } from './arguments.ts';
+import { addArtifacts } from './artifacts/commands.ts';
 import type { BenchFlags, CommandContext, Stores, Tools } from './context.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
+import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
+import { parseText } from './parse-text.ts';
+import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
+import { addStorageFlags, retyped, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { addStore } from './store/commands.ts';
+import { addTools } from './tools/commands.ts';
 
 export interface ProgramContext extends CommandContext, Stores, Tools {
   readonly version: string;
@@ -68,6 +73,11 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
+  addDeps(program, context, done);
+  addSkills(program, context, done);
+  addTools(program, context, done);
+  addArtifacts(program, context, done);
+  addStore(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);
@@ -110,7 +120,7 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const key = 'whose kernel it is (default: CELLA_AGENT_KEY, else an agent of its own, dropped at the end)';
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addPlaceFlags(addDataFlag(command.option('--agent <key>', key)))
+  addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
     .option('--auto-sh', 'run shell commands without asking (default: CELLA_AUTO_SH=1)')
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--json', 'print events and answers as JSON, one a line')
@@ -118,7 +128,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
-        dataFlag: flags.data,
+        placeFlags: retyped(flags),
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
@@ -129,14 +139,16 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
 }
 
 function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  defineCommand(program, 'doctor', 'tell whether this machine can isolate code, and what is missing', help.doctor)
+  const summary = 'tell whether this machine can isolate code, and what is missing';
+  addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor))
     .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
     .option('--json', 'print the report as JSON')
-    .action(async (flags: { python?: string; json?: true }) => {
+    .action(async (flags: StorageFlags & { python?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
-      done(await doctor(await context.detect({ python }), { json: flags.json === true, noColor }, stdout));
+      const place = storagePlaceOf(flags, context.defaults);
+      done(await doctor(await context.detect({ python, place }), { json: flags.json === true, noColor }, stdout));
     });
 }
 

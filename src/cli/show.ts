@@ -7,6 +7,7 @@ import { durationToText, sizeToText, toPlain } from './texts.ts';
 import { adviceOn } from './wording.ts';
 
 export async function showEvent(terminal: Terminal, event: ExecutionEvent): Promise<void> {
+  if (event.type !== 'progress') terminal.clearStatus();
   switch (event.type) {
     case 'stdout':
       return await terminal.out(event.text);
@@ -14,6 +15,8 @@ export async function showEvent(terminal: Terminal, event: ExecutionEvent): Prom
       return await terminal.err(event.text);
     case 'display':
       return await terminal.outLines(bundleToText(event.data));
+    case 'progress':
+      return await terminal.status(event.text);
     case 'input_request':
       // Whoever answers shows the prompt.
       return;

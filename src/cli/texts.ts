@@ -47,8 +47,8 @@ export function toWord(text: string): string {
 }
 
 /** How to go on with an agent, as it can be typed. */
-export function chatWith(agentKey: string, dataFlag: string | undefined): string {
-  return `cella chat --agent ${toWord(agentKey)}${dataFlag === undefined ? '' : ` --data ${toWord(dataFlag)}`}`;
+export function chatWith(agentKey: string, placeFlags: string): string {
+  return `cella chat --agent ${toWord(agentKey)}${placeFlags}`;
 }
 
 /** Several names, the first of them where there are many. */

@@ -8,6 +8,7 @@ import type { CommandContext, OpenOptions, Stores } from '../context.ts';
 import { Exit, UsageError } from '../exit.ts';
 import { openLines } from '../open-lines.ts';
 import { LEAVE } from '../repl.ts';
+import { sessionHooks } from '../session-hooks.ts';
 import { Signals } from '../signals.ts';
 import type { Terminal } from '../terminal.ts';
 import { chatWith } from '../texts.ts';
@@ -21,8 +22,8 @@ import { Voice } from './voice.ts';
 export interface ChatRequest {
   /** Without an agent key, the chat has an agent of its own, which ends with it. */
   readonly session: OpenOptions;
-  /** The data folder as it was typed, to be typed again. */
-  readonly dataFlag: string | undefined;
+  /** The flags that say where things are kept, to be typed again. */
+  readonly placeFlags: string;
   readonly version: string;
   readonly autoSh: boolean;
   readonly autoPy: boolean;
@@ -34,19 +35,24 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   const { agentKey = `chat-${randomBytes(4).toString('hex')}`, ...options } = request.session;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
-  const session = await context.openSession({ ...options, agentKey, undo: UNDO });
   const lines = openLines(terminal, signals.interrupt);
+  const hooks = sessionHooks({ terminal, json: request.json, lines: () => lines });
+  const session = await context.openSession({ ...options, ...hooks, agentKey, undo: UNDO });
   const cells = new Cells({ session, terminal, signals, lines, json: request.json });
-  interruptCode = () => cells.interrupt();
   const desk: Desk = {
-    ...{ session, cells, lines, stores: context, dataDir: options.dataDir, dataFlag: request.dataFlag },
+    ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     voice: new Voice(terminal, request),
     interactive: terminal.interactive,
     place: options.sandbox === 'off' ? 'without a sandbox' : 'in the sandbox',
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     past: [],
+    working: undefined,
     kept: request.session.agentKey !== undefined,
+  };
+  interruptCode = () => {
+    desk.working?.abort();
+    return desk.working !== undefined || cells.interrupt();
   };
   try {
     if (signals.exitCode !== undefined) return signals.exitCode;
@@ -57,7 +63,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     lines.close();
     await (desk.kept ? session.close() : session.destroy());
     if (desk.kept && terminal.interactive && signals.exitCode === undefined) {
-      await terminal.errLines(`Names are kept: ${chatWith(session.agentKey, request.dataFlag)} goes on.`, 'dim');
+      await terminal.errLines(`Names are kept: ${chatWith(session.agentKey, request.placeFlags)} goes on.`, 'dim');
     }
   }
 }

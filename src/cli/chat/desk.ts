@@ -2,15 +2,15 @@
 
 import type { SessionApi } from '../../session/api.ts';
 import type { Cells } from '../cells.ts';
-import type { Stores } from '../context.ts';
+import type { StoragePlace, Stores } from '../context.ts';
 import type { LineSource } from '../lines.ts';
 import type { Voice } from './voice.ts';
 
 export interface Desk {
   readonly session: SessionApi;
   readonly stores: Stores;
-  readonly dataDir: string;
-  readonly dataFlag: string | undefined;
+  readonly storage: StoragePlace;
+  readonly placeFlags: string;
   readonly cells: Cells;
   readonly lines: LineSource;
   readonly voice: Voice;
@@ -24,6 +24,8 @@ export interface Desk {
   readonly autoPy: boolean;
   /** The cells of this chat, the newest last, as far as they can be undone. */
   readonly past: PastCell[];
+  /** Work of the host that Ctrl-C stops. */
+  working: AbortController | undefined;
   /** Whether the agent stays when the chat ends. */
   kept: boolean;
 }

@@ -138,9 +138,9 @@ export async function restore(desk: Desk, argument: string): Promise<Outcome> {
 }
 
 export async function fork(desk: Desk, argument: string): Promise<Outcome> {
-  const { session, voice, stores, dataDir, dataFlag } = desk;
+  const { session, voice, stores, storage, placeFlags } = desk;
   if (argument === '') throw new UsageError('A fork needs a key of its own.', 'Type /fork KEY.');
-  if (argument === session.agentKey || (await hasAgent({ agentKey: argument, dataDir }, stores))) {
+  if (argument === session.agentKey || (await hasAgent({ agentKey: argument, place: storage }, stores))) {
     throw new UsageError(
       `There is an agent ${JSON.stringify(argument)} already, and a fork would take the place of its names.`,
       'Choose another key.',
@@ -151,7 +151,7 @@ export async function fork(desk: Desk, argument: string): Promise<Outcome> {
     ? ''
     : `\n${JSON.stringify(session.agentKey)} stays too when this chat ends, since the other works in its folder.`;
   desk.kept = true;
-  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatWith(argument, dataFlag)}${stays}`;
+  const text = `${forkedToText(session.agentKey, argument)}\nGo on with it: ${chatWith(argument, placeFlags)}${stays}`;
   await voice.note(
     { command: 'fork', agent: session.agentKey, fork: argument, save },
     text,

@@ -2,21 +2,20 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
+import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
 import { findInstaller } from './find-installer.ts';
 import type { Installer } from './installer.ts';
 import { askInterpreter } from './interpreter.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
+import { ownSearchPath } from './search-path.ts';
 import { type Audience, SharedWork, type Waiter } from './shared-work.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
 import type { Failure } from './words.ts';
 import { sweepWorkplaces } from './workplace.ts';
-
-/** Where a sandbox sees the folder of all sets, and may not write. */
-export const PACKAGES_INSIDE = '/packages';
 
 export interface PackageSetsOptions {
   /** `<dataDir>/packages`; made where it is missing. */
@@ -156,11 +155,4 @@ export class PackageSets implements AsyncDisposable {
 /** Everything that reaches an installer goes through here. */
 function oneSpelling(requirements: readonly string[]): string[] {
   return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
-}
-
-function ownSearchPath(): string {
-  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
-  const { PATH = '' } = process.env;
-  // On a root host PATH may name nothing that other users can run.
-  return [PATH, '/usr/local/bin', '/usr/bin'].join(delimiter);
 }
