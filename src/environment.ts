@@ -18,6 +18,8 @@ export interface Environment {
   readonly prefix: string | undefined;
   /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
   readonly autoSh: boolean;
+  /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
+  readonly mcpToken: string | undefined;
   /** NO_COLOR: any text in it turns colours off. */
   readonly noColor: boolean;
 }
@@ -32,6 +34,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     redis: env.CELLA_REDIS || undefined,
     prefix: env.CELLA_PREFIX || undefined,
     autoSh: env.CELLA_AUTO_SH === '1',
+    mcpToken: env.CELLA_MCP_TOKEN || undefined,
     noColor: Boolean(env.NO_COLOR),
   };
 }

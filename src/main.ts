@@ -1,7 +1,7 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, OpenOptions, Shelf, StoragePlace } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions, Shelf, StoragePlace } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
@@ -28,6 +28,8 @@ async function storageOf({ dataDir, redis }: StoragePlace): Promise<Storage | un
   const key = JSON.stringify([redis.url, redis.prefix]);
   const opening = redisStorages.get(key) ?? openRedis(dataDir, redis);
   redisStorages.set(key, opening);
+  // A server that is not there may come back.
+  opening.catch(() => redisStorages.delete(key));
   return await opening;
 }
 
@@ -85,6 +87,23 @@ async function detect(options: { python: string | undefined }) {
   return await detectLayers(await findPython(options.python));
 }
 
+async function serveMcp({ session, http, ...request }: McpRequest, ended: Promise<unknown>): Promise<void> {
+  const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/executors.ts')]);
+  endings.add(executors.shutdown);
+  const { redis, agentKey, dataDir, ...options } = session;
+  const { allowRuntimeDeps, syncDepsOnStart, toolFolders, timeoutMs } = request;
+  await mcp.serveMcp({
+    version: version(),
+    agentKey,
+    timeoutMs,
+    session: { ...options, dataDir, allowRuntimeDeps, syncDepsOnStart, toolFolders: [...toolFolders] },
+    storage: () => storageOf({ dataDir, ...(redis ? { redis } : {}) }),
+    http: http && { ...http, token: environment.mcpToken },
+    ended,
+    log: (line) => void stderr.write(`cella: ${line}\n`),
+  });
+}
+
 interface Bench {
   bench(flags: BenchFlags, out: (text: string) => void, progress: (line: string) => void): Promise<number>;
 }
@@ -122,6 +141,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   openShelf,
   detect,
   bench,
+  serveMcp,
 });
 for (const end of endings) await end();
 const flushed = await terminal.flush().then(

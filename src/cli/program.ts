@@ -12,17 +12,18 @@ import {
   sessionOptions,
   type Transaction,
 } from './arguments.ts';
-import type { BenchFlags, CommandContext, Stores, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Servers, Stores, Tools } from './context.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
+import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
 import { addStorageFlags, retyped } from './storage-flags.ts';
 
-export interface ProgramContext extends CommandContext, Stores, Tools {
+export interface ProgramContext extends CommandContext, Stores, Tools, Servers {
   readonly version: string;
   readonly defaults: Defaults;
 }
@@ -68,6 +69,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
+  addMcp(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);
