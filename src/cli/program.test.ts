@@ -24,6 +24,7 @@ async function cellaWith(
     openShelf: refuse,
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
+    serveMcp: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };
@@ -32,7 +33,7 @@ async function cellaWith(
 const cella = (...words: string[]) => cellaWith(words);
 
 describe('the command line', () => {
-  const commands = ['run', 'repl', 'chat', 'checkpoints', 'fork', 'ps', 'doctor', 'bench'];
+  const commands = ['run', 'repl', 'chat', 'checkpoints', 'fork', 'ps', 'mcp', 'doctor', 'bench'];
 
   it('shows its help where nothing is asked', async () => {
     const { exitCode, out } = await cella();

@@ -66,6 +66,8 @@ export class Attendant implements Caller, Disposable {
       const { question } = step;
       if (this.#era === 'legacy') await this.#ask(question);
       else {
+        // The call ends here, and with it its progress.
+        await this.#progress.flush();
         const requestState = this.#suspended.keep({ run, question });
         return inputRequired({ inputRequests: { [KEY]: inputRequired.elicit(question.form) }, requestState });
       }

@@ -14,7 +14,7 @@ export class Progress implements Disposable {
   #waiting = '';
   #count = 0;
   #timer: NodeJS.Timeout | undefined;
-  #sending = false;
+  #sending: Promise<void> | undefined;
   #over = false;
 
   constructor(context: ServerContext) {
@@ -28,6 +28,13 @@ export class Progress implements Disposable {
     const first = this.#waiting === '';
     this.#waiting = (this.#waiting + text).slice(-MOST_CHARACTERS);
     if (first) this.#wait(this.#count === 0 ? 0 : AT_MOST_EVERY_MS);
+  }
+
+  /** Tells at once what waits to be told, and resolves when it is. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#sending;
+    if (this.#waiting !== '') await this.#send();
   }
 
   [Symbol.dispose](): void {
@@ -49,10 +56,10 @@ export class Progress implements Disposable {
     this.#waiting = '';
     this.#count++;
     const params = { progressToken: this.#token, progress: this.#count, message };
-    this.#sending = true;
     // A client that is gone has ended the call, and with it the code.
-    await this.#context.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {});
-    this.#sending = false;
+    this.#sending = this.#context.mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {});
+    await this.#sending;
+    this.#sending = undefined;
     this.#wait(this.#waiting === '' ? AT_LEAST_EVERY_MS : AT_MOST_EVERY_MS);
   }
 }

@@ -66,21 +66,34 @@ export function offerArtifacts({ server, workshop }: Bench): void {
 
 async function read(workshop: Workshop, uri: string) {
   const name = nameIn(uri);
-  const { artifacts } = await workshop.namespaces();
-  const { info, chunks } = await artifacts.load(name).catch((error: unknown) => {
-    const unknown = error instanceof CellaError && ['ARTIFACT_NOT_FOUND', 'INVALID_NAME'].includes(error.code);
-    throw unknown ? new ResourceNotFoundError(uri, error.message) : error;
-  });
-  if (info.size > MOST_BYTES) {
-    const message = `${name} has ${info.size} bytes, and at most ${MOST_BYTES} can be read this way. Use run_code: artifacts.load(${JSON.stringify(name)}), and show the part you need.`;
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+  try {
+    const { artifacts } = await workshop.namespaces();
+    // Asked first: what is loaded must be read.
+    check(await artifacts.get(name));
+    const { info, chunks } = await artifacts.load(name);
+    const parts: Uint8Array[] = [];
+    for await (const chunk of chunks) {
+      check(info);
+      parts.push(chunk);
+    }
+    const bytes = Buffer.concat(parts);
+    const text = isText(info) ? decode(bytes) : undefined;
+    const { mediaType: mimeType } = info;
+    return text === undefined ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    const unknown = error.code === 'ARTIFACT_NOT_FOUND' || error.code === 'INVALID_NAME';
+    throw unknown
+      ? new ResourceNotFoundError(uri, error.message)
+      : new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message}`);
   }
-  const parts: Uint8Array[] = [];
-  for await (const chunk of chunks) parts.push(chunk);
-  const bytes = Buffer.concat(parts);
-  const text = isText(info) ? decode(bytes) : undefined;
-  const { mediaType: mimeType } = info;
-  return text === undefined ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text };
+}
+
+function check({ name, size }: ArtifactInfo): void {
+  if (size <= MOST_BYTES) return;
+  const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and show the part you need.`;
+  const message = `${name} has ${size} bytes, and at most ${MOST_BYTES} can be read this way. ${instead}`;
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 
 function nameIn(uri: string): string {
@@ -121,6 +134,7 @@ function toResource({ name, mediaType, size, description, updatedAt }: ArtifactI
   return {
     uri: uriOf(name),
     name,
+    title: name,
     mimeType: mediaType,
     size,
     ...(description === '' ? {} : { description: brief(description) }),
