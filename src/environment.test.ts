@@ -10,6 +10,7 @@ describe('readEnvironment', () => {
       storage: 'redis',
       redis: 'redis://localhost',
       prefix: 'team',
+      packages: {},
       agentKey: 'ada',
       dataDir: '/data',
       python: 'python3.12',
@@ -22,8 +23,21 @@ describe('readEnvironment', () => {
     const empty = { CELLA_STORAGE: '', CELLA_REDIS: '', CELLA_PREFIX: '', NO_COLOR: '' };
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
-    const unset = { agentKey: undefined, dataDir, python: undefined, autoSh: false, noColor: false };
+    const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
     expect(readEnvironment(env)).toEqual(unset);
+  });
+
+  it('takes lists of folders and of package indexes apart', () => {
+    const env = { CELLA_INDEX: 'https://a/simple', CELLA_EXTRA_INDEX: ' https://b  https://c', CELLA_NO_INDEX: '1' };
+    expect(readEnvironment({ ...env, CELLA_WHEELS: '/w::/x', CELLA_TOOLS: '/t' })).toMatchObject({
+      packages: {
+        index: 'https://a/simple',
+        extraIndexes: ['https://b', 'https://c'],
+        wheelFolders: ['/w', '/x'],
+        noIndex: true,
+      },
+      toolFolders: ['/t'],
+    });
   });
 
   it.each(['0', 'true', 'yes', ''])('takes no other word for CELLA_AUTO_SH=1: %j', (word) => {

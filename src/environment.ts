@@ -1,7 +1,7 @@
 /** The one file that reads the environment of this process. */
 
 import { homedir } from 'node:os';
-import { isAbsolute, join, resolve } from 'node:path';
+import { delimiter, isAbsolute, join, resolve } from 'node:path';
 
 export interface Environment {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
@@ -16,6 +16,15 @@ export interface Environment {
   readonly redis: string | undefined;
   /** CELLA_PREFIX: what every key there begins with. */
   readonly prefix: string | undefined;
+  /** CELLA_INDEX, CELLA_EXTRA_INDEX (separated by blanks), CELLA_WHEELS (folders, by colons) and CELLA_NO_INDEX=1. */
+  readonly packages: {
+    readonly index?: string;
+    readonly extraIndexes?: string[];
+    readonly wheelFolders?: string[];
+    readonly noIndex?: boolean;
+  };
+  /** CELLA_TOOLS: folders with definitions of tools, separated by colons. */
+  readonly toolFolders: readonly string[] | undefined;
   /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
   readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
@@ -33,10 +42,29 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     storage: env.CELLA_STORAGE || undefined,
     redis: env.CELLA_REDIS || undefined,
     prefix: env.CELLA_PREFIX || undefined,
+    packages: packagesOf(env),
+    toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
     autoSh: env.CELLA_AUTO_SH === '1',
     mcpToken: env.CELLA_MCP_TOKEN || undefined,
     noColor: Boolean(env.NO_COLOR),
   };
+}
+
+function packagesOf(env: NodeJS.ProcessEnv): Environment['packages'] {
+  const extraIndexes = list(env.CELLA_EXTRA_INDEX, /\s+/);
+  const wheelFolders = list(env.CELLA_WHEELS, delimiter);
+  return {
+    ...(env.CELLA_INDEX ? { index: env.CELLA_INDEX } : {}),
+    ...(extraIndexes ? { extraIndexes } : {}),
+    ...(wheelFolders ? { wheelFolders } : {}),
+    ...(env.CELLA_NO_INDEX === '1' ? { noIndex: true } : {}),
+  };
+}
+
+/** Undefined where there is nothing in it. */
+function list(text: string | undefined, separator: string | RegExp): string[] | undefined {
+  const parts = (text ?? '').split(separator).filter((part) => part !== '');
+  return parts.length === 0 ? undefined : parts;
 }
 
 /** The XDG standard has relative paths ignored. */

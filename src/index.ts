@@ -1,5 +1,7 @@
 /** The library's front door. */
 
+export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
+export type { BootstrapConfig } from './protocol/bootstrap.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
 export type {
   BackgroundEvent,
@@ -37,9 +39,22 @@ export type {
   SessionApi,
   Variable,
 } from './session/api.ts';
+export type {
+  ArtifactsApi,
+  DepsApi,
+  DepsResult,
+  NamespacesApi,
+  SkillsApi,
+  ToolCallOptions,
+  ToolsApi,
+  WorkOptions,
+} from './session/api-namespaces.ts';
 export { shutdown } from './session/executors.ts';
+export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/open-namespaces.ts';
 export type { SessionOptions } from './session/options.ts';
 export { KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
+export { storageFromBootstrap } from './storage/bootstrap.ts';
 export type { Storage } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
+export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';

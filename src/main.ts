@@ -1,12 +1,12 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, McpRequest, OpenOptions, Shelf, StoragePlace } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { readEnvironment } from './environment.ts';
-import type { Storage } from './storage/contract.ts';
+import { OpenStores } from './stores.ts';
 
 const environment = readEnvironment();
 const { stdin, stdout, stderr } = process;
@@ -17,66 +17,16 @@ function version(): string {
   return manifest.version;
 }
 
-/** What was opened and must be closed at the end. */
-const endings = new Set<() => Promise<void>>();
-
-const redisStorages = new Map<string, Promise<Storage>>();
-
-/** Undefined where sessions find it themselves: in the files of their data folder. */
-async function storageOf({ dataDir, redis }: StoragePlace): Promise<Storage | undefined> {
-  if (!redis) return undefined;
-  const key = JSON.stringify([redis.url, redis.prefix]);
-  const opening = redisStorages.get(key) ?? openRedis(dataDir, redis);
-  redisStorages.set(key, opening);
-  // A server that is not there may come back.
-  opening.catch(() => redisStorages.delete(key));
-  return await opening;
-}
-
-async function openRedis(dataDir: string, { url, prefix }: NonNullable<StoragePlace['redis']>): Promise<Storage> {
-  const { openStorage } = await import('./session/open-storage.ts');
-  const storage = await openStorage({ storage: 'redis', dataDir, redisUrl: url, prefix });
-  endings.add(() => storage.close());
-  return storage;
-}
+const stores = new OpenStores();
 
 async function openSession({ redis, ...options }: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
     import('./session/executors.ts'),
   ]);
-  endings.add(executors.shutdown);
-  const storage = await storageOf({ dataDir: options.dataDir, ...(redis ? { redis } : {}) });
+  stores.closeFirst(executors.shutdown);
+  const storage = await stores.redis(redis);
   return await Session.open({ ...options, ...(storage ? { storage } : {}) });
-}
-
-async function listAgents(where: StoragePlace) {
-  const [agents, { closeStorages }] = await Promise.all([
-    import('./session/agents.ts'),
-    import('./session/storages.ts'),
-  ]);
-  endings.add(closeStorages);
-  return await agents.listAgents({ dataDir: where.dataDir, storage: await storageOf(where) });
-}
-
-async function openShelf({ agentKey, ...place }: StoragePlace & { agentKey: string }): Promise<Shelf> {
-  const [{ storageFor, closeStorages }, { dataFolder }] = await Promise.all([
-    import('./session/storages.ts'),
-    import('./session/data-folder.ts'),
-  ]);
-  endings.add(closeStorages);
-  const { checkpoints } = await storageFor(await storageOf(place), dataFolder(place.dataDir)).storage;
-  return {
-    list: async () => {
-      const manifests = await checkpoints.list(agentKey);
-      return manifests.map(({ format, segments, kind, ...facts }) => {
-        const { name, ...others } = facts;
-        return { ...others, ...(name === undefined ? {} : { name }), kind: 'durable', automatic: kind === 'save' };
-      });
-    },
-    damaged: () => checkpoints.damaged(agentKey),
-    delete: (id) => checkpoints.delete(agentKey, id),
-  };
 }
 
 async function detect(options: { python: string | undefined }) {
@@ -87,20 +37,20 @@ async function detect(options: { python: string | undefined }) {
   return await detectLayers(await findPython(options.python));
 }
 
-async function serveMcp({ session, http, ...request }: McpRequest, ended: Promise<unknown>): Promise<void> {
+async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise<unknown>): Promise<void> {
   const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/executors.ts')]);
-  endings.add(executors.shutdown);
-  const { redis, agentKey, dataDir, ...options } = session;
-  const { allowRuntimeDeps, syncDepsOnStart, toolFolders, timeoutMs } = request;
+  stores.closeFirst(executors.shutdown);
+  const { redis, agentKey, approve, onProgress, ...options } = session;
   await mcp.serveMcp({
     version: version(),
     agentKey,
     timeoutMs,
-    session: { ...options, dataDir, allowRuntimeDeps, syncDepsOnStart, toolFolders: [...toolFolders] },
-    storage: () => storageOf({ dataDir, ...(redis ? { redis } : {}) }),
+    session: options,
+    storage: () => stores.redis(redis),
     http: http && { ...http, token: environment.mcpToken },
     ended,
-    log: (line) => void stderr.write(`cella: ${line}\n`),
+    // What it tells may be another's words.
+    log: (line) => void stderr.write(`cella: ${line.replace(/[^\P{Cc}\n\t]/gu, '?')}\n`),
   });
 }
 
@@ -137,13 +87,17 @@ const exitCode = await runProgram(process.argv.slice(2), {
   version: version(),
   defaults: environment,
   openSession,
-  listAgents,
-  openShelf,
+  listAgents: (place) => stores.listAgents(place),
+  openShelf: (where) => stores.openShelf(where),
+  openNamespaces: (options) => stores.openNamespaces(options),
+  listStore: (place) => stores.list(place),
+  copyThings: (from, to, options) => stores.copy(from, to, options),
+  factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
   detect,
   bench,
   serveMcp,
 });
-for (const end of endings) await end();
+await stores.close();
 const flushed = await terminal.flush().then(
   () => true,
   () => false,

@@ -142,12 +142,7 @@ class Runner:
         loop = self._loop
         if loop is None or loop.is_closed() or not asyncio.all_tasks(loop):
             return
-
-        def heard() -> None:
-            if switchboard.waiting():
-                loop.stop()
-
-        switchboard.listen(loop, heard)
+        switchboard.go_on(loop)
         try:
             while True:
                 try:
@@ -158,7 +153,7 @@ class Runner:
         except BaseException:
             traceback.print_exc()
         finally:
-            switchboard.listen(loop)
+            switchboard.go_on_no_more()
 
 
 def _usable(loop: asyncio.AbstractEventLoop) -> bool:

@@ -12,7 +12,7 @@ import os
 import select
 from collections import deque
 from time import monotonic
-from typing import Any, Callable, Deque, Dict, Optional, Set
+from typing import Any, Deque, Dict, Optional, Set, Tuple
 
 from . import frames
 from .frames import Channel, Frame
@@ -46,6 +46,8 @@ class Switchboard:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
         self._last_call = 0
+        # The loop that runs while no cell does.
+        self._between: Optional[Tuple[asyncio.AbstractEventLoop, object]] = None
         self._pid = 0
         # How long to look for the next frame before sleeping.
         self._closely = 0.0
@@ -141,7 +143,7 @@ class Switchboard:
         future: "asyncio.Future[bytes]" = loop.create_future()
         with self._interrupts:
             number = self._begin(method, params, future)
-            self.listen(loop)
+            self._listen(loop)
         try:
             reply = await future
         except BaseException:
@@ -149,23 +151,36 @@ class Switchboard:
             raise
         finally:
             self._futures.pop(number, None)
-            if not self._tasks_wait(loop) and not loop.is_closed():
-                loop.remove_reader(self.fd)
+            self._listen(loop)
         return _value_of(reply)
 
-    def listen(self, loop: asyncio.AbstractEventLoop, then: Optional[Callable[[], None]] = None) -> None:
-        """Has a loop hear the host while it runs. `then` is called after each time that it has."""
+    def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """While this loop runs between two cells: it is stopped when there is something for the main loop."""
+        between = self._between = (loop, object())
+        self._listen(loop)
+        if self._inbox:
+            self._stop(between)
+
+    def go_on_no_more(self) -> None:
+        if self._between is not None:
+            loop, self._between = self._between[0], None
+            self._listen(loop)
+
+    def _stop(self, between: Tuple[asyncio.AbstractEventLoop, object]) -> None:
+        """From whichever thread has read the frame. What comes too late does not stop the loop another time."""
+        between[0].call_soon_threadsafe(lambda: between[0].stop() if self._between is between else None)
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has a loop hear the host exactly while somebody on it waits for something."""
         if loop.is_closed():
             return
-        if then is not None or self._tasks_wait(loop):
-            loop.add_reader(self.fd, self._hear, then)
+        between = self._between is not None and self._between[0] is loop
+        if between or any(future.get_loop() is loop for future in list(self._futures.values())):
+            loop.add_reader(self.fd, self._hear)
         else:
             loop.remove_reader(self.fd)
 
-    def _tasks_wait(self, loop: asyncio.AbstractEventLoop) -> bool:
-        return any(future.get_loop() is loop for future in list(self._futures.values()))
-
-    def _hear(self, then: Optional[Callable[[], None]]) -> None:
+    def _hear(self) -> None:
         with self._interrupts:
             # Where a thread reads, it reads for all; and where one has just done so, there may be nothing left.
             if self._reading.acquire(False):
@@ -174,8 +189,6 @@ class Switchboard:
                         self._take_in()
                 finally:
                     self._pass_on()
-        if then is not None:
-            then()
 
     def _begin(self, method: str, params: Dict[str, Any], future: Optional["asyncio.Future[bytes]"] = None) -> int:
         payload = pack((method, params))
@@ -244,6 +257,8 @@ class Switchboard:
             else:
                 self._inbox.append(frame)
                 self._wake(0)
+                if self._between is not None:
+                    self._stop(self._between)
 
     def _park(self, number: int) -> None:
         lock = self._parked.setdefault(number, _thread.allocate_lock())

@@ -5,8 +5,8 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { run } from './commands.mjs';
 
-const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel'];
-const programs = { tmux: 'tmux' };
+const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'pip'];
+const programs = { tmux: 'tmux', 'redis-server': 'redis-server' };
 /** Programs that make and become the ordinary user; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd' };
 

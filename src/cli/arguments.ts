@@ -5,22 +5,33 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExecuteOptions } from '../session/api.ts';
 import type { OpenOptions } from './context.ts';
 import { UsageError } from './exit.ts';
+import {
+  addPackageFlags,
+  collect,
+  type PackageDefaults,
+  type PackageFlags,
+  packageOptionsOf,
+} from './package-flags.ts';
 import { parseText } from './parse-text.ts';
 import { addStorageFlags, type StorageDefaults, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 
-export interface SessionFlags extends StorageFlags {
+export interface SessionFlags extends StorageFlags, PackageFlags {
   readonly agent?: string;
   readonly cwd?: string;
   readonly python?: string;
   readonly sandbox?: 'on' | 'off';
   readonly network?: 'none' | 'host';
   readonly memory?: number;
+  readonly tools?: readonly string[];
+  readonly syncDeps?: boolean;
+  readonly runtimeDeps?: boolean;
 }
 
 /** What stands in for a flag that is not given. */
-export interface Defaults extends StorageDefaults {
+export interface Defaults extends StorageDefaults, PackageDefaults {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
+  readonly toolFolders?: readonly string[] | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
 }
@@ -36,7 +47,8 @@ export function addSessionFlags(command: Command): Command {
 
 /** Where and how the code works. */
 export function addPlaceFlags(command: Command): Command {
-  return command
+  const packages = (name: string, about: string) => new Option(name, about).helpGroup('Packages:');
+  command
     .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText)
     .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)', parseText)
     .addOption(
@@ -45,7 +57,11 @@ export function addPlaceFlags(command: Command): Command {
     .addOption(
       new Option('--network <none|host>', "none is no network, host is this machine's").choices(['none', 'host']),
     )
-    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
+    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes)
+    .option('--tools <dir>', 'a folder with more definitions of tools (default: CELLA_TOOLS)', collect)
+    .addOption(packages('--sync-deps', 'install the configured packages before the code runs'))
+    .addOption(packages('--no-runtime-deps', 'the code may not add or remove packages'));
+  return addPackageFlags(command);
 }
 
 /** As a session takes it: a key of nothing but spaces is none. */
@@ -57,11 +73,17 @@ export function agentKeyOf(flags: Pick<SessionFlags, 'agent'>, defaults: Default
 export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
   const agentKey = flags.agent ?? defaults.agentKey;
   const python = flags.python ?? defaults.python;
+  const packages = packageOptionsOf(flags, defaults);
+  const toolFolders = flags.tools ?? defaults.toolFolders;
   return {
     ...(agentKey === undefined ? {} : { agentKey }),
     ...(python === undefined ? {} : { python }),
     ...(flags.cwd === undefined ? {} : { cwd: resolve(flags.cwd) }),
     ...(flags.memory === undefined ? {} : { limits: { memoryMb: flags.memory } }),
+    ...(packages === undefined ? {} : { packages }),
+    ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
+    ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
+    ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
     ...storagePlaceOf(flags, defaults),
     sandbox: sandboxOption(flags),
   };

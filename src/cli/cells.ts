@@ -1,7 +1,14 @@
 /** One cell after the other: runs it, shows what it tells, answers what it asks. */
 
 import { CellaError } from '../protocol/errors.ts';
-import { type ExecutionEvent, eventToJson, type InputRequestEvent, type ResultEvent } from '../protocol/events.ts';
+import {
+  type BackgroundEvent,
+  type ExecutionEvent,
+  eventToJson,
+  type InputRequestEvent,
+  type ResultEvent,
+  type SavedEvent,
+} from '../protocol/events.ts';
 import type { SessionApi } from '../session/api.ts';
 import { reportFailure } from './failure.ts';
 import { LineEditor } from './line-editor.ts';
@@ -10,6 +17,7 @@ import { Questions } from './questions.ts';
 import { showEvent, showNotices } from './show.ts';
 import type { Signals } from './signals.ts';
 import type { Terminal } from './terminal.ts';
+import { toPlain } from './texts.ts';
 
 export interface CellsOptions {
   readonly session: SessionApi;
@@ -60,7 +68,7 @@ export class Cells {
     for await (const event of session.background()) {
       // That names are safe is a matter of course.
       if (event.type === 'saved') continue;
-      const write = () => this.#show(event);
+      const write = () => this.#showBetween(event);
       if (lines instanceof LineEditor) await lines.interject(write);
       else await write();
     }
@@ -89,6 +97,13 @@ export class Cells {
       return event;
     }
     throw new Error('the execution ended without a result');
+  }
+
+  /** A line that something else would take the place of has none above a prompt. */
+  async #showBetween(event: Exclude<BackgroundEvent, SavedEvent>): Promise<void> {
+    const { terminal, json } = this.#options;
+    if (event.type !== 'progress' || json) return await this.#show(event);
+    await terminal.errLines(toPlain(event.text), 'dim');
   }
 
   #show(event: ExecutionEvent): Promise<void> {

@@ -1,6 +1,7 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
-import type { AgentInfo, Checkpoint, SessionApi } from '../session/api.ts';
+import type { ArtifactFacts } from '../protocol/artifact.ts';
+import type { AgentInfo, ApprovalRequest, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { doctor } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
@@ -12,15 +13,39 @@ export interface StoragePlace {
   readonly redis?: { readonly url: string; readonly prefix?: string };
 }
 
+/** Where packages come from; PyPI where nothing is said. */
+export interface PackageOptions {
+  readonly index?: string;
+  readonly extraIndexes?: string[];
+  /** Folders with wheels in them. */
+  readonly wheelFolders?: string[];
+  readonly noIndex?: boolean;
+}
+
+/** What a command line can say of tools, skills, artifacts and deps. */
+export interface NamespacesOptions extends StoragePlace {
+  readonly python?: string;
+  readonly packages?: PackageOptions;
+  /** Folders with definitions of tools, beside those in storage. */
+  readonly toolFolders?: string[];
+}
+
 /** What a command line can say of a session. */
-export interface OpenOptions extends StoragePlace {
+export interface OpenOptions extends NamespacesOptions {
   readonly agentKey?: string;
   readonly cwd?: string;
-  readonly python?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
   readonly limits?: { readonly memoryMb: number };
   /** How many cells can be undone. */
   readonly undo?: number;
+  /** Installs the configured packages first. */
+  readonly syncDepsOnStart?: boolean;
+  /** False locks the packages for the code. */
+  readonly allowRuntimeDeps?: boolean;
+  /** Told how far packages are that are installed before the first cell. */
+  readonly onProgress?: (text: string) => void;
+  /** Asked before a tool runs that requires approval. */
+  readonly approve?: (request: ApprovalRequest) => Promise<boolean>;
 }
 
 export interface CommandContext {
@@ -38,9 +63,46 @@ export interface Shelf {
   delete(id: string): Promise<boolean>;
 }
 
+export type TransferKind = 'tools' | 'skills' | 'artifacts' | 'deps';
+
+export interface TransferOptions {
+  readonly kinds: readonly TransferKind[];
+  /** Only these. */
+  readonly names?: readonly string[];
+  /** Replaces what has the same name there. */
+  readonly overwrite: boolean;
+  readonly onProgress: (text: string) => void;
+}
+
+export interface TransferItem {
+  readonly kind: TransferKind;
+  readonly name: string;
+}
+
+/** Copies between two storages. What was skipped is there already. */
+export type Transfer = (
+  from: StoragePlace,
+  to: StoragePlace,
+  options: TransferOptions,
+) => Promise<{ readonly copied: readonly TransferItem[]; readonly skipped: readonly TransferItem[] }>;
+
+/** What a storage holds beside agents, by name. */
+export interface StoreContents {
+  readonly tools: readonly string[];
+  readonly skills: readonly string[];
+  readonly artifacts: readonly { readonly name: string; readonly size: number }[];
+  readonly deps: readonly string[];
+}
+
 /** What lies in a storage. */
 export interface Stores {
   listAgents(where: StoragePlace): Promise<readonly AgentInfo[]>;
+  /** Tools, skills, artifacts and deps, without a kernel. */
+  openNamespaces(options: NamespacesOptions): Promise<NamespacesApi & AsyncDisposable>;
+  listStore(where: StoragePlace): Promise<StoreContents>;
+  readonly copyThings: Transfer;
+  /** What a file most likely is, by its name. */
+  factsByName(name: string): Promise<Pick<ArtifactFacts, 'type' | 'mediaType'>>;
   openShelf(where: StoragePlace & { readonly agentKey: string }): Promise<Shelf>;
 }
 
@@ -60,10 +122,8 @@ export interface Tools {
 /** What a command line can say of an MCP server. */
 export interface McpRequest {
   readonly session: OpenOptions;
+  /** Of code that names no limit. */
   readonly timeoutMs: number;
-  readonly allowRuntimeDeps: boolean;
-  readonly syncDepsOnStart: boolean;
-  readonly toolFolders: readonly string[];
   /** Over HTTP instead of stdin and stdout; port 0 is any that is free. */
   readonly http?: { readonly port: number; readonly tokenFile?: string };
 }

@@ -40,6 +40,7 @@ export class LineEditor implements LineSource {
 
   async read(request: LineRequest): Promise<Line> {
     if (request.signal?.aborted) return { kind: 'aborted' };
+    this.#terminal.clearStatus();
     this.#curtain.hidden = false;
     const prompt = this.#placePrompt(request.prompt);
     const ahead = request.fresh ? undefined : this.#ahead.shift();

@@ -1,7 +1,6 @@
 /** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
 
-import { resolve } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { addPlaceFlags, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
 import type { McpRequest } from './context.ts';
 import { defineCommand } from './define.ts';
@@ -14,9 +13,6 @@ import { addStorageFlags } from './storage-flags.ts';
 
 interface McpFlags extends SessionFlags {
   readonly timeout?: number;
-  readonly runtimeDeps: boolean;
-  readonly syncDeps: boolean;
-  readonly tools: readonly string[];
   readonly http?: number;
   readonly tokenFile?: string;
 }
@@ -28,9 +24,7 @@ export function addMcp(program: Command, context: ProgramContext, done: (exitCod
   const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
   addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
-    .option('--no-runtime-deps', 'lock the packages: they can be listed, and not changed')
-    .option('--no-sync-deps', 'do not install the configured packages when a kernel starts')
-    .option('--tools <dir>', 'a folder with tools (*.yaml) beside those in storage; may be repeated', addFolder, [])
+    .addOption(new Option('--no-sync-deps', 'do not, and start with those that are there').helpGroup('Packages:'))
     .option('--http <port>', 'serve streamable HTTP on 127.0.0.1 instead of stdin and stdout', parsePort)
     .option('--token-file <path>', 'where the bearer token for --http lies, readable by its owner only', parseText)
     .action(async (flags: McpFlags) => done(await serve(requestOf(flags, context), context)));
@@ -54,17 +48,10 @@ function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
     throw new UsageError('--token-file means nothing without --http.', 'Leave it out, or add --http PORT.');
   }
   return {
-    session: sessionOptions(flags, context.defaults),
+    session: sessionOptions({ ...flags, syncDeps: flags.syncDeps !== false }, context.defaults),
     timeoutMs: flags.timeout ?? DEFAULT_TIMEOUT_MS,
-    allowRuntimeDeps: flags.runtimeDeps,
-    syncDepsOnStart: flags.syncDeps,
-    toolFolders: flags.tools,
     ...(http === undefined ? {} : { http: { port: http, ...(tokenFile === undefined ? {} : { tokenFile }) } }),
   };
-}
-
-function addFolder(folder: string, before: readonly string[]): readonly string[] {
-  return [...before, resolve(parseText(folder))];
 }
 
 function parsePort(text: string): number {

@@ -22,6 +22,10 @@ async function cellaWith(
     openSession: refuse,
     listAgents: refuse,
     openShelf: refuse,
+    openNamespaces: refuse,
+    listStore: refuse,
+    copyThings: refuse,
+    factsByName: refuse,
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
     serveMcp: refuse,
@@ -33,7 +37,22 @@ async function cellaWith(
 const cella = (...words: string[]) => cellaWith(words);
 
 describe('the command line', () => {
-  const commands = ['run', 'repl', 'chat', 'checkpoints', 'fork', 'ps', 'mcp', 'doctor', 'bench'];
+  const commands = [
+    'run',
+    'repl',
+    'chat',
+    'checkpoints',
+    'fork',
+    'ps',
+    'deps',
+    'skills',
+    'tools',
+    'artifacts',
+    'store',
+    'mcp',
+    'doctor',
+    'bench',
+  ];
 
   it('shows its help where nothing is asked', async () => {
     const { exitCode, out } = await cella();

@@ -12,16 +12,21 @@ import {
   sessionOptions,
   type Transaction,
 } from './arguments.ts';
+import { addArtifacts } from './artifacts/commands.ts';
 import type { BenchFlags, CommandContext, Servers, Stores, Tools } from './context.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
+import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
+import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
 import { addStorageFlags, retyped } from './storage-flags.ts';
+import { addStore } from './store/commands.ts';
+import { addTools } from './tools/commands.ts';
 
 export interface ProgramContext extends CommandContext, Stores, Tools, Servers {
   readonly version: string;
@@ -69,6 +74,11 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
+  addDeps(program, context, done);
+  addSkills(program, context, done);
+  addTools(program, context, done);
+  addArtifacts(program, context, done);
+  addStore(program, context, done);
   addMcp(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);

@@ -7,6 +7,7 @@ import { durationToText, sizeToText, toPlain } from './texts.ts';
 import { adviceOn } from './wording.ts';
 
 export async function showEvent(terminal: Terminal, event: ExecutionEvent): Promise<void> {
+  if (event.type !== 'progress') terminal.clearStatus();
   switch (event.type) {
     case 'stdout':
       return await terminal.out(event.text);
@@ -14,6 +15,8 @@ export async function showEvent(terminal: Terminal, event: ExecutionEvent): Prom
       return await terminal.err(event.text);
     case 'display':
       return await terminal.outLines(bundleToText(event.data));
+    case 'progress':
+      return await terminal.status(event.text);
     case 'input_request':
       // Whoever answers shows the prompt.
       return;
@@ -52,7 +55,8 @@ export async function showNotices(terminal: Terminal, result: ResultEvent, { dea
   const { recovered, woken } = result;
   const lines = recovered ? [recoveredToText(recovered, deathTold)] : [];
   for (const { name, reason } of recovered?.lost ?? woken?.lost ?? []) {
-    lines.push(`cella: ${toPlain(name)} did not come back: ${toPlain(reason)}`);
+    const what = name === '*' ? 'what was saved' : toPlain(name);
+    lines.push(`cella: ${what} did not come back: ${toPlain(reason)}`);
   }
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }

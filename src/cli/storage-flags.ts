@@ -23,21 +23,19 @@ export interface StorageDefaults {
   readonly prefix?: string | undefined;
 }
 
+const GROUP = 'Storage:';
+
 export function addStorageFlags(command: Command): Command {
+  const flag = (name: string, about: string) => new Option(name, about).helpGroup(GROUP);
+  const files = 'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)';
+  const kind = 'what names and things are kept in (default: CELLA_STORAGE, else file)';
+  const server = 'the Redis server, such as redis://127.0.0.1:6379 (default: CELLA_REDIS)';
+  const keys = 'what every key there begins with (default: CELLA_PREFIX, else cella)';
   return command
-    .option(
-      '--data <dir>',
-      'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
-      parseText,
-    )
-    .addOption(
-      new Option(
-        '--storage <file|redis>',
-        'what names and things are kept in (default: CELLA_STORAGE, else file)',
-      ).choices(['file', 'redis']),
-    )
-    .option('--redis <url>', 'the Redis server, such as redis://127.0.0.1:6379 (default: CELLA_REDIS)', parseText)
-    .option('--prefix <text>', 'what every key there begins with (default: CELLA_PREFIX, else cella)', parseText);
+    .addOption(flag('--data <dir>', files).argParser(parseText))
+    .addOption(flag('--storage <file|redis>', kind).choices(['file', 'redis']))
+    .addOption(flag('--redis <url>', server).argParser(parseText))
+    .addOption(flag('--prefix <text>', keys).argParser(parseText));
 }
 
 export function dataDirOf(flags: Pick<StorageFlags, 'data'>, defaults: Pick<StorageDefaults, 'dataDir'>): string {

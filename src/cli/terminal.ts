@@ -3,6 +3,8 @@
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { styleText } from 'node:util';
+import { cut } from './table.ts';
+import { toPlain } from './texts.ts';
 
 export type Input = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
 export type Output = Writable & { readonly isTTY?: boolean; readonly columns?: number };
@@ -18,6 +20,8 @@ type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 
 /** Longer lines are not kept: whoever needs them starts a line of their own. */
 const LONGEST_LINE = 4096;
+
+const CLEAR_LINE = '\r\u001b[K';
 
 /** How long a command that is to end waits for the reader of its output. */
 const PATIENCE_MS = 500;
@@ -54,6 +58,7 @@ export class Terminal {
   readonly #out: Sink;
   readonly #err: Sink;
   #ending = false;
+  #hasStatus = false;
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
@@ -80,6 +85,11 @@ export class Terminal {
     return this.stdin.isTTY === true;
   }
 
+  /** True where a line that changes can be seen to change. */
+  get stderrIsScreen(): boolean {
+    return this.#err.stream.isTTY === true;
+  }
+
   /** Where a question is shown, so that redirected output stays free of it. */
   get screen(): Output {
     return this.#err.stream.isTTY || !this.#out.stream.isTTY ? this.#err.stream : this.#out.stream;
@@ -95,11 +105,28 @@ export class Terminal {
     (this.screen === this.#err.stream ? this.#err : this.#out).note('\n');
   }
 
+  /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
+  async status(text: string): Promise<void> {
+    const { stream, line } = this.#err;
+    if (!stream.isTTY) return await this.errLines(text);
+    if (!this.#hasStatus && line !== '') await this.err('\n');
+    this.#hasStatus = true;
+    const shown = cut(toPlain(text), (stream.columns ?? 80) - 1);
+    stream.write(`${CLEAR_LINE}${this.#styled(this.#err, shown, 'dim')}`);
+  }
+
+  clearStatus(): void {
+    if (this.#hasStatus) this.#err.stream.write(CLEAR_LINE);
+    this.#hasStatus = false;
+  }
+
   out(text: string, style?: Style): Promise<void> {
+    this.clearStatus();
     return this.#out.write(this.#styled(this.#out, text, style));
   }
 
   err(text: string, style?: Style): Promise<void> {
+    this.clearStatus();
     return this.#err.write(this.#styled(this.#err, text, style));
   }
 
@@ -124,11 +151,13 @@ export class Terminal {
 
   /** Resolves when everything written has left this process. */
   async flush(): Promise<void> {
+    this.clearStatus();
     const written = Promise.all([this.#out.write(''), this.#err.write('')]);
     await (this.#ending ? Promise.race([written, setTimeout(PATIENCE_MS)]) : written);
   }
 
   #lines(sink: Sink, text: string, style: Style | undefined): Promise<void> {
+    this.clearStatus();
     const lines = text.endsWith('\n') ? text : `${text}\n`;
     return sink.write((sink.line === '' ? '' : '\n') + this.#styled(sink, lines, style));
   }

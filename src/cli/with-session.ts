@@ -8,10 +8,10 @@ import { Signals } from './signals.ts';
 export async function withSession(
   options: OpenOptions,
   context: CommandContext,
-  work: (session: SessionApi) => Promise<number>,
+  work: (session: SessionApi, signals: Signals) => Promise<number>,
 ): Promise<number> {
   using signals = new Signals(context.signals, () => false);
   await using session = await context.openSession(options);
   if (signals.exitCode !== undefined) return signals.exitCode;
-  return await Promise.race([work(session), signals.ended]);
+  return await Promise.race([work(session, signals), signals.ended]);
 }

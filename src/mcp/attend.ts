@@ -84,7 +84,10 @@ export class Attendant implements Caller, Disposable {
       const answer = await this.#context.mcpReq.elicitInput(question.form, { signal, timeout: NO_TIMEOUT_MS });
       question.settle(answerOf({ [KEY]: answer }, KEY));
     } catch (error) {
-      question.settle({ kind: 'refused', reason: `the client could not ask: ${(error as Error).message}` });
+      question.settle({
+        kind: 'refused',
+        reason: `the client could not ask: ${error instanceof Error ? error.message : error}`,
+      });
     }
   }
 }

@@ -1,27 +1,31 @@
 /** What a model must hear before it goes on: that its names came from a save, and which of them did not come back. */
 
 import type { LostName } from '../protocol/checkpoint.ts';
-import type { ResultEvent } from '../protocol/events.ts';
+import type { ResultEvent, Woken } from '../protocol/events.ts';
 
 const MOST_NAMES = 40;
 
 export function noticesOf({ recovered, woken }: ResultEvent): string[] {
   if (recovered) {
-    const { cause, savedAgoMs, restored, lost } = recovered;
-    const back =
-      savedAgoMs === undefined
-        ? 'There was no save: every name is gone.'
-        : `Its last save, ${seconds(savedAgoMs)} old, came back: ${names(restored)}.`;
-    return [`The kernel before this one has ended: ${cause.message} ${back} Nothing was run again.`, ...losses(lost)];
+    const ended = `The kernel before this one has ended: ${recovered.cause.message} Nothing is run again.`;
+    return [ended, ...comebackOf(recovered)];
   }
-  if (!woken) return [];
-  const { savedAgoMs, restored, lost } = woken;
-  return [`Names came back from a save of ${seconds(savedAgoMs)} ago: ${names(restored)}.`, ...losses(lost)];
+  return woken ? comebackOf(woken) : [];
+}
+
+function comebackOf({ savedAgoMs, restored, lost }: Woken): string[] {
+  const back =
+    savedAgoMs === undefined
+      ? 'There is no save that can be read: every name is gone.'
+      : `Names came back from a save of ${seconds(savedAgoMs)} ago: ${names(restored)}.`;
+  return [back, ...losses(lost)];
 }
 
 function losses(lost: readonly LostName[]): string[] {
   if (lost.length === 0) return [];
-  const told = lost.slice(0, MOST_NAMES).map(({ name, reason }) => `${name} (${reason})`);
+  const told = lost
+    .slice(0, MOST_NAMES)
+    .map(({ name, reason }) => `${name === '*' ? 'what was saved' : name} (${reason})`);
   return [`Did not come back: ${told.join(', ')}${more(lost.length)}.`];
 }
 

@@ -20,31 +20,22 @@ export interface Report {
 }
 
 export function reportOf(result: ResultEvent, output: Output): Report {
-  const value = valueText(result, output);
-  const failure = result.error?.traceback || result.error?.message;
-  const notices = cutMiddle(
-    noticesOf(result)
-      .map((line) => `[notice] ${line}`)
-      .join('\n'),
-    MOST_OF_NOTICES,
-  );
-  const rest = [value, failure].map((part) => cutMiddle(part ?? '', MOST_OF_A_PART));
+  const told = noticesOf(result).map((line) => `[notice] ${line}`);
+  const notices = cutMiddle(told.join('\n'), MOST_OF_NOTICES);
+  const rest = [valueText(result, output) ?? '', result.error?.traceback || result.error?.message || ''];
+  const cutRest = rest.map((part) => cutMiddle(part, MOST_OF_A_PART));
   const ends = endsOf(result);
-  const taken = [notices, ...rest, ...ends].reduce((total, part) => total + part.length, 0);
+  const room = MOST_SHOWN - [notices, ...cutRest, ...ends].reduce((total, part) => total + part.length, 0);
   const printed = output.text.toString();
-  const shown = [notices, cutMiddle(printed, MOST_SHOWN - taken), ...rest, ...ends];
-  const all = [printed, value ?? '', failure ?? ''];
-  const text = joined(shown) || '[done, with no output]';
+  const isCut = printed.length > room || rest.some((part) => part.length > MOST_OF_A_PART);
+  const text = joined([notices, cutMiddle(printed, room), ...cutRest, ...ends]) || '[done, with no output]';
   return {
     result: {
       content: [{ type: 'text', text }, ...output.pictures.content],
       ...(result.status === 'ok' ? {} : { isError: true }),
       _meta: { 'cella/status': result.status, 'cella/execution': result.execution },
     },
-    uncut:
-      joined(all).length > joined([printed, ...rest]).length || taken + printed.length > MOST_SHOWN
-        ? joined(all)
-        : undefined,
+    uncut: isCut ? joined([printed, ...rest]) : undefined,
   };
 }
 

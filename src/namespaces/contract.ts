@@ -1,6 +1,7 @@
 /** What a call of the code needs of the host, and how the host describes what it can be asked. */
 
 import type { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
 import type { PyValue } from '../protocol/values.ts';
 
 export interface CallContext {
@@ -24,5 +25,12 @@ export function method<T>(
   params: z.ZodType<T>,
   work: (params: T, context: CallContext) => Promise<PyValue> | PyValue,
 ): Method {
-  return { perform: async (given, context) => await work(params.parse(given), context) };
+  return {
+    perform: async (given, context) => {
+      const checked = params.safeParse(given);
+      if (checked.success) return await work(checked.data, context);
+      const problems = checked.error.issues.map(({ path, message }) => `${path.join('.') || 'parameters'}: ${message}`);
+      throw new CellaError('INVALID_OPTIONS', `This call cannot be carried out: ${problems.slice(0, 5).join('; ')}.`);
+    },
+  };
 }

@@ -86,7 +86,9 @@ export class Archive {
     const damaged: LostName[] = [];
     const loaded = await kernel.load(manifest.python, this.#segments(manifest, damaged), this.#settings.seconds * 1000);
     const restored = new Set(loaded.restored);
-    const lost = [...loaded.lost, ...damaged].filter(({ name }) => !restored.has(name));
+    // A name may have several parts; it is lost once.
+    const all = new Map([...loaded.lost, ...damaged].map((one) => [one.name, one]));
+    const lost = [...all.values()].filter(({ name }) => !restored.has(name));
     if (restored.size === 0 && damaged.length > 0) throw damagedError(manifest, lost);
     return { restored: loaded.restored, lost };
   }
@@ -114,6 +116,11 @@ export class Archive {
   /** The saves, newest first. */
   async saves(): Promise<Manifest[]> {
     return (await this.list()).filter(({ kind }) => kind === 'save').reverse();
+  }
+
+  /** Those whose manifest cannot be read: which names they hold, and whether they are saves, nobody knows. */
+  async unreadable(): Promise<{ readonly id: string; readonly reason: string }[]> {
+    return await this.#store.damaged(this.#agentKey);
   }
 
   async delete(id: string): Promise<boolean> {

@@ -6,7 +6,7 @@ import type { Execution } from '../kernel/execution.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelLink } from '../kernel/link.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
+import type { LostName, Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type {
   Death,
@@ -96,7 +96,8 @@ export class Keeper implements Holder {
     this.#saver = new Saver({
       afterMs: options.saveAfterMs,
       archive: options.archive,
-      freeze: (frozen) => this.#freezeForSave(frozen),
+      // A kernel is not idle meanwhile: those who wait for a place have not been able to count on it.
+      freeze: (frozen) => this.#freezeForSave(frozen).finally(() => options.slots.makeRoom()),
       onSaved: options.onSaved,
     });
   }
@@ -156,9 +157,7 @@ export class Keeper implements Holder {
     if (this.#undecided !== undefined) {
       throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
     }
-    const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
-    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
-    const twin = keeps ? await this.#before(kernel, policy) : undefined;
+    const { kernel, twin } = await this.#makeReady(policy);
     this.#saver.began();
     if (twin !== undefined) {
       execution.settle = (result) => this.#decide(twin, policy, result);
@@ -351,6 +350,21 @@ export class Keeper implements Holder {
     return Object.values(usage?.kernels ?? {}).reduce((total, bytes) => total + bytes, 0);
   }
 
+  /** A kernel that turns out to have died before the cell began is brought back first, once: nothing has run yet. */
+  async #makeReady(policy: TransactionPolicy): Promise<{ kernel: Kernel; twin: number | undefined }> {
+    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
+    const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
+    if (!keeps) return { kernel, twin: undefined };
+    const failure = (error: unknown) => ({ error });
+    const twin = await this.#before(kernel, policy).catch(failure);
+    if (!kernel.dead) {
+      if (typeof twin === 'object') throw twin.error;
+      return { kernel, twin };
+    }
+    const next = await this.live();
+    return { kernel: next, twin: await this.#before(next, policy) };
+  }
+
   async #before(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {
     if (policy !== 'commit_always') return await this.#twin(kernel);
     // For undo alone: a kernel that cannot be forked runs the cell all the same.
@@ -504,10 +518,17 @@ export class Keeper implements Holder {
       this.#recovered++;
     }
     if (saves.length === 0) {
-      const gone = cause ? { recovered: { cause, restored: [], lost: [] } } : undefined;
-      return await this.#welcome(link, gone);
+      const lost = this.#asleep || cause ? await this.#unreadable() : [];
+      const told = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
+      return await this.#welcome(link, cause || lost.length > 0 ? told : undefined);
     }
     return await this.#wake(link, saves, cause);
+  }
+
+  /** An agent whose saves are all damaged must hear why it has no names. */
+  async #unreadable(): Promise<LostName[]> {
+    const all = (await this.#options.archive?.unreadable()) ?? [];
+    return all.map(({ id, reason }) => ({ name: '*', reason: `the checkpoint ${id} cannot be read: ${reason}` }));
   }
 
   /** Tries the saves, the newest first: one that is damaged, or ends its kernel, must not keep the agent from going on. */

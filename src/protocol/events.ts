@@ -68,15 +68,14 @@ export interface Death {
 
 /** Names that came back from a save. */
 export interface Woken {
-  /** How old the save was. */
-  readonly savedAgoMs: number;
+  /** How old the save was; absent where there was none that can be read: every name is gone. */
+  readonly savedAgoMs?: number;
   readonly restored: readonly string[];
+  /** The name `*` stands for names that nobody knows any more. */
   readonly lost: readonly LostName[];
 }
 
-/** `savedAgoMs` is absent where there was no save: every name is gone. */
-export interface Recovered extends Omit<Woken, 'savedAgoMs'> {
-  readonly savedAgoMs?: number;
+export interface Recovered extends Woken {
   readonly cause: Death;
 }
 

@@ -7,6 +7,12 @@ import type { ToolInfo } from '../namespaces/tools/info.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
 import type { PyValue } from '../protocol/values.ts';
 
+export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/contract.ts';
+export type { ApprovalRequest } from '../namespaces/tools/approval.ts';
+export type { ToolProblem } from '../namespaces/tools/catalog.ts';
+export type { RecipeInfo, ToolInfo } from '../namespaces/tools/info.ts';
+export type { Parameter as ToolParameter } from '../namespaces/tools/parameter.ts';
+
 /** For work that may take long. */
 export interface WorkOptions {
   readonly signal?: AbortSignal;

@@ -5,6 +5,8 @@ import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, S
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 
+export type * from './api-namespaces.ts';
+
 export interface ExecuteOptions {
   /** Interrupts the code after this long, and kills it after a grace period. 0 means no limit. */
   readonly timeoutMs?: number;

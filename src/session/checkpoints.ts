@@ -6,8 +6,7 @@ import type { Moment } from '../pool/moments.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Checkpoint, CheckpointOptions, Restored } from './api.ts';
-
-const LONGEST_NAME = 200;
+import { checkCheckpointOptions } from './options.ts';
 
 export class Checkpoints {
   readonly #keeper: Keeper;
@@ -18,10 +17,8 @@ export class Checkpoints {
     this.#archive = archive;
   }
 
-  async make({ name, durable = false }: CheckpointOptions): Promise<Checkpoint> {
-    if (name !== undefined && (name.trim() === '' || name.length > LONGEST_NAME || !name.isWellFormed())) {
-      throw new CellaError('INVALID_OPTIONS', `A checkpoint's name must have 1 to ${LONGEST_NAME} characters.`);
-    }
+  async make(options: CheckpointOptions): Promise<Checkpoint> {
+    const { name, durable } = checkCheckpointOptions(options);
     const named = name === undefined ? {} : { name };
     if (!durable) return fromMoment(await this.#keeper.keepMoment(name));
     if (!this.#archive) {
@@ -59,7 +56,7 @@ export class Checkpoints {
       return { checkpoint: fromManifest(manifest), restored, lost };
     }
     if (moment instanceof CellaError) throw moment;
-    if (!moment) throw unknown(idOrName);
+    if (!moment) throw (await this.#damage(idOrName)) ?? unknown(idOrName);
     await this.#keeper.restoreMoment(moment);
     return { checkpoint: fromMoment(moment) };
   }
@@ -71,7 +68,8 @@ export class Checkpoints {
     const moment = manifest ? undefined : (alive ?? named.at(-1));
     if (manifest) await this.#archive?.delete(manifest.id);
     else if (moment) this.#keeper.removeMoment(moment);
-    else throw unknown(idOrName);
+    // One that cannot be read has no name any more, but it can be removed.
+    else if (!(await this.#damage(idOrName)) || !(await this.#archive?.delete(idOrName))) throw unknown(idOrName);
   }
 
   /** A live one that is gone does not hide a durable one of the same name. */
@@ -82,6 +80,14 @@ export class Checkpoints {
       if (error instanceof CellaError) return error;
       throw error;
     }
+  }
+
+  async #damage(id: string): Promise<CellaError | undefined> {
+    const found = (await this.#archive?.unreadable())?.find((one) => one.id === id);
+    if (!found) return undefined;
+    return new CellaError('CHECKPOINT_DAMAGED', `The checkpoint ${id} cannot be read: ${found.reason}`, {
+      details: { id },
+    });
   }
 
   async #findDurable(idOrName: string): Promise<Manifest | undefined> {

@@ -6,6 +6,7 @@ import type { Manifest } from '../protocol/checkpoint.ts';
 import { boundHistory, type SessionRecord } from '../protocol/record.ts';
 import type { Lock, Storage } from '../storage/contract.ts';
 import type { HistoryEntry } from './api.ts';
+import { letGo, letGoOfLeftovers } from './letting-go.ts';
 import type { CheckedOptions } from './options.ts';
 import { storageFor } from './storages.ts';
 
@@ -62,6 +63,7 @@ export class Ledger {
     const { storage: opening, giveBack, ended } = storageFor(options.storage, dataDir);
     try {
       const storage = await opening;
+      await letGoOfLeftovers(nameOf(place, agentKey));
       const lock = await storage.locks.acquire(agentKey);
       const archive = new Archive(storage.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
@@ -121,15 +123,15 @@ export class Ledger {
     try {
       await this.#writing;
     } finally {
-      await parts.lock.release();
-      parts.giveBack();
+      await this.abandon();
     }
   }
 
-  /** The session never came to be. */
+  /** Lets go of the key, and of nothing else: where the session never came to be, there is nothing to write. */
   async abandon(): Promise<void> {
-    await this.#parts?.lock.release();
-    this.#parts?.giveBack();
+    if (!this.#parts) return;
+    const { agentKey, lock, ended, giveBack } = this.#parts;
+    await letGo({ key: nameOf(this.#place, agentKey), lock, ended, done: giveBack });
   }
 
   /** After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it. */
@@ -155,3 +157,6 @@ export class Ledger {
     this.#writing.catch(() => {});
   }
 }
+
+const nameOf = ({ given, dataDir }: Place, agentKey: string): string =>
+  JSON.stringify([given?.toBootstrapConfig() ?? dataDir, agentKey]);

@@ -14,12 +14,11 @@ const text = z.string().refine((value) => !value.includes('\0'), 'must not conta
 const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
+/** Who owns a kernel: any text. Blank means `default`. */
+export const AgentKey = text.max(1024).transform((key) => (key.trim() === '' ? 'default' : key));
+
 export const SessionOptions = z.strictObject({
-  /** Who owns the kernel: any text. Blank means `default`. */
-  agentKey: text
-    .max(1024)
-    .default('')
-    .transform((key) => (key.trim() === '' ? 'default' : key)),
+  agentKey: AgentKey.prefault(''),
   /** The folder the code works in. By default the agent's own workspace in the data folder. */
   cwd: text.min(1).optional(),
   /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
@@ -95,6 +94,30 @@ const ExecuteOptions = z.object({
   transaction: TransactionPolicy.optional(),
   signal: z.instanceof(AbortSignal).optional(),
 });
+
+/** A fork takes the place of what its key had: the key is named, never a default. */
+const ForkOptions = z.strictObject({
+  agentKey: text.max(1024).refine((key) => key.trim() !== '', 'must not be blank'),
+  from: z.string().optional(),
+});
+
+const CheckpointOptions = z.strictObject({
+  name: z
+    .string()
+    .max(200, 'must have 1 to 200 characters')
+    .refine((name) => name.trim() !== '', 'must have 1 to 200 characters')
+    .refine((name) => name.isWellFormed(), 'must not contain a lone surrogate')
+    .optional(),
+  durable: z.boolean().default(false),
+});
+
+export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
+  return check(ForkOptions, options);
+}
+
+export function checkCheckpointOptions(options: unknown): z.output<typeof CheckpointOptions> {
+  return check(CheckpointOptions, options);
+}
 
 export function checkOptions(options: unknown): CheckedOptions {
   const checked = check(SessionOptions, options);

@@ -1,10 +1,13 @@
 /** KernelPool: sessions by agent key, with a ceiling on how many kernels live at a time. */
 
 import { z } from 'zod';
-import { LimitedSlots } from '../pool/slots.ts';
+import { Party } from '../pool/party.ts';
+import { LimitedSlots, type Slots } from '../pool/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { listAgents } from './agents.ts';
-import { checkPoolOptions, type SessionOptions } from './options.ts';
+import { dataFolder } from './data-folder.ts';
+import { Launch } from './launch.ts';
+import { AgentKey, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
 import { Session } from './session.ts';
 
 export const PoolLimits = z.strictObject({
@@ -22,6 +25,15 @@ export type PoolOptions = z.input<typeof PoolLimits> & {
   /** For every session; a key's own options come on top. */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares'>;
 };
+
+const AcquireOptions = z.strictObject({
+  /** How long this caller waits while all kernels are at work, instead of the pool's `waitMs`. */
+  waitMs: PoolLimits.shape.waitMs.unwrap().optional(),
+  /** Ends the waiting: `ABORTED`. */
+  signal: z.instanceof(AbortSignal).optional(),
+});
+
+export type AcquireOptions = z.input<typeof AcquireOptions>;
 
 export interface PoolMetrics {
   /** Kernels that live. */
@@ -41,6 +53,9 @@ export interface PoolMetrics {
 interface Entry {
   readonly options: string;
   readonly session: Promise<Session>;
+  readonly party: Party;
+  /** The session, once it is open. */
+  opened: Session | undefined;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -63,29 +78,30 @@ export class KernelPool implements AsyncDisposable {
    * The session of a key: the one that there is, or a new one, with the names that the key had. Other options for a key,
    * such as another cwd or environment, restart that key alone.
    */
-  async acquire(key: string, own: Omit<SessionOptions, 'agentKey'> = {}): Promise<Session> {
+  async acquire(key: string, own: Omit<SessionOptions, 'agentKey'> = {}, wait: AcquireOptions = {}): Promise<Session> {
     this.#checkOpen();
-    const agentKey = normal(key);
-    const options = { ...this.#defaults, ...own, agentKey };
-    const text = JSON.stringify(own);
-    const known = this.#entries.get(agentKey);
-    if (known && known.options === text) {
-      const session = await known.session;
-      clearTimeout(known.timer);
-      if (session.pid > 0) this.#hits++;
+    const { waitMs = this.#limits.waitMs, signal } = checkPoolOptions(AcquireOptions, wait);
+    if (signal?.aborted)
+      throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
+    const options = { ...this.#defaults, ...own, agentKey: normal(key) };
+    const patience = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
+    const text = sameText(checkOptions(options));
+    for (;;) {
+      const entry = this.#enter(options, text);
+      let session: Session;
+      try {
+        session = await entry.party.join(entry.session, patience);
+      } catch (error) {
+        // Nobody is left who would release what opens all the same.
+        const current = this.#entries.get(options.agentKey) === entry;
+        if (current && entry.party.deserted && !entry.party.left) this.release(options.agentKey);
+        throw error;
+      }
       if (!session.closed) return session;
       // Somebody has closed it. Others may have come here while we waited for it.
-      if (this.#entries.get(agentKey) === known) this.#entries.delete(agentKey);
-      return await this.acquire(agentKey, own);
+      if (this.#entries.get(options.agentKey) === entry) this.#entries.delete(options.agentKey);
+      this.#checkOpen();
     }
-    // The first who asks opens it; the others wait for the same one.
-    const opening = this.#reopen(known, options);
-    const entry: Entry = { options: text, session: opening, timer: undefined };
-    this.#entries.set(agentKey, entry);
-    opening.catch(() => {
-      if (this.#entries.get(agentKey) === entry) this.#entries.delete(agentKey);
-    });
-    return await opening;
   }
 
   /** The kernel stays alive, until it has been idle for long or another key needs its place. */
@@ -107,10 +123,8 @@ export class KernelPool implements AsyncDisposable {
   }
 
   async metrics(): Promise<PoolMetrics> {
-    const sessions = await Promise.all(
-      [...this.#entries.values()].map(({ session }) => session.catch(() => undefined)),
-    );
-    const known = sessions.filter((session) => session !== undefined);
+    // Those that wait for a place are neither live nor asleep, and must not be waited for here.
+    const known = [...this.#entries.values()].flatMap(({ opened }) => (opened ? [opened] : []));
     const live = known.filter(({ pid }) => pid > 0).length;
     return {
       live: this.#slots.live,
@@ -132,15 +146,61 @@ export class KernelPool implements AsyncDisposable {
     await this.shutdown();
   }
 
-  async #reopen(before: Entry | undefined, options: SessionOptions): Promise<Session> {
-    if (before) await this.#end(before);
-    return await Session.openIn(this.#slots, options);
+  /** The first who asks opens it; the others wait for the same one. */
+  #enter(options: SessionOptions & { agentKey: string }, text: string): Entry {
+    const { agentKey } = options;
+    const known = this.#entries.get(agentKey);
+    if (known && known.options === text && !known.party.left) {
+      clearTimeout(known.timer);
+      void known.session.then(
+        ({ pid }) => {
+          if (pid > 0) this.#hits++;
+        },
+        () => {}, // told to those who wait for it
+      );
+      return known;
+    }
+    const party = new Party();
+    const session = this.#reopen(known, options, party);
+    const entry: Entry = { options: text, party, session, opened: undefined, timer: undefined };
+    this.#entries.set(agentKey, entry);
+    session.then(
+      (opened) => {
+        entry.opened = opened;
+      },
+      () => {
+        if (this.#entries.get(agentKey) !== entry) return;
+        // Where the other options were no good, what there was goes on.
+        if (known?.opened?.closed === false) this.#entries.set(agentKey, known);
+        else this.#entries.delete(agentKey);
+      },
+    );
+    return entry;
+  }
+
+  async #reopen(before: Entry | undefined, options: SessionOptions, party: Party): Promise<Session> {
+    if (before) {
+      // Whether the other options are any good, before something ends for them.
+      await Launch.prepare(checkOptions(options), dataFolder(options.dataDir));
+      await this.#end(before);
+    }
+    let opening = true;
+    const slots: Slots = {
+      take: (holder) => {
+        const queuer = opening ? party : undefined;
+        opening = false;
+        return this.#slots.take(holder, queuer);
+      },
+      makeRoom: () => this.#slots.makeRoom(),
+    };
+    return await Session.openIn(slots, options);
   }
 
   async #close(agentKey: string): Promise<void> {
     const entry = this.#entries.get(agentKey);
     if (!entry) return;
     this.#entries.delete(agentKey);
+    entry.party.disband(new CellaError('SESSION_CLOSED', 'The pool was shut down while its caller waited.'));
     await this.#end(entry);
   }
 
@@ -158,5 +218,15 @@ export class KernelPool implements AsyncDisposable {
 
 /** As a session would call it. */
 function normal(agentKey: string): string {
-  return agentKey.trim() === '' ? 'default' : agentKey;
+  return checkPoolOptions(z.object({ agentKey: AgentKey }), { agentKey }).agentKey;
+}
+
+/** The same for the same options, in whatever order they are written. */
+function sameText(options: object): string {
+  return JSON.stringify(options, (_key, value: unknown) => {
+    const isPlain = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isPlain
+      ? Object.fromEntries(Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)))
+      : value;
+  });
 }

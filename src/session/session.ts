@@ -34,7 +34,7 @@ import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
-import { type CheckedOptions, checkOptions, type SessionOptions } from './options.ts';
+import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
 import { storageFor } from './storages.ts';
 
 /** In records: wherever the data folder is. */
@@ -251,11 +251,11 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  fork({ agentKey, from }: ForkOptions): Promise<Session> {
+  fork(options: ForkOptions): Promise<Session> {
     return this.#inTurn(async () => {
-      const options = checkOptions({ agentKey });
+      const { agentKey, from } = checkForkOptions(options);
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey: options.agentKey };
+      const forked: CheckedOptions = { ...mine, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { launch, slots, dataDir } = this.#parts;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });

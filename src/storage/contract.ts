@@ -25,7 +25,7 @@ export interface Storage extends AsyncDisposable {
   readonly deps: DepsStore;
   /** For `storageFromBootstrap` in another trusted process. */
   toBootstrapConfig(): BootstrapConfig;
-  /** Checkpoints, record and events of a key. A lock stays with whoever holds it. */
+  /** Checkpoints, record, events and transcripts of a key. A lock stays with whoever holds it. */
   deleteAgent(agentKey: string): Promise<void>;
   /** Drops unfinished checkpoints and lets go of every lock. May be called again. */
   close(): Promise<void>;

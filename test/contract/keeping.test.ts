@@ -7,6 +7,7 @@ import { KernelPool, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
 import { descendants, isAlive } from '../support/processes.ts';
 import { openSession, scratchFolder } from '../support/session.ts';
+import { kernelPid, kill } from '../support/state.ts';
 
 describe('a key', () => {
   test('is free again when a session of it could not be opened', async () => {
@@ -97,6 +98,20 @@ describe('a fork', () => {
     expect((await again.run('x')).value).toBe(42);
   });
 
+  test('without a key of its own is refused: it would take the place of what the default agent has', async () => {
+    const dataDir = await scratchFolder();
+    await using owner = await openSession({ dataDir });
+    await owner.run('precious = 1');
+    await owner.close();
+    const session = await openSession({ dataDir, agentKey: 'forgetful' });
+    for (const options of [undefined, {}, { agentKey: ' ' }, { agentKey: 5 }, { agentKey: 'x', form: 'y' }]) {
+      const forking = session.fork(options as unknown as { agentKey: string });
+      await expect(forking).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    const again = await openSession({ dataDir });
+    expect((await again.run('precious')).value).toBe(1);
+  });
+
   test('past the ceiling of a pool leaves no kernel behind', async () => {
     const dataDir = await scratchFolder();
     const pool = new KernelPool({ maxKernels: 1, waitMs: 100, session: { dataDir } });
@@ -108,7 +123,43 @@ describe('a fork', () => {
   });
 });
 
+describe('a kernel that was killed a moment ago', () => {
+  test.each([
+    ['undo', { undo: 2 }, {}],
+    ['a transaction', {}, { transaction: 'rollback_on_failure' }],
+  ] as const)('comes back before a cell with %s, which runs once', async (_name, options, how) => {
+    const session = await openSession(options);
+    await session.run('x = 1');
+    await session.save();
+    const victim = await kernelPid(session);
+    // Nobody has had time to see it die.
+    kill(victim);
+    expect(await session.run('x += 1; x', how)).toMatchObject({
+      status: 'ok',
+      value: 2,
+      recovered: { restored: ['x'] },
+    });
+    expect((await session.run('x', how)).value).toBe(2);
+  });
+});
+
 describe('going back', () => {
+  test('begins with a checkpoint whose options are checked: a typing error makes none', async () => {
+    const session = await openSession();
+    for (const options of [
+      null,
+      { name: 5 },
+      { name: ' ' },
+      { name: '\ud800' },
+      { nam: 'typing error' },
+      { durable: 1 },
+    ]) {
+      const asked = session.checkpoint(options as unknown as { name: string });
+      await expect(asked).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    expect(await session.checkpoints()).toEqual([]);
+  });
+
   test('by undo from an open transaction takes back that cell alone', async () => {
     const session = await openSession({ undo: 3 });
     await session.run('x = 1');

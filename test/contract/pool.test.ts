@@ -1,7 +1,9 @@
 /** KernelPool: one kernel for each agent key, a ceiling on how many live, and nothing lost when one must sleep. */
 
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { KernelPool, type PoolOptions, type SessionOptions } from '../../src/index.ts';
+import type { AcquireOptions } from '../../src/session/pool.ts';
 import { eventually } from '../support/attack.ts';
 import { descendants, type Process, templatesOf } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';
@@ -155,5 +157,170 @@ describe('a pool', () => {
 
   test('refuses options that it does not know', () => {
     expect(() => new KernelPool({ maxKernels: 0 })).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
+  });
+});
+
+/** Resolves when so many have had to wait. */
+async function queueOf(kernels: KernelPool, waits: number): Promise<void> {
+  for (;;) {
+    if ((await kernels.metrics()).waits === waits) return;
+    await setImmediate();
+  }
+}
+
+describe('a caller who waits', () => {
+  /** A pool of one kernel, which is at work until the test says so. */
+  async function occupied(options: PoolOptions = {}) {
+    const kernels = await pool({ maxKernels: 1, ...options });
+    const busy = await kernels.acquire('busy');
+    const answered = Promise.withResolvers<string>();
+    const asked = Promise.withResolvers<void>();
+    const onInput = () => {
+      asked.resolve();
+      return answered.promise;
+    };
+    const running = busy.run('input()', { onInput });
+    await asked.promise;
+    const finish = async () => {
+      answered.resolve('done');
+      expect((await running).value).toBe('done');
+    };
+    onTestFinished(finish);
+    return { kernels, finish };
+  }
+
+  test('can choose for how long', async () => {
+    const { kernels, finish } = await occupied({ waitMs: 60_000 });
+    await expect(kernels.acquire('hasty', {}, { waitMs: 10 })).rejects.toMatchObject({
+      code: 'POOL_EXHAUSTED',
+      details: { maxKernels: 1, waitMs: 10 },
+    });
+    await expect(kernels.acquire('now or never', {}, { waitMs: 0 })).rejects.toMatchObject({ code: 'POOL_EXHAUSTED' });
+    const patient = kernels.acquire('patient');
+    await finish();
+    expect((await (await patient).run('1 + 1')).value).toBe(2);
+  });
+
+  test('does not wait where there is room, however short its deadline', async () => {
+    const kernels = await pool({ maxKernels: 1, waitMs: 0 });
+    expect((await (await kernels.acquire('first', {}, { waitMs: 0 })).run('6 * 7')).value).toBe(42);
+  });
+
+  test('can stop waiting, before and while it waits', async () => {
+    const { kernels } = await occupied();
+    const aborted = { signal: AbortSignal.abort() };
+    await expect(kernels.acquire('late', {}, aborted)).rejects.toMatchObject({ code: 'ABORTED' });
+    const abort = new AbortController();
+    const waiting = kernels.acquire('later', {}, { signal: abort.signal });
+    await queueOf(kernels, 1);
+    abort.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' });
+  });
+
+  test('leaves the queue when it gives up, and those behind it move up', async () => {
+    const { kernels, finish } = await occupied();
+    const abort = new AbortController();
+    const first = kernels.acquire('first', {}, { signal: abort.signal });
+    await queueOf(kernels, 1);
+    const second = kernels.acquire('second');
+    await queueOf(kernels, 2);
+    abort.abort();
+    await expect(first).rejects.toMatchObject({ code: 'ABORTED' });
+    // Asks again, behind the other one, and finds its key free.
+    const again = kernels.acquire('first');
+    await queueOf(kernels, 3);
+    const order: string[] = [];
+    const done = Promise.all([second.then(() => order.push('second')), again.then(() => order.push('first'))]);
+    await finish();
+    await done;
+    expect(order).toEqual(['second', 'first']);
+    expect((await kernels.metrics()).live).toBe(1);
+  });
+
+  test('for the same key as others gives up alone', async () => {
+    const { kernels, finish } = await occupied();
+    const abort = new AbortController();
+    const patient = kernels.acquire('shared');
+    const nervous = kernels.acquire('shared', {}, { signal: abort.signal });
+    const hasty = kernels.acquire('shared', {}, { waitMs: 1 });
+    await expect(hasty).rejects.toMatchObject({ code: 'POOL_EXHAUSTED' });
+    abort.abort();
+    await expect(nervous).rejects.toMatchObject({ code: 'ABORTED' });
+    await finish();
+    expect((await (await patient).run('1')).value).toBe(1);
+  });
+
+  test('hears it at once when the pool is shut down', async () => {
+    const { kernels, finish } = await occupied({ waitMs: 600_000 });
+    const waiting = kernels.acquire('waiting');
+    await queueOf(kernels, 1);
+    const refused = expect(waiting).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+    await kernels.shutdown('waiting');
+    await refused;
+    await finish();
+  });
+
+  test('is told of a deadline or a signal that is none', async () => {
+    const kernels = await pool();
+    for (const wait of [{ waitMs: -1 }, { waitMs: 0.5 }, { signal: {} }, { patience: 1 }, null]) {
+      const asked = kernels.acquire('a', {}, wait as unknown as AcquireOptions);
+      await expect(asked).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+  });
+
+  test('gets the place of a kernel that was being saved when it came', async () => {
+    const kernels = await pool({ maxKernels: 1, waitMs: 15_000, session: { saveAfterMs: 600_000 } });
+    const first = await kernels.acquire('first');
+    // Where a thread runs, the kernel saves itself, and has no time for anything else.
+    const slow = 'import threading, time\nthreading.Thread(target=time.sleep, args=(900,), daemon=True).start()\n';
+    await first.run(
+      `${slow}class Slow:\n  def __reduce__(self):\n    time.sleep(0.3)\n    return (int, ())\nx = Slow()`,
+    );
+    const saving = first.save();
+    const second = kernels.acquire('second');
+    await saving;
+    expect((await (await second).run('3')).value).toBe(3);
+  });
+
+  test('does not wait for a kernel whose code keeps it from being put to sleep, where another one is idle', async () => {
+    const kernels = await pool({ maxKernels: 2, waitMs: 20_000, session: { checkpointTimeoutMs: 12_000 } });
+    const stubborn = await kernels.acquire('stubborn');
+    const hang = 'class Hang:\n  def __reduce__(self):\n    while True: pass\nmany = [Hang() for _ in range(3)]';
+    await stubborn.run(hang);
+    const modest = await kernels.acquire('modest');
+    await modest.run('x = 1');
+    const third = await kernels.acquire('third');
+    expect((await third.run('2')).value).toBe(2);
+    expect(modest.pid).toBe(0);
+  }, 60_000);
+});
+
+describe('a pool that is asked for something odd', () => {
+  test('says so, whatever the key is', async () => {
+    const kernels = await pool();
+    for (const key of [null, undefined, 5, {}, 'a\0b', 'x'.repeat(2000)] as string[]) {
+      await expect(kernels.acquire(key)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+      expect(() => kernels.release(key)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
+    }
+    await expect(kernels.shutdown(null as unknown as string)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+  });
+
+  test('says so, whatever the options are, and leaves the kernel of that key alone', async () => {
+    const kernels = await pool();
+    const session = await kernels.acquire('a');
+    await session.run('x = 1');
+    const circle: Record<string, unknown> = {};
+    circle.circle = circle;
+    for (const own of [{ cwd: '/nonexistent' }, { limits: { memoryMb: 1n } }, circle] as SessionOptions[]) {
+      await expect(kernels.acquire('a', own)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    expect((await session.run('x')).value).toBe(1);
+    expect(await kernels.acquire('a')).toBe(session);
+  });
+
+  test('does not restart a key for the same options in another order', async () => {
+    const kernels = await pool();
+    const session = await kernels.acquire('a', { env: { ONE: '1', TWO: '2' }, undo: 1 });
+    expect(await kernels.acquire('a', { undo: 1, env: { TWO: '2', ONE: '1' } })).toBe(session);
   });
 });

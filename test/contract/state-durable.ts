@@ -432,14 +432,17 @@ function damage(open: Open): void {
     ['of another shape', () => '{"format":1}'],
     ['of a later format', (text) => text.replace('"format":1', '"format":99')],
   ];
-  it.each(manifests)('whose manifest is %s is not listed, and not found', async (_name, spoil) => {
-    const { session, path, id } = await prepare();
-    await session.checkpoint({ name: 'whole', durable: true });
-    const manifest = join(path, 'manifest.json');
-    writeFileSync(manifest, spoil(readFileSync(manifest, 'utf8')));
-    expect((await session.checkpoints()).map(({ name }) => name)).toEqual(['whole']);
-    await expect(session.restore('made')).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
-    await expect(session.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
-    expect((await session.restore('whole')).restored).toContain('one');
-  });
+  it.each(manifests)(
+    'whose manifest is %s is not listed, not found by its name, and damaged by its id',
+    async (_name, spoil) => {
+      const { session, path, id } = await prepare();
+      await session.checkpoint({ name: 'whole', durable: true });
+      const manifest = join(path, 'manifest.json');
+      writeFileSync(manifest, spoil(readFileSync(manifest, 'utf8')));
+      expect((await session.checkpoints()).map(({ name }) => name)).toEqual(['whole']);
+      await expect(session.restore('made')).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
+      await expect(session.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_DAMAGED' });
+      expect((await session.restore('whole')).restored).toContain('one');
+    },
+  );
 }

@@ -2,6 +2,7 @@
 
 import { describe } from 'vitest';
 import { artifactContract } from './storage-artifacts.ts';
+import { bootstrapContract } from './storage-bootstrap.ts';
 import { checkpointContract } from './storage-checkpoints.ts';
 import { depsContract } from './storage-deps.ts';
 import { eventContract, trimContract } from './storage-events.ts';
@@ -24,6 +25,7 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('skills', () => textContract(open, ({ skills }) => skills));
     describe('artifacts', () => artifactContract(open));
     describe('deps', () => depsContract(open));
+    describe('bootstrap configs', () => bootstrapContract(open));
     describe('agent keys', () => keyContract(open));
   });
 }

@@ -1,8 +1,8 @@
 /** Saving and loading where something is against it: hostile names, hostile data, a host that is killed, a full disk. */
 
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Session } from '../../src/index.ts';
 import { eventually, python } from '../support/attack.ts';
@@ -15,6 +15,7 @@ import {
   reasons,
   residents,
   type StoredManifest,
+  storedCheckpoints,
   writeManifest,
 } from '../support/state.ts';
 import { RemoteHost } from '../support/state-hosts.ts';
@@ -171,6 +172,56 @@ describe('names that end the kernel that loads them', () => {
     expect(result).toMatchObject({ status: 'ok', value: [false, 42], woken: { restored: [] } });
     expect(reasons(result.woken?.lost).x).toEqual(expect.any(String));
   }, 60_000);
+});
+
+describe('saves whose manifests cannot be read', () => {
+  test('leave an agent without names, which hears why, and are kept until somebody deletes them', async () => {
+    const dataDir = await scratchFolder();
+    const session = await openSession({ dataDir });
+    await session.run('x = 1');
+    await session.close();
+    const [path = ''] = storedCheckpoints(dataDir);
+    const id = basename(path);
+    writeFileSync(join(path, 'manifest.json'), '{"format":1,');
+    const again = await openSession({ dataDir });
+    const first = await again.run('"x" in dir()');
+    expect(first).toMatchObject({ value: false, woken: { restored: [], lost: [{ name: '*' }] } });
+    expect(first.woken?.lost[0]?.reason).toContain(id);
+    expect(first.woken).not.toHaveProperty('savedAgoMs');
+    expect(await again.run('1')).not.toHaveProperty('woken');
+    await expect(again.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_DAMAGED', details: { id } });
+    await again.deleteCheckpoint(id);
+    await expect(again.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
+  });
+
+  test('are told after a death too', async () => {
+    const dataDir = await scratchFolder();
+    const session = await openSession({ dataDir, saveAfterMs: NEVER });
+    await session.run('x = 1');
+    await session.save();
+    for (const path of storedCheckpoints(dataDir)) writeFileSync(join(path, 'manifest.json'), '');
+    await session.run('import os; os._exit(1)');
+    expect(await session.run('2')).toMatchObject({ recovered: { restored: [], lost: [{ name: '*' }] } });
+  });
+});
+
+test('a name whose parts are all damaged is told once', async () => {
+  const dataDir = await scratchFolder();
+  const session = await openSession({ dataDir });
+  await session.run('kept = 5\nclass K: pass\ndef f(): return K\nk = K()');
+  const { id } = await session.checkpoint({ name: 'made', durable: true });
+  const path = join(checkpointFolder(dataDir), id);
+  const chunk = readFileSync(join(path, '0000.chunk'));
+  let start = 0;
+  for (const { names, bytes } of readManifest(path).segments) {
+    if (bytes > 0 && !names.includes('kept')) chunk[start] = (chunk[start] ?? 0) ^ 0xff;
+    start += bytes;
+  }
+  writeFileSync(join(path, '0000.chunk'), chunk);
+  const { lost = [] } = await session.restore('made');
+  const names = lost.map(({ name }) => name);
+  expect(names).toContain('K');
+  expect(names).toEqual([...new Set(names)]);
 });
 
 describe('data that was put into a checkpoint by somebody else', () => {
@@ -419,6 +470,37 @@ describe.runIf(root)('a disk that is full', () => {
     expect(await host.run('x')).toMatchObject({ value: 2, recovered: {} });
   }, 60_000);
 });
+
+describe.runIf(root)('a disk that is full to the last byte', () => {
+  test('does not keep the key of a session that was closed, once there is room', async () => {
+    const dataDir = await scratchFolder();
+    await using host = new RemoteHost(withDisk(dataDir, '4m'));
+    await host.open({ dataDir, agentKey: 'first' });
+    await host.run('x = 1');
+    await host.call('save');
+    // Beside the storage, where the host sees it.
+    const filler = join(`/proc/${host.pid}/root`, dataDir, 'filler');
+    fill(filler);
+    await expect(host.call('close')).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    await expect(host.open({ dataDir, agentKey: 'first' })).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    rmSync(filler);
+    await host.open({ dataDir, agentKey: 'first' });
+    expect(await host.run('x')).toMatchObject({ value: 1 });
+  }, 60_000);
+});
+
+/** Until not one byte more fits. */
+function fill(path: string): void {
+  const file = openSync(path, 'w');
+  for (let size = 1 << 20; size > 0; ) {
+    try {
+      writeSync(file, Buffer.alloc(size));
+    } catch {
+      size >>= 1;
+    }
+  }
+  closeSync(file);
+}
 
 function listed(folder: string): string[] {
   try {

@@ -8,9 +8,13 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import type { BootstrapConfig } from '../../src/protocol/bootstrap.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 
-const program = fileURLToPath(new URL('storage-child.ts', import.meta.url));
+const programs = {
+  files: fileURLToPath(new URL('storage-child.ts', import.meta.url)),
+  anywhere: fileURLToPath(new URL('namespace-child.ts', import.meta.url)),
+};
 
 export interface Told {
   readonly [name: string]: unknown;
@@ -22,13 +26,18 @@ export class Child {
   readonly lines: AsyncIterableIterator<Told>;
 
   /** `around` is a command that runs the one after it, such as `unshare`. */
-  constructor(role: string, path: string, mark = '', around: readonly string[] = []) {
+  constructor(role: string, path: string, mark = '', around: readonly string[] = [], program = programs.files) {
     const [command = '', ...args] = [...around, process.execPath, program, role, path, mark];
     this.#process = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#process.stdin?.on('error', () => {}); // it may be killed before it reads
     this.#exited = once(this.#process, 'exit');
     this.lines = read(this.#process);
     onTestFinished(() => this.kill());
+  }
+
+  /** On whatever storage this is the bootstrap config of. */
+  static on(config: BootstrapConfig, role: string, mark = ''): Child {
+    return new Child(role, JSON.stringify(config), mark, [], programs.anywhere);
   }
 
   get pid(): number {

@@ -1,4 +1,4 @@
-/** A package index for tests: PEP 503 over a folder of wheels, on loopback, that can be down for a while. */
+/** A package index for tests: PEP 503 over a folder of wheels and sources, on loopback, that can be down for a while. */
 
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -54,7 +54,7 @@ async function answer(folder: string, index: PackageIndex, request: IncomingMess
   if (index.password !== undefined && Buffer.from(given, 'base64').toString() !== index.password) {
     return response.writeHead(401, { 'www-authenticate': 'Basic realm="index"' }).end();
   }
-  const wheels = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
+  const wheels = (await readdir(folder)).filter((name) => /\.(whl|tar\.gz)$/.test(name));
   const [, file] = /^\/files\/([^/]+)$/.exec(path) ?? [];
   if (file !== undefined && wheels.includes(file)) return response.end(await readFile(join(folder, file)));
   const [, wanted] = /^\/simple\/([^/]+)\/$/.exec(path) ?? [];

@@ -124,6 +124,8 @@ def _cell(item: Any, label: Any) -> Any:
         return None
     if isinstance(item, (str, bool, int, float)):
         return item
+    if type(item).__module__ == "numpy":
+        return _cell(item.item(), label)
     kind = type(item)
     raise TypeError(
         "the column %r holds a %s.%s: an artifact's frame holds numbers, text, times and categories"

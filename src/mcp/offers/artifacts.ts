@@ -39,7 +39,7 @@ export function offerArtifacts({ server, workshop }: Bench): void {
       title: 'List artifacts',
       description:
         'List the data that is kept, the newest first. Code that run_code runs reads it with artifacts.load(NAME) and keeps more with artifacts.save(NAME, VALUE, description=...).',
-      inputSchema: z.object({}),
+      inputSchema: z.strictObject({}),
       outputSchema: Artifacts,
       annotations: LOOKS,
     },

@@ -22,7 +22,7 @@ export function offerDeps(bench: Bench): void {
     {
       title: 'List packages',
       description: 'List the Python packages that are configured for the kernels.',
-      inputSchema: z.object({}),
+      inputSchema: z.strictObject({}),
       outputSchema: z.object({ deps: z.array(z.string()) }),
       annotations: LOOKS,
     },
@@ -42,7 +42,7 @@ function offerChanges({ server, workshop }: Bench): void {
       title: 'Add a package',
       description:
         'Install a Python package and keep it for all kernels. It can be imported at once. What could not be installed is told with the reason.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         requirement: z.string().min(1).max(1000).describe('A name, with versions if needed: pandas>=2.0.'),
         agent_key: AgentKey,
       }),
@@ -58,7 +58,7 @@ function offerChanges({ server, workshop }: Bench): void {
       title: 'Remove a package',
       description:
         'Take a Python package out, for all kernels. What a kernel has imported stays until it is restarted.',
-      inputSchema: z.object({ name: z.string().min(1).max(200), agent_key: AgentKey }),
+      inputSchema: z.strictObject({ name: z.string().min(1).max(200), agent_key: AgentKey }),
       outputSchema: Changed,
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
     },

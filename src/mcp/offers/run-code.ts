@@ -16,7 +16,7 @@ const seconds = z.number().positive().max(86_400);
 
 export function offerRunCode({ server, workshop }: Bench, era: Era): void {
   const { timeoutMs } = workshop.options;
-  const inputSchema = z.object({
+  const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKey,
     timeout: seconds

@@ -15,7 +15,7 @@ export function offerSkills({ server, workshop }: Bench): void {
     {
       title: 'List skills',
       description: 'List the skills that are kept. Code that run_code runs calls them as skills.NAME(...).',
-      inputSchema: z.object({}),
+      inputSchema: z.strictObject({}),
       outputSchema: Skills,
       annotations: LOOKS,
     },
@@ -34,7 +34,7 @@ export function offerSkills({ server, workshop }: Bench): void {
     {
       title: 'Search skills',
       description: 'Find skills by what they do, the best first. Look here before you write code for a common task.',
-      inputSchema: z.object({ query: Query, limit: Limit }),
+      inputSchema: z.strictObject({ query: Query, limit: Limit }),
       outputSchema: Skills,
       annotations: LOOKS,
     },
@@ -50,7 +50,7 @@ export function offerSkills({ server, workshop }: Bench): void {
       title: 'Create a skill',
       description:
         'Keep Python code as a skill for later, in this and other sessions. The source must define `async def run(...)`; it may call tools, skills, artifacts and deps. It is checked, and not run.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         name: Name,
         source: z.string().min(1).max(262_144).describe('Python source with `async def run(...)`.'),
         description: z.string().max(4000).optional().describe('What it is for, in words that a search would use.'),
@@ -71,7 +71,7 @@ export function offerSkills({ server, workshop }: Bench): void {
     {
       title: 'Delete a skill',
       description: 'Delete a skill that is kept, for all sessions.',
-      inputSchema: z.object({ name: Name }),
+      inputSchema: z.strictObject({ name: Name }),
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
     ({ name }) =>

@@ -26,7 +26,7 @@ export function offerTools({ server, workshop }: Bench): void {
     {
       title: 'List tools for code',
       description: `List the tools that code can call, with their arguments. ${HOW}`,
-      inputSchema: z.object({}),
+      inputSchema: z.strictObject({}),
       outputSchema: Tools,
       annotations: LOOKS,
     },
@@ -45,7 +45,7 @@ export function offerTools({ server, workshop }: Bench): void {
     {
       title: 'Search tools for code',
       description: `Find tools that code can call by what they do, the best first. ${HOW}`,
-      inputSchema: z.object({ query: Query, limit: Limit }),
+      inputSchema: z.strictObject({ query: Query, limit: Limit }),
       outputSchema: Tools,
       annotations: LOOKS,
     },

@@ -6,7 +6,7 @@ import type { DepsStore } from '../../storage/contract.ts';
 import type { CallContext, Methods } from '../contract.ts';
 import { depsMethods } from './methods.ts';
 import type { PackageSets } from './sets.ts';
-import { aborted } from './shared-work.ts';
+import { Turns } from './turns.ts';
 import { type FailedRequirement, installWhatWorks } from './what-works.ts';
 
 export interface DepsOptions {
@@ -36,7 +36,7 @@ export class Deps {
   readonly #store: DepsStore;
   readonly #sets: PackageSets;
   readonly #allowRuntime: boolean;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns();
 
   constructor({ store, sets, allowRuntime }: DepsOptions) {
     this.#store = store;
@@ -67,13 +67,13 @@ export class Deps {
   async add(requirements: string | readonly string[], context: DepsContext): Promise<DepsResult> {
     this.#refuseIfLocked('add');
     const asked = parseAll(typeof requirements === 'string' ? [requirements] : requirements);
-    return await this.#inTurn(context, () => this.#add(asked, context));
+    return await this.#turns.take(context.signal, () => this.#add(asked, context));
   }
 
   async remove(name: string, context: DepsContext): Promise<DepsResult> {
     this.#refuseIfLocked('remove');
     const checked = checkPackageName(name);
-    return await this.#inTurn(context, async () => {
+    return await this.#turns.take(context.signal, async () => {
       if (!(await this.#store.remove(checked))) {
         const note = `${checked} is not among the packages that were asked for.`;
         return { installed: [], failed: [], removed: [], set: (await this.current()) ?? null, note };
@@ -87,7 +87,7 @@ export class Deps {
 
   /** Installs what is configured where that is not there yet. */
   async sync(context: DepsContext): Promise<DepsResult> {
-    return await this.#inTurn(context, () => this.#installConfigured(context));
+    return await this.#turns.take(context.signal, () => this.#installConfigured(context));
   }
 
   async #add(asked: readonly Requirement[], context: DepsContext): Promise<DepsResult> {
@@ -132,31 +132,6 @@ export class Deps {
   #refuseIfLocked(what: string): void {
     if (this.#allowRuntime) return;
     throw new CellaError('DEPS_LOCKED', `deps.${what} is not allowed here: the packages are locked.`);
-  }
-
-  /** One change at a time: the second builds on what the first has added. */
-  async #inTurn<T>({ signal }: DepsContext, work: () => Promise<T>): Promise<T> {
-    const before = this.#last;
-    const { promise: done, resolve } = Promise.withResolvers<void>();
-    this.#last = before.then(() => done);
-    try {
-      await unlessAborted(before, signal);
-      return await work();
-    } finally {
-      resolve();
-    }
-  }
-}
-
-async function unlessAborted(turn: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const { promise: gaveUp, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(aborted());
-  signal.addEventListener('abort', onAbort);
-  if (signal.aborted) onAbort();
-  try {
-    await Promise.race([gaveUp, turn]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

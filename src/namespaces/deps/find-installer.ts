@@ -13,22 +13,27 @@ import { tied } from './tied.ts';
 export type Attempt = Pick<InstallerRun, 'identity' | 'cwd' | 'env' | 'signal'>;
 
 const PROBE_MS = 30_000;
-/** The first pip that can install for another Python. */
-const FOREIGN_PIP = { major: 22, minor: 3 };
+/** Prints pip's name and, from pip 22.3 on, the file by which another Python can run it. */
+const PIP = `
+import os, pip
+runner = os.path.join(os.path.dirname(pip.__file__), "__pip-runner__.py")
+print("pip", pip.__version__ + "\\t" + (runner if os.path.exists(runner) else ""))
+`;
 
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
 export async function findInstaller(wanted: Interpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
-  const others = [...(await programs('python3', searchPath)), '/usr/bin/python3'];
+  const others = await programs('python3', searchPath);
   const python = await reachable(wanted, others, attempt);
   for (const command of await programs('uv', searchPath)) {
     const version = await firstLine(command, ['--version'], attempt);
     if (version !== undefined) return tied(uv(version, command, python), python);
   }
   for (const command of [python, ...others]) {
-    const line = await firstLine(command, ['-I', '-m', 'pip', '--version'], attempt);
-    const [name, major, minor] = /^pip (\d+)\.(\d+)\S*/.exec(line ?? '') ?? [];
-    if (name === undefined || (command !== python && isOlder(Number(major), Number(minor)))) continue;
-    return tied(pip(name, command, python), python);
+    const line = await firstLine(command, ['-I', '-c', PIP], attempt);
+    const [name, runner] = line?.split('\t') ?? [];
+    if (name === undefined || runner === undefined) continue;
+    if (command === python) return tied(pip(name, python, ['-m', 'pip']), python);
+    if (runner !== '') return tied(pip(name, python, [runner]), python);
   }
   throw new CellaError('INSTALLER_MISSING', `There is no uv on PATH, and no pip for ${wanted.executable}.`);
 }
@@ -64,8 +69,4 @@ async function programs(name: string, searchPath: string): Promise<string[]> {
     );
   });
   return (await Promise.all(found)).flat();
-}
-
-function isOlder(major: number, minor: number): boolean {
-  return major < FOREIGN_PIP.major || (major === FOREIGN_PIP.major && minor < FOREIGN_PIP.minor);
 }

@@ -12,6 +12,8 @@ export interface Installer {
   /** With its version, as the manifest says it. */
   readonly name: string;
   readonly command: string;
+  /** uv asks the Python that it installs for, and has threads. */
+  readonly startsPrograms: boolean;
   args(job: Job): string[];
 }
 
@@ -24,13 +26,13 @@ export function uv(name: string, command: string, python: string): Installer {
     ...places(source),
     ...['--requirement', requirementsFile],
   ];
-  return { name, command, args };
+  return { name, command, startsPrograms: true, args };
 }
 
-/** `command` is the Python that pip belongs to; it may install for another one. */
-export function pip(name: string, command: string, python: string): Installer {
+/** `runner` is how this Python runs pip: its own, or a file of another Python's pip that is made for that. */
+export function pip(name: string, python: string, runner: readonly string[]): Installer {
   const args = ({ requirementsFile, target, source }: Job) => [
-    ...['-I', '-m', 'pip', ...(command === python ? [] : ['--python', python])],
+    ...['-I', ...runner],
     ...['install', '--isolated', '--no-input', '--disable-pip-version-check', '--no-cache-dir', '--no-color'],
     ...['--progress-bar', 'off', '--retries', '2', '--timeout', '15', '--no-warn-script-location'],
     ...['--target', target, '--only-binary', ':all:', '--no-compile'],
@@ -39,7 +41,7 @@ export function pip(name: string, command: string, python: string): Installer {
     ...indexesOf(source).flatMap(({ protocol, host }) => (protocol === 'http:' ? ['--trusted-host', host] : [])),
     ...['--requirement', requirementsFile],
   ];
-  return { name, command, args };
+  return { name, command: python, startsPrograms: false, args };
 }
 
 /** They hold no password, and may hold blanks that the file would not take. */

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
@@ -28,7 +28,7 @@ export interface PackageSetsOptions {
   readonly source?: PackageSourceOptions;
   /** Of one run of the installer. */
   readonly timeoutMs?: number;
-  /** Where uv and another Python's pip are looked for; PATH by default. */
+  /** Where uv, and a Python with a pip, are looked for beside `python`; PATH by default. */
   readonly searchPath?: string;
 }
 
@@ -160,5 +160,7 @@ function oneSpelling(requirements: readonly string[]): string[] {
 
 function ownSearchPath(): string {
   // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
-  return process.env.PATH ?? '';
+  const { PATH = '' } = process.env;
+  // On a root host PATH may name nothing that other users can run.
+  return [PATH, '/usr/local/bin', '/usr/bin'].join(delimiter);
 }

@@ -1,20 +1,26 @@
-/** An installer that ends with this process, however that ends: nobody is left to wait for it then. */
+/** An installer on a leash: it ends with this process, however that ends, and pip starts no other program. */
 
 import type { Installer, Job } from './installer.ts';
 
-/** Asks Linux for the signal before it becomes the installer. Elsewhere an installer just runs to its end. */
+/**
+ * Runs as the installer's user, sets the limits, and becomes the installer. pip is told to take wheels only, but builds
+ * what a wheel names by URL all the same: where it cannot fork, nothing is built, and no code of a package runs.
+ */
 const PROGRAM = `
-import ctypes, os, signal, sys
+import ctypes, os, resource, signal, sys
+host, starts_programs, program = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    if os.getppid() != int(sys.argv[1]):
+    if os.getppid() != host:
         sys.exit("the host has ended")
-os.execv(sys.argv[2], sys.argv[2:])
+if starts_programs == "no":
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+os.execv(program, sys.argv[3:])
 `;
 
 /** `python` is one that the installer's user can run. */
 export function tied(installer: Installer, python: string): Installer {
-  const { name, command } = installer;
-  const before = ['-I', '-S', '-c', PROGRAM, String(process.pid), command];
-  return { name, command: python, args: (job: Job) => [...before, ...installer.args(job)] };
+  const { command, startsPrograms } = installer;
+  const before = ['-I', '-S', '-c', PROGRAM, String(process.pid), startsPrograms ? 'yes' : 'no', command];
+  return { ...installer, command: python, args: (job: Job) => [...before, ...installer.args(job)] };
 }

@@ -26,7 +26,11 @@ export async function askApproval(
   context: CallContext,
 ): Promise<void> {
   if (approve === undefined) throw refused(request, 'nobody is there to ask');
-  const answer = await context.whileAsking(() => approve({ ...request, signal: context.signal }));
+  const answer = await context
+    .whileAsking(() => approve({ ...request, signal: context.signal }))
+    .catch((error: unknown) => {
+      throw refused(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
+    });
   stopIfAborted(context.signal, calleeOf(request));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
   if (allowed !== true) throw refused(request, reason ?? 'the person who was asked did not allow it');

@@ -1,12 +1,10 @@
 /** The tools that are defined, in storage and in folders, read again only after something has changed. */
 
-import type { Stats } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
 import type { ToolDefinition } from './definition.ts';
-import { MOST_YAML_BYTES, parseTool } from './parse.ts';
+import { parseTool } from './parse.ts';
+import { fileSource, fileState, type Source, type YamlFolder, yamlFiles } from './yaml-folder.ts';
 
 /** A definition that cannot be used, and why. The others can. */
 export interface ToolProblem {
@@ -20,20 +18,6 @@ export interface ToolProblem {
 export interface Catalog {
   readonly tools: ReadonlyMap<string, ToolDefinition>;
   readonly problems: readonly ToolProblem[];
-}
-
-interface Source {
-  readonly where: string;
-  readonly name: string;
-  /** Undefined where it could not be read, with the reason. */
-  readonly text: string | undefined;
-  readonly problem?: string;
-}
-
-interface YamlFile {
-  readonly path: string;
-  readonly name: string;
-  readonly facts: Stats;
 }
 
 type Parsed =
@@ -67,7 +51,7 @@ export class CatalogReader {
     return await this.#read.catalog;
   }
 
-  async #load(folders: readonly { problem?: ToolProblem; files: readonly YamlFile[] }[]): Promise<Catalog> {
+  async #load(folders: readonly YamlFolder[]): Promise<Catalog> {
     const stored = (await this.#store.list()).map(storedSource);
     const files = await Promise.all(folders.flatMap((folder) => folder.files.map(fileSource)));
     const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
@@ -120,42 +104,4 @@ function problemOf({ where, name }: Source, error: CellaError): ToolProblem {
 
 function storedSource({ name, text, where }: StoredText): Source {
   return { name, text, where };
-}
-
-async function yamlFiles(folder: string): Promise<{ problem?: ToolProblem; files: YamlFile[] }> {
-  try {
-    const names = (await readdir(folder)).filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
-    const files = names.map(async (name) => {
-      const path = join(folder, name);
-      return { path, name: name.replace(/\.ya?ml$/, ''), facts: await stat(path) };
-    });
-    // A file that has gone since is not there.
-    return {
-      files: (await Promise.allSettled(files)).flatMap((file) => (file.status === 'fulfilled' ? file.value : [])),
-    };
-  } catch (error) {
-    return {
-      files: [],
-      problem: { where: folder, message: `The folder of tools ${folder} cannot be read: ${reason(error)}.` },
-    };
-  }
-}
-
-function fileState({ path, facts }: YamlFile): unknown[] {
-  return [path, facts.ino, facts.size, facts.mtimeMs, facts.ctimeMs];
-}
-
-async function fileSource({ path, name, facts }: YamlFile): Promise<Source> {
-  const unread = (problem: string): Source => ({ where: path, name, text: undefined, problem });
-  if (!facts.isFile()) return unread('it is not a file');
-  if (facts.size > MOST_YAML_BYTES) return unread(`it is larger than ${MOST_YAML_BYTES / 1024} kB`);
-  try {
-    return { where: path, name, text: await readFile(path, 'utf8') };
-  } catch (error) {
-    return unread(reason(error));
-  }
-}
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

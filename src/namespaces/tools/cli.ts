@@ -1,12 +1,13 @@
 /** Runs a tool that is a program, and makes a value of what it wrote. */
 
-import type { CommandResult, CommandRunner } from '../../protocol/command.ts';
+import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CliTool } from './cli-definition.ts';
+import { strike } from './credentials.ts';
 import { parseJson } from './json.ts';
 import { stopIfAborted } from './stopped.ts';
-import { cutNote, tail } from './text.ts';
+import { cutNote, tail, wholeText } from './text.ts';
 
 export interface CliCall {
   /** How the code calls it: `grep.count`. */
@@ -14,47 +15,38 @@ export interface CliCall {
   readonly tool: CliTool;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** Those of the environment that must not come back to the code. */
+  readonly secrets: readonly string[];
   readonly signal: AbortSignal;
 }
 
-export async function runCli({ callee, tool, argv, env, signal }: CliCall, runner: CommandRunner): Promise<PyValue> {
+export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyValue> {
+  const { callee, tool, argv, env, signal } = call;
   const timeoutMs = Math.ceil(tool.timeout * 1000);
   const result = await runner.run({ argv, env, timeoutMs, outputLimitBytes: tool.output_limit, signal });
   stopIfAborted(signal, callee);
-  const details = {
-    tool: callee,
-    exitCode: result.exitCode,
-    killedBy: result.killedBy,
-    stderr: tail(result.stderr.toString()),
+  const { exitCode, killedBy, timedOut } = result;
+  const stdout = strike(wholeText(result.stdout), call.secrets);
+  const stderr = strike(wholeText(result.stderr), call.secrets);
+  const said = tail(stderr).trim() || tail(stdout).trim();
+  const fail = (code: 'TOOL_FAILED' | 'TOOL_TIMEOUT', problem: string) => {
+    const message = `tools.${callee} ${problem}.${said === '' ? '' : ` It said: ${said}`}`;
+    return new CellaError(code, message, { details: { tool: callee, exitCode, killedBy, stderr: tail(stderr) } });
   };
-  if (result.timedOut) {
-    const message = `tools.${callee} did not end within ${tool.timeout} s and was ended, with all that it had started.${words(result)}`;
-    throw new CellaError('TOOL_TIMEOUT', message, { details });
-  }
-  if (result.exitCode === undefined || !tool.success_codes.includes(result.exitCode)) {
-    const end =
-      result.exitCode === undefined ? `was killed by ${result.killedBy}` : `ended with exit code ${result.exitCode}`;
-    throw new CellaError('TOOL_FAILED', `tools.${callee} ${end}.${words(result)}`, { details });
-  }
-  return resultValue(callee, tool, result);
+  if (timedOut)
+    throw fail('TOOL_TIMEOUT', `did not end within ${tool.timeout} s and was ended, with all that it had started`);
+  if (exitCode === undefined) throw fail('TOOL_FAILED', `was killed by ${killedBy}`);
+  if (!tool.success_codes.includes(exitCode)) throw fail('TOOL_FAILED', `ended with exit code ${exitCode}`);
+  return resultValue(callee, tool, stdout, result.stdoutCut);
 }
 
-/** What the program said about it, where it said something. */
-function words({ stdout, stderr }: CommandResult): string {
-  const said = tail(stderr.toString()).trim() || tail(stdout.toString()).trim();
-  return said === '' ? '' : ` It said: ${said}`;
-}
-
-function resultValue(callee: string, tool: CliTool, { stdout, stdoutCut }: CommandResult): PyValue {
-  const text = stdout.toString('utf8');
+function resultValue(callee: string, tool: CliTool, text: string, cut: number): PyValue {
   if (tool.result === 'json') {
-    if (stdoutCut === 0) return parseJson(text, `What tools.${callee} wrote`);
-    throw new CellaError(
-      'TOOL_FAILED',
-      `tools.${callee} wrote more JSON than the ${tool.output_limit} bytes of its \`output_limit\`.`,
-    );
+    if (cut === 0) return parseJson(text, `What tools.${callee} wrote`);
+    const message = `tools.${callee} wrote more JSON than the ${tool.output_limit} bytes of its \`output_limit\`.`;
+    throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
   }
-  const note = stdoutCut === 0 ? '' : cutNote(stdoutCut);
+  const note = cut === 0 ? '' : cutNote(cut);
   if (tool.result === 'text') return text + note;
   const lines = text.split('\n');
   if (lines.at(-1) === '') lines.pop();

@@ -19,11 +19,14 @@ export async function resolveEnvironment(
   env: Environment,
   credentials: Credentials | undefined,
   tool: string,
-): Promise<Record<string, string>> {
-  const entries = Object.entries(env).map(async ([name, value]): Promise<[string, string]> => {
-    return [name, typeof value === 'string' ? value : await lookUp(credentials, value.credential, tool)];
-  });
-  return Object.fromEntries(await Promise.all(entries));
+): Promise<{ readonly env: Readonly<Record<string, string>>; readonly secrets: readonly string[] }> {
+  const resolved: Record<string, string> = {};
+  const secrets: string[] = [];
+  for (const [name, value] of Object.entries(env)) {
+    resolved[name] = typeof value === 'string' ? value : await lookUp(credentials, value.credential, tool);
+    if (typeof value !== 'string') secrets.push(resolved[name]);
+  }
+  return { env: resolved, secrets };
 }
 
 export interface Authentication {
@@ -60,7 +63,7 @@ export async function authenticate(
   }
 }
 
-/** A server may say again what it was sent; code must not learn it that way. */
+/** A tool may say again what it was given; code must not learn it that way. */
 export function strike(text: string, secrets: readonly string[]): string {
   const forms = secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
   return forms.reduce((struck, form) => struck.replaceAll(form, '[credential]'), text);

@@ -20,12 +20,13 @@ export const CALLABLE_METHODS = new Set([
 const LONGEST_SECONDS = 86_400;
 const MOST_OUTPUT = 64 * 1024 * 1024;
 
+export const Seconds = z.number().positive().max(LONGEST_SECONDS);
+
 export const commonFields = {
   name: identifier('tool', TOOL_METHODS),
   description: z.string().max(20_000).default(''),
   tags: z.array(z.string().max(200)).max(100).default([]),
-  /** Seconds. */
-  timeout: z.number().positive().max(LONGEST_SECONDS).default(60),
+  timeout: Seconds.default(60),
   requires_approval: z.boolean().default(false),
   /** Bytes. */
   output_limit: z

@@ -32,11 +32,9 @@ export class HostCommands implements CommandRunner {
   async run(command: Command): Promise<CommandResult> {
     const mark = newTreeMark();
     const [program = '', ...args] = command.argv;
-    const child = spawn(program, args, {
+    const child = start(program, args, {
       cwd: this.#place.cwd,
       env: { ...hostEnv(this.#place), ...command.env, ...mark.env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true,
     });
     const stdout = keep(child.stdout, command.outputLimitBytes);
     const stderr = keep(child.stderr, command.outputLimitBytes);
@@ -74,17 +72,31 @@ export function hostEnv({ path, home }: HostPlace): Record<string, string> {
   return { PATH: path, HOME: home, LANG: 'C.UTF-8' };
 }
 
+function start(program: string, args: readonly string[], options: { cwd: string; env: Record<string, string> }) {
+  try {
+    return spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  } catch (error) {
+    // Some reasons are thrown and others are told by an event: arguments that are too long are among the first.
+    throw notStarted(program, error);
+  }
+}
+
 function exit(child: ChildProcess, program: string): Promise<{ exitCode: number } | { killedBy: string }> {
   return new Promise((resolve, reject) => {
-    child.once('error', (error) => reject(notStarted(program, error)));
+    child.on('error', (error) => reject(notStarted(program, error)));
     child.once('exit', (code, signal) =>
       resolve(code === null ? { killedBy: signal ?? 'a signal' } : { exitCode: code }),
     );
   });
 }
 
-export function notStarted(program: string, error: NodeJS.ErrnoException): CellaError {
-  const reason = error.code === 'ENOENT' ? 'there is no such program on the host' : error.message;
+export function notStarted(program: string, error: unknown): CellaError {
+  const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  const reason = missing
+    ? 'there is no such program on the host'
+    : error instanceof Error
+      ? error.message
+      : String(error);
   return new CellaError('TOOL_FAILED', `The program ${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,
   });

@@ -5,6 +5,7 @@ import type { PyValue } from '../../protocol/values.ts';
 import { strike } from './credentials.ts';
 import type { HttpTool } from './http-definition.ts';
 import { parseJson } from './json.ts';
+import { wholeText } from './text.ts';
 
 export interface Body {
   readonly bytes: Buffer;
@@ -40,7 +41,7 @@ export function responseValue(
     );
   }
   if (kind === 'bytes') return new Uint8Array(bytes);
-  const text = strike(bytes.toString(), secrets);
+  const text = strike(wholeText(bytes), secrets);
   if (kind === 'json') return parseJson(text, `What tools.${callee} got`);
   return cut ? `${text}\n[the rest was cut off: it is more than the output_limit of ${tool.output_limit} bytes]` : text;
 }

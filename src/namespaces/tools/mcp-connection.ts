@@ -43,7 +43,7 @@ export class McpConnection {
         ...(tool.url !== undefined && tool.transport !== 'sse' ? { versionNegotiation: { mode: 'auto' } } : {}),
       },
     );
-    const options = { timeout: Math.ceil(tool.timeout * 1000) };
+    const options = { timeout: Math.ceil(tool.start_timeout * 1000) };
     try {
       await client.connect(transport.transport, options);
       const { tools } = await client.listTools(undefined, options);

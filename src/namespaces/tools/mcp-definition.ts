@@ -1,7 +1,7 @@
 /** The YAML of a tool that is an MCP server: each of its tools is called as `tools.NAME.TOOL(...)`. */
 
 import { z } from 'zod';
-import { commonFields, Environment } from './fields.ts';
+import { commonFields, Environment, Seconds } from './fields.ts';
 import { Auth, Headers, HttpUrl } from './http-fields.ts';
 
 const Text = z.string().refine((text) => !text.includes('\0'), 'holds a NUL');
@@ -10,6 +10,8 @@ export const McpTool = z
   .strictObject({
     ...commonFields,
     type: z.literal('mcp'),
+    /** Seconds that the server has to start and to list its tools. */
+    start_timeout: Seconds.default(30),
     command: Text.min(1).optional(),
     args: z.array(Text).optional(),
     env: Environment.optional(),

@@ -20,7 +20,7 @@ export function openFailure(tool: McpTool, transport: McpTransport, error: unkno
   if (isTimeout(error)) {
     return new CellaError(
       'TOOL_TIMEOUT',
-      `The MCP server ${tool.name} did not answer within ${tool.timeout} s: ${reason}.`,
+      `The MCP server ${tool.name} did not start within the ${tool.start_timeout} s of its \`start_timeout\`: ${reason}.`,
     );
   }
   return new CellaError('TOOL_FAILED', `The MCP server ${tool.name} could not be used: ${reason}.`);

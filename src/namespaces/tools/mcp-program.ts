@@ -2,13 +2,17 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
-import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client';
 import { notStarted } from './host-command.ts';
+import { MessageLines } from './mcp-lines.ts';
 import { killTree, newTreeMark } from './process-tree.ts';
 import { tail } from './text.ts';
 
 /** How long a server has to end by itself once its input is closed. */
 const GRACE_MS = 500;
+/** And how long its last words may take to arrive once it has ended. */
+const LAST_WORDS_MS = 500;
 
 export interface Program {
   readonly command: string;
@@ -27,7 +31,7 @@ export class ProgramTransport implements Transport {
 
   readonly #program: Program;
   readonly #mark = newTreeMark();
-  readonly #buffer = new ReadBuffer();
+  readonly #lines = new MessageLines();
   #child: Child | undefined;
   #lastWords = '';
   #ended: Promise<void> = Promise.resolve();
@@ -45,13 +49,17 @@ export class ProgramTransport implements Transport {
     const { command, args, env, cwd } = this.#program;
     const child = spawn(command, args, { cwd, env: { ...env, ...this.#mark.env }, stdio: 'pipe', detached: true });
     this.#child = child;
-    // Not `close`: a process that the server left behind may hold the pipes open.
     this.#ended = new Promise((resolve) => {
       child.once('exit', () => {
-        this.#end();
-        resolve();
+        // What the server left behind may hold the pipes open.
+        this.#kill();
+        const timer = setTimeout(() => this.#end(resolve), LAST_WORDS_MS);
+        child.once('close', () => {
+          clearTimeout(timer);
+          this.#end(resolve);
+        });
       });
-      child.once('error', () => resolve());
+      child.on('error', () => resolve());
     });
     child.stdin.on('error', (error) => this.onerror?.(error));
     child.stderr.on('data', (chunk: Buffer) => {
@@ -66,11 +74,14 @@ export class ProgramTransport implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
-      throw new Error('the server has ended');
-    await new Promise<void>((resolve, reject) => {
-      child.stdin.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
+    const sent = await new Promise<boolean>((resolve) => {
+      if (child === undefined) resolve(false);
+      else child.stdin.write(serializeMessage(message), (error) => resolve(error == null));
     });
+    if (sent) return;
+    // A server that no longer reads has ended, or is about to, and its last words are on the way.
+    await Promise.race([this.#ended, delay(LAST_WORDS_MS, undefined, { ref: false })]);
+    throw new Error('the server ended');
   }
 
   async close(): Promise<void> {
@@ -78,26 +89,15 @@ export class ProgramTransport implements Transport {
     const timer = setTimeout(() => this.#kill(), GRACE_MS);
     await this.#ended;
     clearTimeout(timer);
-    this.#end();
   }
 
-  /** A message that is no JSON-RPC is told and dropped; one that is too large ends the server. */
   #receive(chunk: Buffer): void {
     try {
-      this.#buffer.append(chunk);
+      for (const message of this.#lines.push(chunk)) this.onmessage?.(message);
     } catch (error) {
-      this.onerror?.(asError(error));
+      this.#lastWords = error instanceof Error ? error.message : String(error);
+      this.#child?.stdout.removeAllListeners('data');
       this.#kill();
-      return;
-    }
-    for (let going = true; going; ) {
-      try {
-        const message = this.#buffer.readMessage();
-        going = message !== null;
-        if (message !== null) this.onmessage?.(message);
-      } catch (error) {
-        this.onerror?.(asError(error));
-      }
     }
   }
 
@@ -106,16 +106,13 @@ export class ProgramTransport implements Transport {
   }
 
   /** Once, however it came to its end. */
-  #end(): void {
+  #end(done: () => void): void {
     const child = this.#child;
-    if (child === undefined) return;
-    this.#kill();
     this.#child = undefined;
-    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
-    this.onclose?.();
+    if (child !== undefined) {
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+      this.onclose?.();
+    }
+    done();
   }
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

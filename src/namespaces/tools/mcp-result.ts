@@ -6,7 +6,7 @@ import type { PyValue } from '../../protocol/values.ts';
 import { strike } from './credentials.ts';
 import { parseJson } from './json.ts';
 import type { McpTool } from './mcp-definition.ts';
-import { cutNote, tail } from './text.ts';
+import { cutNote, tail, wholeText } from './text.ts';
 
 /** Structured content where there is some, else text; with images or sound in it, a list of parts. */
 export function mcpValue(callee: string, tool: McpTool, result: CallToolResult, secrets: readonly string[]): PyValue {
@@ -40,7 +40,7 @@ function partValue(callee: string, part: CallToolResult['content'][number], secr
 function bounded(text: string, limit: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= limit) return text;
-  return bytes.toString('utf8', 0, limit) + cutNote(bytes.length - limit);
+  return wholeText(bytes.subarray(0, limit)) + cutNote(bytes.length - limit);
 }
 
 function tooLarge(callee: string, tool: McpTool): CellaError {

@@ -3,23 +3,16 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CallContext } from '../contract.ts';
-import { bind, type Given, wrong } from './arguments.ts';
+import type { Given } from './arguments.ts';
 import type { Credentials } from './credentials.ts';
 import type { ToolDefinition } from './definition.ts';
 import type { HostPlace } from './host-command.ts';
 import type { RecipeInfo } from './info.ts';
-import { jsonProblem } from './json.ts';
+import type { McpCall } from './mcp-arguments.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpTool } from './mcp-definition.ts';
 
-/** Arguments that fit the schema of the server's tool. */
-export interface McpCall {
-  readonly callee: string;
-  readonly tool: McpTool;
-  /** As the server calls it. */
-  readonly name: string;
-  readonly arguments: Readonly<Record<string, PyValue>>;
-}
+const FAILURE_LASTS_MS = 30_000;
 
 interface Server {
   readonly tool: McpTool;
@@ -31,6 +24,8 @@ export class McpServers {
   readonly #place: HostPlace;
   readonly #credentials: Credentials | undefined;
   readonly #servers = new Map<string, Server>();
+  /** Why a server did not start, and when it was found out. */
+  readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
   constructor(place: HostPlace, credentials: Credentials | undefined) {
@@ -38,7 +33,10 @@ export class McpServers {
     this.#credentials = credentials;
   }
 
+  /** For lists, which must not wait again and again for a server that does not start. */
   async recipes(tool: McpTool): Promise<RecipeInfo[]> {
+    const failed = this.#failures.get(tool);
+    if (failed !== undefined && performance.now() - failed.at < FAILURE_LASTS_MS) throw failed.error;
     const { schemaParameters } = await import('./mcp-schema.ts');
     const { tools } = await this.#connect(tool);
     return [...tools].map(([name, { description = '', inputSchema }]) => ({
@@ -49,27 +47,9 @@ export class McpServers {
   }
 
   async prepare(tool: McpTool, recipe: string | undefined, given: Given, signal: AbortSignal): Promise<McpCall> {
-    const { schemaParameters, schemaProblem, takesMore } = await import('./mcp-schema.ts');
+    const { prepareMcp } = await import('./mcp-arguments.ts');
     const { tools } = await unlessAborted(this.#connect(tool), signal, tool.name);
-    const served =
-      recipe === undefined ? undefined : (tools.get(recipe) ?? [...tools.values()].find(({ name }) => name === recipe));
-    if (recipe === undefined || served === undefined) throw noSuchTool(tool, recipe, [...tools.keys()]);
-    const callee = `${tool.name}.${recipe}`;
-    const known = schemaParameters(served.inputSchema);
-    const more = takesMore(served.inputSchema)
-      ? Object.keys(given.named).filter((name) => !known.some((one) => one.name === name))
-      : [];
-    const free = { type: 'any', description: '', required: false, positional: false, variadic: false } as const;
-    // Defaults are the server's own business.
-    const parameters = [
-      ...known.map((one) => ({ ...one, default: undefined })),
-      ...more.map((name) => ({ name, ...free })),
-    ];
-    const { values } = bind(callee, { parameters, fixed: new Map() }, given);
-    const args = Object.fromEntries(values);
-    const problem = jsonProblem(args, { big: false }) ?? schemaProblem(served.inputSchema, args);
-    if (problem !== undefined) throw wrong(callee, known, `was given arguments that do not fit: ${problem}`);
-    return { callee, tool, name: served.name, arguments: args };
+    return prepareMcp(tool, tools, recipe, given);
   }
 
   async call(call: McpCall, context: CallContext): Promise<PyValue> {
@@ -125,9 +105,11 @@ export class McpServers {
     connection.then(
       (opened) => {
         server.opened = opened;
+        this.#failures.delete(tool);
       },
-      // Those who wait for the connection are told; the next one tries again.
-      () => {
+      // Those who wait for the connection are told; the next call tries again.
+      (error: unknown) => {
+        this.#failures.set(tool, { error, at: performance.now() });
         if (this.#servers.get(tool.name) === server) this.#servers.delete(tool.name);
       },
     );
@@ -156,12 +138,4 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, callee: s
   } finally {
     signal.removeEventListener('abort', stop);
   }
-}
-
-function noSuchTool(tool: McpTool, recipe: string | undefined, known: readonly string[]): CellaError {
-  const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
-  const problem =
-    recipe === undefined ? 'is an MCP server: call one of its tools' : `has no tool ${JSON.stringify(recipe)}`;
-  const code = recipe === undefined ? 'TOOL_ARGUMENTS' : 'TOOL_NOT_FOUND';
-  return new CellaError(code, `tools.${tool.name} ${problem}. ${list}`, { details: { tool: tool.name, known } });
 }

@@ -20,10 +20,7 @@ export async function makeTransport(
   credentials: Credentials | undefined,
 ): Promise<McpTransport> {
   if (tool.command === undefined) return await overHttp(tool, credentials);
-  const env = await resolveEnvironment(tool.env ?? {}, credentials, tool.name);
-  const secrets = Object.entries(tool.env ?? {}).flatMap(([name, value]) =>
-    typeof value === 'string' ? [] : (env[name] ?? []),
-  );
+  const { env, secrets } = await resolveEnvironment(tool.env ?? {}, credentials, tool.name);
   const program = { command: tool.command, args: tool.args ?? [], env: { ...hostEnv(place), ...env }, cwd: place.cwd };
   const transport = new ProgramTransport(program);
   return { transport, secrets, lastWords: () => transport.lastWords };

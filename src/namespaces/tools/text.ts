@@ -11,3 +11,8 @@ export function tail(text: string): string {
 export function cutNote(bytes: number): string {
   return `\n[${bytes} more bytes were cut off: the tool wrote more than its output_limit]`;
 }
+
+/** Without the part of a character that a cut may have left at the end. */
+export function wholeText(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true });
+}

@@ -1,49 +1,25 @@
 /** The tools that code can call: found, described, checked, approved and run, all of it on the host. */
 
 import { z } from 'zod';
-import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import { type CallContext, type Methods, method } from '../contract.ts';
-import { type Approve, askApproval } from './approval.ts';
-import { bind, type Given } from './arguments.ts';
-import { buildArgv, shownCommand } from './argv.ts';
+import { type CallMeans, type ToolCall, ToolCalls } from './calls.ts';
 import { type Catalog, CatalogReader, type ToolProblem } from './catalog.ts';
-import { runCli } from './cli.ts';
-import type { CliTool } from './cli-definition.ts';
-import { authenticate, type Credentials, resolveEnvironment } from './credentials.ts';
 import type { ToolDefinition } from './definition.ts';
 import { DEFAULT_PLACE, type HostPlace } from './host-command.ts';
-import { prepareRequest, sendRequest, shownRequest } from './http.ts';
-import type { HttpTool } from './http-definition.ts';
 import { infoOf, infoValue, type ToolInfo } from './info.ts';
-import type { McpTool } from './mcp-definition.ts';
 import { McpServers } from './mcp-servers.ts';
 import { parseTool } from './parse.ts';
-import { type Callable, callableOf } from './recipes.ts';
 import { searchTools } from './search.ts';
-import { stopIfAborted } from './stopped.ts';
 
-export interface ToolsOptions {
+export interface ToolsOptions extends CallMeans {
   readonly store: TextStore;
   /** Folders with more definitions: `*.yaml` and `*.yml`. */
   readonly folders: readonly string[];
-  /** Runs programs in the sandbox and the workspace of the session. */
-  readonly sandboxed: CommandRunner;
-  /** Runs those that say `runs_on: host`. */
-  readonly host: CommandRunner;
   /** Where MCP servers that are programs run. */
   readonly place?: Partial<HostPlace>;
-  /** Asks a person. Without it, what requires approval is refused. */
-  readonly approve?: Approve | undefined;
-  /** The secret of that name, which goes to the tool alone. */
-  readonly credentials?: Credentials | undefined;
-}
-
-export interface ToolCall extends Given {
-  readonly name: string;
-  readonly recipe?: string | undefined;
 }
 
 const MOST_FOUND = 100;
@@ -52,12 +28,14 @@ export class Tools {
   readonly #options: ToolsOptions;
   readonly #reader: CatalogReader;
   readonly #servers: McpServers;
+  readonly #calls: ToolCalls;
   #catalog: Catalog | undefined;
 
   constructor(options: ToolsOptions) {
     this.#options = options;
     this.#reader = new CatalogReader(options.store, options.folders);
     this.#servers = new McpServers({ ...DEFAULT_PLACE, ...options.place }, options.credentials);
+    this.#calls = new ToolCalls(options, this.#servers);
   }
 
   async list(): Promise<ToolInfo[]> {
@@ -98,17 +76,7 @@ export class Tools {
   }
 
   async call(call: ToolCall, context: CallContext): Promise<PyValue> {
-    const tool = await this.#find(call.name);
-    const callee = call.recipe === undefined ? tool.name : `${tool.name}.${call.recipe}`;
-    stopIfAborted(context.signal, callee);
-    switch (tool.type) {
-      case 'cli':
-        return await this.#callCli(callee, tool, call, context);
-      case 'http':
-        return await this.#callHttp(callee, tool, call, context);
-      case 'mcp':
-        return await this.#callMcp(tool, call, context);
-    }
+    return await this.#calls.perform(await this.#find(call.name), call, context);
   }
 
   methods(): Methods {
@@ -117,7 +85,8 @@ export class Tools {
       name: z.string(),
       recipe: z.string().nullish(),
       positional: z.array(Value),
-      named: z.record(z.string(), Value),
+      // Not a record of zod's, which leaves out `__proto__` without a word.
+      named: z.custom<Record<string, PyValue>>(isDict),
     });
     return {
       'tools.list': method(z.object({}), async () => (await this.list()).map(infoValue)),
@@ -171,50 +140,8 @@ export class Tools {
       };
     }
   }
-
-  async #callCli(callee: string, tool: CliTool, call: ToolCall, context: CallContext): Promise<PyValue> {
-    const { values, ...bound } = bind(callee, callable(tool, call.recipe), call);
-    const argv = buildArgv(callee, tool, { values, ...bound });
-    await this.#approved(tool, call, values, shownCommand(argv), context);
-    const env = await resolveEnvironment(tool.env, this.#options.credentials, tool.name);
-    const runner = tool.runs_on === 'host' ? this.#options.host : this.#options.sandboxed;
-    return await runCli({ callee, tool, argv, env, signal: context.signal }, runner);
-  }
-
-  async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
-    const bound = bind(callee, callable(tool, call.recipe), call);
-    const request = prepareRequest(callee, tool, bound);
-    await this.#approved(tool, call, bound.values, shownRequest(request), context);
-    const auth = await authenticate(tool.auth, this.#options.credentials, tool.name);
-    return await sendRequest(callee, tool, request, auth, context.signal);
-  }
-
-  async #callMcp(tool: McpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
-    const prepared = await this.#servers.prepare(tool, call.recipe, call, context.signal);
-    const values = new Map(Object.entries(prepared.arguments));
-    await this.#approved(tool, call, values, `${prepared.name} ${JSON.stringify(prepared.arguments)}`, context);
-    return await this.#servers.call(prepared, context);
-  }
-
-  async #approved(
-    tool: ToolDefinition,
-    { recipe }: ToolCall,
-    values: ReadonlyMap<string, PyValue>,
-    summary: string,
-    context: CallContext,
-  ): Promise<void> {
-    if (!tool.requires_approval) return;
-    const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary };
-    await askApproval(this.#options.approve, request, context);
-  }
 }
 
-function callable(tool: CliTool | HttpTool, recipe: string | undefined): Callable {
-  if (recipe === undefined) return callableOf(tool);
-  const found = Object.hasOwn(tool.recipes, recipe) ? tool.recipes[recipe] : undefined;
-  if (found !== undefined) return callableOf(tool, found);
-  const known = Object.keys(tool.recipes);
-  const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
-  const message = `tools.${tool.name} has no recipe ${JSON.stringify(recipe.slice(0, 80))}. ${list}`;
-  throw new CellaError('TOOL_NOT_FOUND', message, { details: { tool: tool.name, known } });
+function isDict(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }

@@ -19,8 +19,8 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 const damagedDatabase =
-  'it is damaged. Checkpoints are files of their own and are not affected. Bring back a copy of it, or move it away ' +
-  'with its -wal and -shm files: records, event logs and locks then start empty';
+  'it is damaged. Checkpoints and the files of tools, skills and artifacts are not affected. Bring back a copy of it, or ' +
+  'move it away with its -wal and -shm files: records, event logs, transcripts, deps and locks then start empty';
 
 /** By SQLite's primary result code. */
 const databaseReasons: Readonly<Record<number, readonly [name: string, reason: string]>> = {

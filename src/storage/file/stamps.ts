@@ -1,7 +1,8 @@
 /** Tells whether a file is what it was. Two changes may fall into one tick of the file system's clock. */
 
 import { createHash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
+import type { BigIntStats } from 'node:fs';
+import { type FileHandle, lstat } from 'node:fs/promises';
 import { MOST_TEXT_BYTES } from '../text-limit.ts';
 import { openPlain } from './entries.ts';
 
@@ -13,6 +14,8 @@ export class Stamps {
 
   /** Read where it must be: a file that was left alone for longer than a tick is known by its times. */
   async of(path: string): Promise<string> {
+    const known = this.#known.get(path);
+    if (known && known.facts === factsOf(await lstat(path, { bigint: true }))) return known.stamp;
     const file = await openPlain(path);
     try {
       return file ? await this.#stamp(path, file) : 'none';
@@ -22,18 +25,17 @@ export class Stamps {
   }
 
   async #stamp(path: string, file: FileHandle): Promise<string> {
-    const { ino, size, mtimeNs, ctimeNs, ctimeMs } = await file.stat({ bigint: true });
-    const facts = [ino, size, mtimeNs, ctimeNs].join(' ');
+    const stats = await file.stat({ bigint: true });
     // Nobody reads a text that is too long.
-    if (size > MOST_TEXT_BYTES) return facts;
-    const known = this.#known.get(path);
-    if (known?.facts === facts) return known.stamp;
-    const settled = Math.abs(Date.now() - Number(ctimeMs)) > TICK_MS;
+    if (stats.size > MOST_TEXT_BYTES) return factsOf(stats);
+    const settled = Math.abs(Date.now() - Number(stats.ctimeMs)) > TICK_MS;
     const content = createHash('sha256')
       .update(await file.readFile())
       .digest('hex');
-    const stamp = `${mtimeNs} ${content}`;
-    if (settled) this.#known.set(path, { facts, stamp });
+    const stamp = `${stats.mtimeNs} ${content}`;
+    if (settled) this.#known.set(path, { facts: factsOf(stats), stamp });
     return stamp;
   }
 }
+
+const factsOf = ({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string => [ino, size, mtimeNs, ctimeNs].join(' ');

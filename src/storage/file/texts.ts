@@ -79,12 +79,12 @@ export class FileTexts implements TextStore {
   }
 
   async version(): Promise<string> {
-    const hash = createHash('sha256');
-    for (const { name, path } of await this.#entries()) {
-      const stamp = await guarded('read', path, () => this.#stamps.of(path)).catch(() => 'unreadable');
-      hash.update(`${JSON.stringify(name)} ${stamp}\n`);
-    }
-    return hash.digest('hex');
+    const stampOf = async ({ name, path }: Entry) => {
+      const stamp = await this.#stamps.of(path).catch(() => 'unreadable');
+      return `${JSON.stringify(name)} ${stamp}\n`;
+    };
+    const stamps = await Promise.all((await this.#entries()).map(stampOf));
+    return createHash('sha256').update(stamps.join('')).digest('hex');
   }
 
   #entries(): Promise<Entry[]> {

@@ -32,7 +32,8 @@ export class Link {
   static async open(address: Address): Promise<Link> {
     const link = new Link(address);
     try {
-      await link.#ready();
+      // A connection alone proves nothing: the server may want a password, or be stuck.
+      await link.send('PING');
       return link;
     } catch (error) {
       await link.close();

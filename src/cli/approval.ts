@@ -1,0 +1,37 @@
+/** Asks the person at the terminal before a tool runs that requires approval. */
+
+import type { ApprovalRequest } from '../session/api.ts';
+import type { LineSource } from './lines.ts';
+import type { Terminal } from './terminal.ts';
+import { toPlain } from './texts.ts';
+
+export interface Asked {
+  readonly terminal: Terminal;
+  /** Undefined as long as nobody can be asked. */
+  readonly lines: () => LineSource | undefined;
+  /** Before anything is asked. */
+  readonly always?: boolean;
+}
+
+export type Approve = (request: ApprovalRequest) => Promise<boolean>;
+
+/** Whatever is no clear yes is a no, and so is everything where there is no terminal. */
+export function approver({ terminal, lines, always = false }: Asked): Approve {
+  let before: Promise<unknown> = Promise.resolve();
+  const ask = async ({ tool, recipe, summary, signal }: ApprovalRequest): Promise<boolean> => {
+    const source = lines();
+    if (!terminal.interactive || !source) return false;
+    const callee = recipe === undefined ? tool : `${tool}.${recipe}`;
+    await terminal.errLines(`${toPlain(callee)} requires approval, and would do this:`);
+    await terminal.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');
+    const line = await source.read({ prompt: 'Allow it? [y/N] ', fresh: true, signal });
+    return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
+  };
+  return async (request) => {
+    if (always) return true;
+    // One question at a time: several tools may be called at once.
+    const answer = before.then(() => ask(request));
+    before = answer.catch(() => {});
+    return await answer;
+  };
+}

@@ -1,0 +1,81 @@
+/** `cella artifacts`: what agents have made and keep. */
+
+import { type Command, Option } from 'commander';
+import type { ArtifactFacts } from '../../protocol/artifact.ts';
+import { defineCommand } from '../define.ts';
+import { parseText } from '../parse-text.ts';
+import type { ProgramContext } from '../program.ts';
+import { addThingFlags, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
+import * as help from './help.ts';
+
+type Done = (exitCode: number) => void;
+const NAME = 'the name of the artifact';
+
+interface PutFlags extends ThingFlags {
+  readonly description?: string;
+  readonly type?: 'text' | 'json' | 'bytes' | 'file';
+  readonly mediaType?: string;
+}
+
+export function addArtifacts(program: Command, context: ProgramContext, done: Done): void {
+  const group = defineCommand(program, 'artifacts', 'what agents have made and keep', help.artifacts);
+  const open = async (flags: ThingFlags) => {
+    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
+    return { namespaces, report: reportOf(flags, context) };
+  };
+  addThingFlags(defineCommand(group, 'list', 'all artifacts, with type and size', help.list)).action(
+    async (flags: ThingFlags) => {
+      const { list } = await import('./artifacts.ts');
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await list(namespaces.artifacts, report));
+    },
+  );
+  addThingFlags(defineCommand(group, 'get', 'write an artifact to stdout, or to a file', help.get))
+    .argument('<name>', NAME, parseText)
+    .option('--out <file>', 'where to write it', parseText)
+    .action(async (name: string, flags: ThingFlags & { out?: string }) => {
+      const [{ show }, { get }] = await Promise.all([import('./artifacts.ts'), import('./transfer.ts')]);
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      const { artifacts } = namespaces;
+      const factsOnly = report.json && flags.out === undefined;
+      done(factsOnly ? await show(artifacts, name, report) : await get(artifacts, { name, out: flags.out }, report));
+    });
+  addThingFlags(defineCommand(group, 'put', 'keep a file, or what comes on stdin', help.put))
+    .argument('<name>', NAME, parseText)
+    .argument('<file>', 'the content, or - to read it from stdin', parseText)
+    .option('--description <text>', 'what it is')
+    .addOption(
+      new Option('--type <type>', 'what code gets of it (default: by its name)').choices([
+        'text',
+        'json',
+        'bytes',
+        'file',
+      ]),
+    )
+    .option('--media-type <type>', 'such as text/csv (default: by its name)', parseText)
+    .action(async (name: string, file: string, flags: PutFlags) => {
+      const { put } = await import('./transfer.ts');
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      const guess = await context.factsByName(file === '-' || !/\.\w+$/.test(file) ? name : file);
+      done(await put(namespaces.artifacts, { name, file, facts: factsOf(flags, guess) }, report));
+    });
+  addThingFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))
+    .argument('<name>', NAME, parseText)
+    .action(async (name: string, flags: ThingFlags) => {
+      const { remove } = await import('./artifacts.ts');
+      const { report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await remove(namespaces.artifacts, name, report));
+    });
+}
+
+const mediaTypes = { text: 'text/plain', json: 'application/json', bytes: 'application/octet-stream' } as const;
+
+function factsOf(flags: PutFlags, guess: Pick<ArtifactFacts, 'type' | 'mediaType'>): ArtifactFacts {
+  const { type = guess.type, description = '' } = flags;
+  const usual = flags.type === undefined || flags.type === 'file' ? guess.mediaType : mediaTypes[flags.type];
+  return { type, mediaType: flags.mediaType ?? usual, description, metadata: {} };
+}

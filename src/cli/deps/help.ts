@@ -1,0 +1,39 @@
+/** What follows the options in the help of `cella deps`. */
+
+export const deps = `
+Examples:
+  $ cella deps add 'pandas>=2' httpx    install them, and keep them for all kernels
+  $ cella deps list                     what is configured
+  $ cella deps remove httpx             without it from the next kernel on
+  $ cella deps sync                     install what is configured, as on another machine
+
+Packages are installed on this machine as wheels, as an unprivileged user, with uv where there is
+one and pip elsewhere. All agents of a storage have them.`;
+
+export const add = `
+Examples:
+  $ cella deps add pandas
+  $ cella deps add 'pandas>=2,<3' 'httpx[http2]'
+  $ cella deps add ours --index https://packages.example/simple
+  $ cella deps add ours --no-index --wheels ./wheels
+
+Those that cannot be installed are told with the installer's reason, the others are added; the exit
+code is 1 then. A password in --index can be seen by other users of this machine: put it in
+CELLA_INDEX instead. The code finds packages of the index that it runs with, so give \`cella run\`
+the same --index, or set CELLA_INDEX for both.`;
+
+export const remove = `
+Examples:
+  $ cella deps remove pandas
+
+What running code has imported stays until its kernel ends.`;
+
+export const list = `
+Examples:
+  $ cella deps list
+  $ cella deps list --json | jq -r '.deps[]'`;
+
+export const sync = `
+Examples:
+  $ cella deps sync
+  $ cella deps sync --redis redis://127.0.0.1:6379`;

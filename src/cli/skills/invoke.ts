@@ -1,0 +1,43 @@
+/** The cell that runs a skill in a kernel. Its name and arguments are data: none of it is ever Python. */
+
+import { type PyValue, valueToJson } from '../../protocol/values.ts';
+import type { SkillInfo } from '../../session/api.ts';
+import { UsageError } from '../exit.ts';
+import { type KnownParameter, parseArguments, type ValueType } from '../values.ts';
+
+const MARK = '# /skills run ';
+
+/** Where the code has given another meaning to `skills`, this still finds them. It binds no name. */
+export function invokeCell(name: string, named: Readonly<Record<string, PyValue>>): string {
+  const given = JSON.stringify(JSON.stringify(valueToJson({ ...named })));
+  const quoted = JSON.stringify(name.toWellFormed());
+  return `${MARK}${quoted}\n__import__("builtins").skills.invoke(${quoted}, **__import__("json").loads(${given}))`;
+}
+
+/** Words and JSON of a command line, by what the source says of its parameters. */
+export function parseSkillArguments(
+  skill: Pick<SkillInfo, 'name' | 'parameters'>,
+  words: readonly string[],
+  json: string | undefined,
+): Record<string, PyValue> {
+  const { named, positional } = parseArguments(words, json, skill.parameters.map(known));
+  if (positional.length === 0) return named;
+  throw new UsageError(
+    `An argument of the skill ${skill.name} has no name: ${JSON.stringify(words.find((word) => !word.includes('=')))}.`,
+    'Write arguments as name=value.',
+  );
+}
+
+const types: Readonly<Record<string, ValueType>> = {
+  str: 'string',
+  int: 'integer',
+  float: 'number',
+  bool: 'boolean',
+  list: 'array',
+  dict: 'object',
+};
+
+/** Only what is sure is checked here; the skill itself sees to the rest. */
+function known({ name, annotation = '' }: SkillInfo['parameters'][number]): KnownParameter {
+  return { name, type: types[annotation.trim()] ?? 'any' };
+}

@@ -1,0 +1,69 @@
+/** `cella store`: tools, skills, artifacts and deps of a storage, and from one to another. */
+
+import type { StoragePlace, Stores, Transfer, TransferKind } from '../context.ts';
+import { Exit, UsageError } from '../exit.ts';
+import type { Report } from '../report.ts';
+import { placeToText } from '../storage-flags.ts';
+import { countToText, sizeToText } from '../texts.ts';
+import { checkSource, isSame } from './place.ts';
+
+const columns = [{ title: 'KIND' }, { title: 'NAME' }, { title: 'SIZE', align: 'right' as const }];
+
+export async function list(place: StoragePlace, stores: Stores, report: Report): Promise<number> {
+  const { tools, skills, artifacts, deps } = await stores.listStore(place);
+  const facts = { storage: placeToText(place), tools, skills, artifacts, deps };
+  const rows = [
+    ...tools.map((name) => ['tool', name]),
+    ...skills.map((name) => ['skill', name]),
+    ...artifacts.map(({ name, size }) => ['artifact', name, sizeToText(size)]),
+    ...deps.map((requirement) => ['package', requirement]),
+  ];
+  if (rows.length === 0) await report.nothing(facts, `There is nothing in ${placeToText(place)} yet.`);
+  else await report.table(facts, columns, rows);
+  return Exit.ok;
+}
+
+export interface CopyRequest {
+  readonly from: StoragePlace;
+  readonly to: StoragePlace;
+  readonly kinds: readonly TransferKind[];
+  readonly names: readonly string[] | undefined;
+  readonly overwrite: boolean;
+}
+
+export async function copy(request: CopyRequest, stores: Stores, report: Report): Promise<number> {
+  const { from, to, names, ...how } = request;
+  if (isSame(from, to)) throw new UsageError('Both storages are the same.', 'Name another one.');
+  checkSource(from);
+  const onProgress = (text: string) => {
+    // What cannot be shown here fails again, and is told, with the result.
+    if (!report.json && report.terminal.stderrIsScreen) void report.terminal.status(text).catch(() => {});
+  };
+  const transfer = { ...how, ...(names === undefined ? {} : { names }), onProgress };
+  const { copied, skipped } = await stores.copyThings(from, to, transfer);
+  const exitCode = names !== undefined && copied.length + skipped.length === 0 ? Exit.failed : Exit.ok;
+  const facts = { from: placeToText(from), to: placeToText(to), copied, skipped };
+  if (await report.tellProgram(facts)) return exitCode;
+  await report.done({}, `${countKinds(copied)} copied to ${placeToText(to)}.`);
+  if (skipped.length > 0) {
+    const were = skipped.length === 1 ? 'was' : 'were';
+    await report.warn([`cella: ${countKinds(skipped)} ${were} there already; --overwrite replaces what is there.`]);
+  }
+  if (copied.some(({ kind }) => kind === 'deps')) {
+    await report.nothing({}, 'Packages are installed by `cella deps sync`, or --sync-deps.');
+  }
+  return exitCode;
+}
+
+const words: Readonly<Record<TransferKind, string>> = {
+  tools: 'tool',
+  skills: 'skill',
+  artifacts: 'artifact',
+  deps: 'package',
+};
+
+function countKinds(items: Awaited<ReturnType<Transfer>>['copied']): string {
+  const counts = Object.entries(Object.groupBy(items, ({ kind }) => words[kind]));
+  const texts = counts.map(([word, each]) => countToText(each?.length ?? 0, word));
+  return texts.length === 0 ? 'Nothing was' : texts.join(', ');
+}

@@ -1,0 +1,53 @@
+/** The flags that the commands on tools, skills, artifacts and deps share. */
+
+import { type Command, Option } from 'commander';
+import type { Defaults } from './arguments.ts';
+import type { CommandContext, NamespacesOptions, Stores } from './context.ts';
+import { addPackageFlags, collect, type PackageFlags, packageOptionsOf } from './package-flags.ts';
+import { parseText } from './parse-text.ts';
+import { Report } from './report.ts';
+import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+
+export interface ThingFlags extends StorageFlags, PackageFlags {
+  readonly agent?: string;
+  readonly python?: string;
+  readonly tools?: readonly string[];
+  readonly json?: boolean;
+}
+
+export function addThingFlags(command: Command): Command {
+  return addStorageFlags(command.option('--json', 'print one JSON object'))
+    .addOption(new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp())
+    .addOption(
+      new Option('--python <path>', 'the Python of the kernels (default: CELLA_PYTHON, else python3)').argParser(
+        parseText,
+      ),
+    );
+}
+
+export function addToolsFlag(command: Command): Command {
+  return command.option('--tools <dir>', 'a folder with more definitions of tools (default: CELLA_TOOLS)', collect);
+}
+
+export function addThingPackageFlags(command: Command): Command {
+  return addPackageFlags(addThingFlags(command));
+}
+
+export function namespacesOptions(flags: ThingFlags, defaults: Defaults): NamespacesOptions {
+  const python = flags.python ?? defaults.python;
+  const packages = packageOptionsOf(flags, defaults);
+  const toolFolders = flags.tools ?? defaults.toolFolders;
+  return {
+    ...storagePlaceOf(flags, defaults),
+    ...(python === undefined ? {} : { python }),
+    ...(packages === undefined ? {} : { packages }),
+    ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
+  };
+}
+
+export function reportOf(flags: ThingFlags, { terminal }: CommandContext): Report {
+  return new Report(terminal, { json: flags.json === true });
+}
+
+/** What such a command works with. */
+export type ThingContext = CommandContext & Stores;

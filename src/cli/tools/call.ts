@@ -1,0 +1,72 @@
+/** Calls a tool with what a person has typed, and shows what came of it. */
+
+import { type PyValue, valueToJson } from '../../protocol/values.ts';
+import type { ToolsApi } from '../../session/api.ts';
+import { approver } from '../approval.ts';
+import type { OpenOptions } from '../context.ts';
+import { Exit } from '../exit.ts';
+import type { LineSource } from '../lines.ts';
+import { openLines } from '../open-lines.ts';
+import { Report } from '../report.ts';
+import type { ThingContext } from '../thing-flags.ts';
+import { parseArguments } from '../values.ts';
+import { withSession } from '../with-session.ts';
+
+export interface ToolWords {
+  /** `NAME`, or `NAME.RECIPE`. */
+  readonly callee: string;
+  readonly words: readonly string[];
+  readonly args: string | undefined;
+}
+
+export interface CallRequest extends ToolWords {
+  readonly session: OpenOptions;
+  /** Somebody has approved it before. */
+  readonly approved: boolean;
+  readonly json: boolean;
+}
+
+export async function call(request: CallRequest, context: ThingContext): Promise<number> {
+  const { terminal } = context;
+  const report = new Report(terminal, request);
+  let lines: LineSource | undefined;
+  const approve = approver({ terminal, lines: () => lines, always: request.approved });
+  try {
+    return await withSession({ ...request.session, approve }, context, async (session, signals) => {
+      if (terminal.interactive) lines = openLines(terminal, signals.interrupt);
+      return await callTool(session.tools, request, report);
+    });
+  } finally {
+    lines?.close();
+  }
+}
+
+export async function callTool(tools: ToolsApi, request: ToolWords, report: Report): Promise<number> {
+  const { callee, words, args } = request;
+  const dot = callee.indexOf('.');
+  const [name, recipe] = dot < 0 ? [callee, undefined] : [callee.slice(0, dot), callee.slice(dot + 1)];
+  const tool = await tools.describe(name);
+  const parameters = tool.recipes.find((each) => each.name === recipe)?.parameters ?? tool.parameters;
+  const { named, positional } = parseArguments(words, args, parameters);
+  const result = await tools.call(tool.name, named, {
+    positional,
+    ...(recipe === undefined ? {} : { recipe }),
+    onProgress: (text) => {
+      // What cannot be shown here fails again, and is told, with the result.
+      if (!report.json) void report.terminal.status(text).catch(() => {});
+    },
+  });
+  const facts = { tool: tool.name, ...(recipe === undefined ? {} : { recipe }), result: valueToJson(result) };
+  if (await report.tellProgram(facts)) return Exit.ok;
+  const text = resultToText(result);
+  if (text !== '') await report.terminal.outLines(text);
+  return Exit.ok;
+}
+
+/** Text as it is, lines as lines, and anything else as JSON. */
+function resultToText(result: PyValue): string {
+  if (result === null) return '';
+  if (typeof result === 'string') return result;
+  if (Array.isArray(result) && result.every((line) => typeof line === 'string')) return result.join('\n');
+  return JSON.stringify(valueToJson(result), undefined, 2);
+}

@@ -1,0 +1,90 @@
+/** `cella tools`: programs, MCP servers and HTTP requests that code can call. */
+
+import type { Command } from 'commander';
+import { addSessionFlags, type SessionFlags, sessionOptions } from '../arguments.ts';
+import { defineCommand } from '../define.ts';
+import { parseText } from '../parse-text.ts';
+import type { ProgramContext } from '../program.ts';
+import { readText } from '../read-text.ts';
+import { parseLimit } from '../skills/commands.ts';
+import { addThingFlags, addToolsFlag, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
+import * as help from './help.ts';
+
+type Done = (exitCode: number) => void;
+const NAME = 'the name of the tool';
+
+export function addTools(program: Command, context: ProgramContext, done: Done): void {
+  const group = defineCommand(
+    program,
+    'tools',
+    'programs, MCP servers and HTTP requests that code can call',
+    help.tools,
+  );
+  const open = async (flags: ThingFlags) => {
+    const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
+    return { ...(await import('./tools.ts')), namespaces, report: reportOf(flags, context) };
+  };
+  const define = (name: string, summary: string, examples: string) =>
+    addToolsFlag(addThingFlags(defineCommand(group, name, summary, examples)));
+  define('list', 'all tools, and what is wrong with definitions that cannot be used', help.list).action(
+    async (flags: ThingFlags) => {
+      const { list, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await list(namespaces.tools, report));
+    },
+  );
+  define('show', 'what a tool takes, and its recipes', help.show)
+    .argument('<name>', NAME, parseText)
+    .action(async (name: string, flags: ThingFlags) => {
+      const { show, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await show(namespaces.tools, name, report));
+    });
+  define('search', 'find tools by what they are for', help.search)
+    .argument('<query...>', 'what is to be done, in plain words')
+    .option('--limit <n>', 'at most so many', parseLimit, 10)
+    .action(async (query: string[], flags: ThingFlags & { limit: number }) => {
+      const { search, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await search(namespaces.tools, query.join(' '), flags.limit, report));
+    });
+  define('add', 'check a definition and keep it in the storage', help.add)
+    .argument('<file>', 'the definition in YAML, or - to read it from stdin', parseText)
+    .option('--replace', 'also where there is one of that name')
+    .action(async (file: string, flags: ThingFlags & { replace?: boolean }) => {
+      const advice = 'Name a YAML file, or - for stdin.';
+      const yaml = await readText(file, { stdin: context.terminal.stdin, advice });
+      const { add, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await add(namespaces.tools, yaml, { replace: flags.replace === true }, report));
+    });
+  define('remove', 'take a definition out of the storage', help.remove)
+    .argument('<name>', NAME, parseText)
+    .action(async (name: string, flags: ThingFlags) => {
+      const { remove, report, ...opened } = await open(flags);
+      await using namespaces = opened.namespaces;
+      done(await remove(namespaces.tools, name, report));
+    });
+  addCall(group, context, done);
+}
+
+interface CallFlags extends SessionFlags {
+  readonly args?: string;
+  readonly approve?: boolean;
+  readonly json?: boolean;
+}
+
+function addCall(group: Command, context: ProgramContext, done: Done): void {
+  addSessionFlags(defineCommand(group, 'call', "call a tool in an agent's sandbox", help.call))
+    .argument('<name>', 'the name of the tool, or NAME.RECIPE', parseText)
+    .argument('[arguments...]', 'its arguments, as name=value; those without a name are given by place')
+    .option('--args <json>', 'all arguments as one JSON object')
+    .option('--approve', 'run it without asking where it requires approval')
+    .option('--json', 'print the result as JSON')
+    .action(async (callee: string, words: string[], flags: CallFlags) => {
+      const { call } = await import('./call.ts');
+      const session = sessionOptions(flags, context.defaults);
+      const { args, approve: approved = false, json = false } = flags;
+      done(await call({ callee, words, args, session, approved, json }, context));
+    });
+}

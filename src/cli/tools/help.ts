@@ -1,0 +1,68 @@
+/** What follows the options in the help of `cella tools`. */
+
+export const tools = `
+Examples:
+  $ cella tools add grep.yaml
+  $ cella tools list
+  $ cella tools show grep
+  $ cella tools call grep pattern=TODO file=notes.txt
+  $ cella tools call grep.count pattern=TODO file=notes.txt
+
+A tool is described in YAML: a program, an MCP server or an HTTP request. The code of every agent of a
+storage can call it as \`tools.grep(pattern="TODO")\`. --tools DIR, or CELLA_TOOLS, names folders with
+more definitions.`;
+
+export const list = `
+Examples:
+  $ cella tools list
+  $ cella tools list --tools ./tools
+  $ cella tools list --json | jq -r '.tools[].name'
+
+A definition that cannot be used is told with its file and line; the others still work.`;
+
+export const show = `
+Examples:
+  $ cella tools show grep
+  $ cella tools show grep --json | jq .tool.parameters`;
+
+export const search = `
+Examples:
+  $ cella tools search find text in files
+  $ cella tools search weather --limit 3 --json`;
+
+export const add = `
+Examples:
+  $ cella tools add grep.yaml
+  $ cella tools add - < grep.yaml
+  $ cella tools add grep.yaml --replace
+
+  # grep.yaml
+  name: grep
+  description: Find lines in a file
+  command: grep
+  schema:
+    options:
+      count: { type: boolean }
+    positional:
+      - { name: pattern, required: true }
+      - { name: file, required: true }
+  recipes:
+    count: { preset: { count: true } }`;
+
+export const remove = `
+Examples:
+  $ cella tools remove grep
+
+A tool in a folder of --tools stays; delete its file there.`;
+
+export const call = `
+Examples:
+  $ cella tools call grep TODO notes.txt
+  $ cella tools call grep.count pattern=TODO file=notes.txt
+  $ cella tools call weather --args '{"city": "Oslo", "days": 3}' --json
+  $ cella tools call deploy target=test --approve
+
+A program runs in the sandbox and workspace of the agent, unless its definition says
+\`runs_on: host\`. Values are checked against the types of the definition. A tool that requires
+approval is shown and asked about; where there is no terminal to ask at it is refused without
+--approve.`;

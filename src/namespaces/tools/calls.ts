@@ -1,0 +1,104 @@
+/** Carries out a call of a tool, whatever kind it is: arguments first, then approval, then credentials, then the work. */
+
+import type { CommandRunner } from '../../protocol/command.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/values.ts';
+import type { CallContext } from '../contract.ts';
+import { type Approve, askApproval } from './approval.ts';
+import { bind, type Given } from './arguments.ts';
+import { buildArgv, shownCommand } from './argv.ts';
+import { runCli } from './cli.ts';
+import type { CliTool } from './cli-definition.ts';
+import { authenticate, type Credentials, resolveEnvironment } from './credentials.ts';
+import type { ToolDefinition } from './definition.ts';
+import { prepareRequest, sendRequest, shownRequest } from './http.ts';
+import type { HttpTool } from './http-definition.ts';
+import type { McpTool } from './mcp-definition.ts';
+import type { McpServers } from './mcp-servers.ts';
+import { type Callable, callableOf } from './recipes.ts';
+import { stopIfAborted } from './stopped.ts';
+
+export interface ToolCall extends Given {
+  readonly name: string;
+  readonly recipe?: string | undefined;
+}
+
+export interface CallMeans {
+  /** Runs programs in the sandbox and the workspace of the session. */
+  readonly sandboxed: CommandRunner;
+  /** Runs those that say `runs_on: host`. */
+  readonly host: CommandRunner;
+  /** Asks a person. Without it, what requires approval is refused. */
+  readonly approve?: Approve | undefined;
+  /** The secret of that name, which goes to the tool alone. */
+  readonly credentials?: Credentials | undefined;
+}
+
+export class ToolCalls {
+  readonly #means: CallMeans;
+  readonly #servers: McpServers;
+
+  constructor(means: CallMeans, servers: McpServers) {
+    this.#means = means;
+    this.#servers = servers;
+  }
+
+  async perform(tool: ToolDefinition, call: ToolCall, context: CallContext): Promise<PyValue> {
+    const callee = call.recipe === undefined ? tool.name : `${tool.name}.${call.recipe}`;
+    stopIfAborted(context.signal, callee);
+    switch (tool.type) {
+      case 'cli':
+        return await this.#callCli(callee, tool, call, context);
+      case 'http':
+        return await this.#callHttp(callee, tool, call, context);
+      case 'mcp':
+        return await this.#callMcp(tool, call, context);
+    }
+  }
+
+  async #callCli(callee: string, tool: CliTool, call: ToolCall, context: CallContext): Promise<PyValue> {
+    const { values, ...bound } = bind(callee, callable(tool, call.recipe), call);
+    const argv = buildArgv(callee, tool, { values, ...bound });
+    await this.#approved(tool, call, values, shownCommand(argv), context);
+    const given = await resolveEnvironment(tool.env, this.#means.credentials, tool.name);
+    const runner = tool.runs_on === 'host' ? this.#means.host : this.#means.sandboxed;
+    return await runCli({ callee, tool, argv, ...given, signal: context.signal }, runner);
+  }
+
+  async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
+    const bound = bind(callee, callable(tool, call.recipe), call);
+    const request = prepareRequest(callee, tool, bound);
+    await this.#approved(tool, call, bound.values, shownRequest(request), context);
+    const auth = await authenticate(tool.auth, this.#means.credentials, tool.name);
+    return await sendRequest(callee, tool, request, auth, context.signal);
+  }
+
+  async #callMcp(tool: McpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
+    const prepared = await this.#servers.prepare(tool, call.recipe, call, context.signal);
+    const values = new Map(Object.entries(prepared.arguments));
+    await this.#approved(tool, call, values, `${prepared.name} ${JSON.stringify(prepared.arguments)}`, context);
+    return await this.#servers.call(prepared, context);
+  }
+
+  async #approved(
+    tool: ToolDefinition,
+    { recipe }: ToolCall,
+    values: ReadonlyMap<string, PyValue>,
+    summary: string,
+    context: CallContext,
+  ): Promise<void> {
+    if (!tool.requires_approval) return;
+    const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary };
+    await askApproval(this.#means.approve, request, context);
+  }
+}
+
+function callable(tool: CliTool | HttpTool, recipe: string | undefined): Callable {
+  if (recipe === undefined) return callableOf(tool);
+  const found = Object.hasOwn(tool.recipes, recipe) ? tool.recipes[recipe] : undefined;
+  if (found !== undefined) return callableOf(tool, found);
+  const known = Object.keys(tool.recipes);
+  const list = known.length === 0 ? 'It has none.' : `It has ${known.join(', ')}.`;
+  const message = `tools.${tool.name} has no recipe ${JSON.stringify(recipe.slice(0, 80))}. ${list}`;
+  throw new CellaError('TOOL_NOT_FOUND', message, { details: { tool: tool.name, known } });
+}

@@ -1,0 +1,28 @@
+/** From what `toBootstrapConfig` gave to the same storage, in another trusted process. */
+
+import { BootstrapConfig } from '../protocol/bootstrap.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Storage } from './contract.ts';
+
+/** Each storage is loaded when it is first asked for. */
+export async function storageFromBootstrap(config: unknown): Promise<Storage> {
+  const checked = check(config);
+  switch (checked.type) {
+    case 'file': {
+      const { FileStorage } = await import('./file/storage.ts');
+      return FileStorage.open(checked.path);
+    }
+    case 'redis': {
+      const { RedisStorage } = await import('./redis/storage.ts');
+      return RedisStorage.open(checked.url, { prefix: checked.prefix });
+    }
+  }
+}
+
+/** What was given is never part of the error: it may hold a password. */
+function check(config: unknown): BootstrapConfig {
+  const parsed = BootstrapConfig.safeParse(config);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'it'}: ${message}`);
+  throw new CellaError('INVALID_OPTIONS', `This is no storage's bootstrap config: ${problems.join('; ')}.`);
+}

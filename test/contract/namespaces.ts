@@ -1,0 +1,26 @@
+/** What every executor's kernels can do with tools, skills, artifacts and deps, on every storage. */
+
+import { describe } from 'vitest';
+import type { Storage } from '../../src/index.ts';
+import type { Open } from '../support/session.ts';
+import { namespaceArtifacts } from './namespaces-artifacts.ts';
+import { namespaceCalls } from './namespaces-calls.ts';
+import { namespaceDeps } from './namespaces-deps.ts';
+import { namespaceSkills } from './namespaces-skills.ts';
+import { namespaceTools } from './namespaces-tools.ts';
+
+export interface Place {
+  readonly open: Open;
+  /** Another storage each time, that nothing is in. The suite closes it. */
+  readonly openStorage: () => Promise<Storage>;
+}
+
+export function namespacesContract(name: string, place: Place): void {
+  describe(`namespaces on ${name}`, () => {
+    namespaceCalls(place);
+    namespaceTools(place);
+    namespaceSkills(place);
+    namespaceArtifacts(place);
+    namespaceDeps(place);
+  });
+}

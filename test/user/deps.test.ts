@@ -1,0 +1,12 @@
+/** Deps on an ordinary user's host, where the installer runs as that user: what depends on who owns the files. */
+
+import { describe } from 'vitest';
+import { depsInstallers } from '../contract/deps-installers.ts';
+import { depsSets } from '../contract/deps-sets.ts';
+import { depsStops } from '../contract/deps-stops.ts';
+import { depsTogether } from '../contract/deps-together.ts';
+
+describe('the sets of deps', depsSets);
+describe('the installers of deps', depsInstallers);
+describe('an install that is stopped', depsStops);
+describe('deps, changed by several at once', depsTogether);
