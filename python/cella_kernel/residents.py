@@ -12,7 +12,8 @@ import os
 import signal
 import socket
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import frames, handoff
 from .doorbell import Doorbell, Doorbells
@@ -48,6 +49,9 @@ class Residents:
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
         self._commands: Dict[int, int] = {}
+        # The host may want one to end before it has come here: its connection takes another way than this wish. Most of
+        # these have ended instead; numbers are never used again.
+        self._too_early: Deque[int] = deque(maxlen=1024)
         # Strangers that are to end as soon as they can be told from kernels.
         self._put_off: Set[int] = set()
         self._cpu_seconds = 0
@@ -61,9 +65,16 @@ class Residents:
 
     def add_kernel(self, number: int, pid: int, bell: Doorbell) -> None:
         self._kernels[number] = (pid, Ringer(pid, bell))
+        self._begin(number)
 
     def add_command(self, number: int, pid: int) -> None:
         self._commands[number] = pid
+        self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        if number in self._too_early:
+            self._too_early.remove(number)
+            self.kill(number)
 
     @property
     def ringing(self) -> bool:
@@ -163,7 +174,8 @@ class Residents:
             send_signal(self._commands[number], signal.SIGTERM)
             return
         if number not in self._kernels:
-            self._give_up(number)
+            if not self._give_up(number):
+                self._too_early.append(number)
             return
         pid = self._kernels[number][0]
         if len(self._kernels) == 1:
@@ -171,12 +183,15 @@ class Residents:
         else:
             self._kill_family(pid)
 
-    def _give_up(self, number: int) -> None:
-        """A twin was to become this kernel, and has not: it is not waited for any more."""
+    def _give_up(self, number: int) -> bool:
+        """A twin was to become this kernel, and has not: it is not waited for any more. False where none was."""
+        found = False
         for twin_number, twin in list(self._twins.items()):
             if twin.becoming is not None and twin.becoming[0] == number:
                 send_signal(twin.pid, signal.SIGKILL)
                 self._lost(twin_number, twin, 0)
+                found = True
+        return found
 
     def kill_all(self) -> None:
         if self._alone:

@@ -8,6 +8,8 @@ import type { Place } from './namespaces.ts';
 const SLEEP =
   'name: nap\ndescription: Sleeps\ncommand: sleep\nschema:\n  positional:\n    - name: seconds\n      type: number\n';
 
+const LONG = { timeout: 20_000 };
+
 export function namespaceCalls(place: Place): void {
   describe('calls to the host', () => {
     it('come from plain code, tasks, threads and skills, in one cell', async () => {
@@ -83,7 +85,7 @@ await asyncio.sleep(0)`;
       }
       // Whoever waits for the sandbox's programs sees them gone.
       await expect
-        .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "sleep"]).returncode'))
+        .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "sleep"]).returncode'), LONG)
         .toBe(1);
     });
 
@@ -94,7 +96,7 @@ await asyncio.sleep(0)`;
         'import os, threading\nthreading.Timer(0.2, lambda: os.kill(os.getpid(), 9)).start()\ntools.nap(600)';
       expect(await session.run(code)).toMatchObject({ status: 'died' });
       await expect
-        .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "sleep"]).returncode'))
+        .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "sleep"]).returncode'), LONG)
         .toBe(1);
     });
 

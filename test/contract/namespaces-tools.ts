@@ -86,7 +86,9 @@ export function namespaceTools(place: Place): void {
       const late = await errorOf(session, 'tools.sh("setsid sleep 987 & sleep 987")');
       expect(late.name).toBe('CellaTimeoutError');
       await expect
-        .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "-f", "sleep 987"]).returncode'))
+        .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "-f", "sleep 987"]).returncode'), {
+          timeout: 20_000,
+        })
         .toBe(1);
       expect(
         await pyValue(

@@ -6,7 +6,7 @@ import { afterEach, expect } from 'vitest';
 import type { PyValue, Session, SessionOptions, Storage } from '../../src/index.ts';
 import type { Place } from '../contract/namespaces.ts';
 import { type PackageIndex, startIndex } from './package-index.ts';
-import { scratchFolder } from './session.ts';
+import { closeSessions, scratchFolder } from './session.ts';
 
 const storages = new Set<Storage>();
 const indexes = new Set<PackageIndex>();
@@ -21,7 +21,8 @@ export async function openWith(place: Place, options: SessionOptions = {}): Prom
   return { session: await place.open({ persist: false, ...options, storage }), storage };
 }
 
-export async function newStorage(place: Place): Promise<Storage> {
+/** Closed after the test, and after its sessions. */
+export async function newStorage(place: Pick<Place, 'openStorage'>): Promise<Storage> {
   const storage = await place.openStorage();
   storages.add(storage);
   return storage;
@@ -37,6 +38,7 @@ export async function newIndex(): Promise<{ index: PackageIndex; wheels: string 
 }
 
 afterEach(async () => {
+  await closeSessions();
   const all = [...indexes, ...storages];
   indexes.clear();
   storages.clear();

@@ -25,11 +25,14 @@ export const openSession: Open = async (options = {}) => {
   return session;
 };
 
-afterEach(async () => {
+/** Before what they use is closed. */
+export async function closeSessions(): Promise<void> {
   const open = [...sessions];
   sessions.clear();
   await Promise.all(open.map((session) => session.close()));
-});
+}
+
+afterEach(closeSessions);
 
 afterAll(async () => {
   await shutdown();
