@@ -1,10 +1,12 @@
 /** `cella mcp` as a process: what it keeps, what it leaves behind, and what it says on which stream. */
 
 import { once } from 'node:events';
-import { mkdtempSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { removeTree } from '../../src/namespaces/deps/frozen.ts';
 import { eventually } from '../support/attack.ts';
+import { openPlace } from '../support/deps.ts';
 import { descendants, isAlive } from '../support/processes.ts';
 import { RedisServer } from '../support/redis.ts';
 import { Cella } from './command.ts';
@@ -102,14 +104,14 @@ describe('a server', () => {
     },
   );
 
-  it('leaves no process when its client is killed', async () => {
-    const client = cella.start(['mcp', '--agent', 'orphan']);
-    client.type(initialize);
-    client.type(message(2, 'tools/call', { name: 'run_code', arguments: { code: '1' } }));
-    await client.says('"id":2');
-    const family = descendants(client.child.pid ?? 0);
-    client.child.kill('SIGKILL');
-    await once(client.child, 'exit');
+  it('leaves no process when it is killed', async () => {
+    const killed = cella.start(['mcp', '--agent', 'orphan']);
+    killed.type(initialize);
+    killed.type(message(2, 'tools/call', { name: 'run_code', arguments: { code: '1' } }));
+    await killed.says('"id":2');
+    const family = descendants(killed.child.pid ?? 0);
+    killed.child.kill('SIGKILL');
+    await once(killed.child, 'exit');
     await eventually(
       () => family.filter(({ pid }) => isAlive(pid)),
       (left) => left.length === 0,
@@ -142,17 +144,51 @@ describe('a server', () => {
     expect(open.client.getInstructions()).toContain('run_code');
   });
 
-  it('fails input() at once, in clear words, where the client cannot ask, and refuses what needs approval', async () => {
-    await using mute = await host.stdio({ folder: folder('mute') });
+  it('fails input() and what needs approval at once, in clear words, where the client cannot ask', async () => {
+    const tools = folder('tools');
+    const asking = 'name: say\ndescription: says\ncommand: echo\nrequires_approval: true\n';
+    writeFileSync(join(tools, 'say.yaml'), asking);
+    await using mute = await host.stdio({ folder: folder('mute'), flags: ['--tools', tools] });
     expect((await mute.run('input("Who? ")')).text).toMatch(
       /EOFError: input\(\) was called, but this MCP client cannot/,
     );
+    expect((await mute.run('tools.say()')).text).toMatch(/PermissionError.*nobody is there to ask/);
   });
 
   it('uses --agent and --timeout where a call says nothing', async () => {
     await using named = await host.stdio({ folder: folder('named'), flags: ['--agent', 'Ada', '--timeout', '0.5'] });
     expect((await named.run('x = 7\nwhile True: pass')).text).toContain('at the time limit');
     expect((await named.run('x', { agent_key: 'Ada' })).text).toBe('7');
+  });
+});
+
+describe('packages', () => {
+  it('are added for a kernel that runs and for later servers, and removed; what fails is told', async () => {
+    const { index } = await openPlace();
+    const env = { CELLA_INDEX: index.url };
+    const flags = ['--agent', 'packages'];
+    {
+      await using first = await host.stdio({ folder: folder('packages'), env, flags });
+      await first.run('x = 1');
+      const added = await first.call('add_dep', { requirement: 'tiny-a' });
+      expect(added.structuredContent).toMatchObject({ installed: expect.arrayContaining(['tiny-a']), failed: [] });
+      expect((await first.run('import tiny_a, tiny_b; x')).text).toBe('1');
+      const failed = await first.call('add_dep', { requirement: 'no-such-package' });
+      expect(failed).toMatchObject({ isError: true, structuredContent: { installed: [] } });
+      expect(textOf(failed)).toMatch(/^Failed: no-such-package: /);
+      expect(textOf(await first.call('list_deps'))).toBe('tiny-a');
+    }
+    await removeTree(join(host.dataDir, 'packages'));
+    {
+      await using bare = await host.stdio({ folder: folder('packages'), env, flags: [...flags, '--no-sync-deps'] });
+      expect((await bare.run('import importlib; importlib.import_module("tiny_b")')).text).toMatch(
+        /ModuleNotFoundError/,
+      );
+    }
+    await using synced = await host.stdio({ folder: folder('packages'), env, flags: ['--agent', 'synced'] });
+    expect(await synced.run('import tiny_a')).toMatchObject({ failed: false });
+    await synced.call('remove_dep', { name: 'tiny-a' });
+    expect(textOf(await synced.call('list_deps'))).toBe('No packages are configured.');
   });
 });
 
