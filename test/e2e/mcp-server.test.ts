@@ -163,7 +163,9 @@ describe('a server', () => {
 });
 
 describe('packages', () => {
-  it('are added for a kernel that runs and for later servers, and removed; what fails is told', async () => {
+  it('are added for a kernel that runs and for later servers, and removed; what fails is told', {
+    timeout: 120_000,
+  }, async () => {
     const { index } = await openPlace();
     const env = { CELLA_INDEX: index.url };
     const flags = ['--agent', 'packages'];
