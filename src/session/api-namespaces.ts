@@ -65,7 +65,8 @@ export interface ToolsApi {
   describe(name: string): Promise<ToolInfo>;
   call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
   /** Checks a definition in YAML and keeps it. */
-  add(yaml: string, options?: { readonly replace?: boolean }): Promise<ToolInfo>;
+  /** `where` is what a message about a wrong definition calls it, such as its file. */
+  add(yaml: string, options?: { readonly replace?: boolean; readonly where?: string }): Promise<ToolInfo>;
   /** Takes a definition out of storage; false where it has none of that name. */
   remove(name: string): Promise<boolean>;
   problems(): Promise<readonly ToolProblem[]>;

@@ -59,8 +59,8 @@ export class Tools {
   }
 
   /** Checks the definition and keeps it in the storage. NAME_TAKEN where there is one, unless it is to be replaced. */
-  async add(yaml: string, options: { readonly replace?: boolean } = {}): Promise<ToolInfo> {
-    const tool = parseTool(yaml, 'the given definition');
+  async add(yaml: string, options: { readonly replace?: boolean; readonly where?: string } = {}): Promise<ToolInfo> {
+    const tool = parseTool(yaml, options.where ?? 'the given definition');
     const taken = new CellaError('NAME_TAKEN', `There is a tool ${tool.name} already.`, {
       details: { name: tool.name },
     });
