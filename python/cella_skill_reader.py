@@ -19,6 +19,7 @@ NOBODY = 65534
 MOST_MEMORY = 512 * 1024 * 1024
 MOST_OPEN_FILES = 16
 MOST_CHARACTERS = 300
+MOST_OF_DESCRIPTION = 4000
 
 
 def confine():
@@ -51,7 +52,7 @@ def read(source):
     own_text = ast.get_docstring(run)
     description = module_text or (own_text or "").split("\n\n")[0]
     return {
-        "description": description.strip(),
+        "description": cut(description.strip(), MOST_OF_DESCRIPTION),
         "parameters": parameters_of(run.args),
         "docstring": docstring_place(tree, source),
     }
@@ -112,8 +113,11 @@ def parameter(argument, kind, default):
 
 
 def as_text(node):
-    text = ast.unparse(node)
-    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "\u2026"
+    return cut(ast.unparse(node), MOST_CHARACTERS)
+
+
+def cut(text, most):
+    return text if len(text) <= most else text[:most] + "\u2026"
 
 
 def docstring_place(tree, source):

@@ -27,6 +27,8 @@ export interface Environment {
   readonly toolFolders: readonly string[] | undefined;
   /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
   readonly autoSh: boolean;
+  /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
+  readonly mcpToken: string | undefined;
   /** NO_COLOR: any text in it turns colours off. */
   readonly noColor: boolean;
 }
@@ -43,6 +45,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     packages: packagesOf(env),
     toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
     autoSh: env.CELLA_AUTO_SH === '1',
+    mcpToken: env.CELLA_MCP_TOKEN || undefined,
     noColor: Boolean(env.NO_COLOR),
   };
 }

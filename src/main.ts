@@ -1,7 +1,7 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, OpenOptions, StoragePlace } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions, StoragePlace } from './cli/context.ts';
 import type { Surroundings } from './cli/doctor.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
@@ -63,6 +63,23 @@ async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surrounding
   }
 }
 
+async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise<unknown>): Promise<void> {
+  const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/executors.ts')]);
+  stores.closeFirst(executors.shutdown);
+  const { redis, agentKey, approve, onProgress, ...options } = session;
+  await mcp.serveMcp({
+    version: version(),
+    agentKey,
+    timeoutMs,
+    session: options,
+    storage: () => stores.redis(redis),
+    http: http && { ...http, token: environment.mcpToken },
+    ended,
+    // What it tells may be another's words.
+    log: (line) => void stderr.write(`cella: ${line.replace(/[^\P{Cc}\n\t]/gu, '?')}\n`),
+  });
+}
+
 interface Bench {
   bench(flags: BenchFlags, out: (text: string) => void, progress: (line: string) => void): Promise<number>;
 }
@@ -104,6 +121,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
   detect,
   bench,
+  serveMcp,
 });
 await stores.close();
 const flushed = await terminal.flush().then(

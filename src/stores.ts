@@ -24,6 +24,8 @@ export class OpenStores {
     const key = JSON.stringify([place.url, place.prefix]);
     const opening = this.#redis.get(key) ?? openRedis(place);
     this.#redis.set(key, opening);
+    // A server that is not there may come back.
+    opening.catch(() => this.#redis.delete(key));
     return await opening;
   }
 

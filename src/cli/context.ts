@@ -122,3 +122,17 @@ export interface Tools {
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }
+
+/** What a command line can say of an MCP server. */
+export interface McpRequest {
+  readonly session: OpenOptions;
+  /** Of code that names no limit. */
+  readonly timeoutMs: number;
+  /** Over HTTP instead of stdin and stdout; port 0 is any that is free. */
+  readonly http?: { readonly port: number; readonly tokenFile?: string };
+}
+
+export interface Servers {
+  /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */
+  serveMcp(request: McpRequest, ended: Promise<unknown>): Promise<void>;
+}

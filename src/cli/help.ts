@@ -14,6 +14,7 @@ Examples:
   $ cella tools call grep TODO a.txt  what code can call, called by hand
   $ cella artifacts get report.md     what agents have made
   $ cella store push redis://HOST     copy all of these to another storage
+  $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella doctor                      see what this machine can isolate
 
 Environment:
@@ -27,6 +28,7 @@ Environment:
   CELLA_EXTRA_INDEX, CELLA_WHEELS, CELLA_NO_INDEX    other places that packages come from
   CELLA_TOOLS        folders with definitions of tools, separated by colons
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
+  CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
   NO_COLOR           any text turns colours off
 
 Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
@@ -168,3 +170,24 @@ Examples:
 
 A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
 names at the next call.`;
+
+export const mcp = `
+Examples:
+  $ claude mcp add cella -- cella mcp                 add it to Claude Code
+  $ cella mcp --cwd . --network host                  work on the files here, with network
+  $ cella mcp --no-runtime-deps --tools ./tools       locked packages, your own tools
+  $ cella mcp --http 8765                             serve HTTP at http://127.0.0.1:8765/mcp
+
+In the settings of another client (an IDE, Claude Desktop):
+  { "mcpServers": { "cella": { "command": "cella", "args": ["mcp"] } } }
+
+The client starts this command, and speaks MCP with it on stdin and stdout; messages for people go to
+stderr. The model gets run_code, which runs Python in a kernel that keeps its state, and tools to look
+at and change what code can use: tools, skills, artifacts and packages. See docs/mcp.md.
+
+Without --agent the kernel belongs to the folder this was started in, so that two projects do not meet.
+It starts at the first call. When the client goes away, or at SIGTERM, names are saved.
+
+--http asks every client for a bearer token. It is CELLA_MCP_TOKEN, else in --token-file, else it is
+made, kept in the data folder, and its place told on stderr. A token is never an argument, for every
+user of the machine can see those.`;

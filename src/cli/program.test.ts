@@ -28,6 +28,7 @@ async function cellaWith(
     factsByName: refuse,
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
+    serveMcp: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };
@@ -48,6 +49,7 @@ describe('the command line', () => {
     'tools',
     'artifacts',
     'store',
+    'mcp',
     'doctor',
     'bench',
   ];

@@ -131,7 +131,7 @@ export class Namespaces implements NamespacesApi {
   #openStorage(): Promise<Storage> {
     if (this.#storage) return this.#storage;
     const { storage, giveBack } = this.#options.borrowStorage();
-    this.#ends.defer(giveBack);
+    this.#keep(giveBack);
     this.#storage = storage;
     return storage;
   }
@@ -165,7 +165,7 @@ export class Namespaces implements NamespacesApi {
     const { toolFolders: folders, sandboxed, approve, credentials } = this.#options;
     const host = new HostCommands();
     const tools = new Tools({ store: storage.tools, folders, sandboxed, host, approve, credentials });
-    this.#ends.defer(() => tools.close());
+    this.#keep(() => tools.close());
     return tools;
   }
 
@@ -175,7 +175,8 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/skills/python-reader.ts'),
       this.#openStorage(),
     ]);
-    const reader = this.#ends.use(new PythonSkillReader({ python: async () => this.#options.python }));
+    const reader = new PythonSkillReader({ python: async () => this.#options.python });
+    this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader });
   }
 
@@ -194,10 +195,19 @@ export class Namespaces implements NamespacesApi {
       this.#openStorage(),
     ]);
     const { python, packages: source, packageFolder, allowRuntimeDeps: allowRuntime } = this.#options;
-    const sets = this.#ends.use(
-      new PackageSets({ folder: packageFolder.path, inside: packageFolder.inside, python, source }),
-    );
+    const sets = new PackageSets({ folder: packageFolder.path, inside: packageFolder.inside, python, source });
+    this.#keep(() => sets.close());
     return new Deps({ store: storage.deps, sets, allowRuntime });
+  }
+
+  /** Something was opened that ends with the session; with one that is over, it ends at once. */
+  #keep(end: () => void | Promise<void>): void {
+    if (!this.#ends.disposed) {
+      this.#ends.defer(end);
+      return;
+    }
+    void Promise.resolve(end()).catch(() => {}); // nobody has used it
+    throw new CellaError('SESSION_CLOSED', 'The session was closed.');
   }
 
   async #change(work: (deps: Deps) => ReturnType<Deps['sync']>): ReturnType<Deps['sync']> {

@@ -7,7 +7,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { listAgents } from './agents.ts';
 import { dataFolder } from './data-folder.ts';
 import { Launch } from './launch.ts';
-import { AgentKey, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
+import { AgentKey, type CheckedOptions, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
 import { Session } from './session.ts';
 
 export const PoolLimits = z.strictObject({
@@ -221,9 +221,9 @@ function normal(agentKey: string): string {
   return checkPoolOptions(z.object({ agentKey: AgentKey }), { agentKey }).agentKey;
 }
 
-/** The same for the same options, in whatever order they are written. */
-function sameText(options: object): string {
-  return JSON.stringify(options, (_key, value: unknown) => {
+/** The same for the same options, in whatever order they are written. Functions count for nothing: they do not compare. */
+function sameText({ storage, ...options }: CheckedOptions): string {
+  return JSON.stringify([storage?.toBootstrapConfig(), options], (_key, value: unknown) => {
     const isPlain = typeof value === 'object' && value !== null && !Array.isArray(value);
     return isPlain
       ? Object.fromEntries(Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)))

@@ -23,7 +23,7 @@ if args == ["--version"]:
     print("uv 0.9.9 (recording)")
     sys.exit()
 os.mkdir(args[args.index("--target") + 1] + "/tiny_b-2.1.0.dist-info")
-requirements = open(args[args.index("--requirement") + 1]).read()
+requirements = open(args[args.index("-r") + 1]).read()
 told = {"args": args, "env": dict(os.environ), "uid": os.getuid(), "groups": os.getgroups(), "requirements": requirements}
 json.dump(told, open(${JSON.stringify(join(open, 'told'))}, "w"))
 `;
@@ -55,7 +55,7 @@ export function depsInstallers(): void {
     expect(args).toEqual([
       ...['pip', 'install', '--no-config', '--no-cache', '--no-progress', '--color', 'never'],
       ...['--target', join(dirname(file), 'target'), '--python', PYTHON, '--no-python-downloads'],
-      ...['--only-binary', ':all:', '--link-mode', 'copy', '--find-links', '/a folder', '--requirement', file],
+      ...['--only-binary', ':all:', '--link-mode', 'copy', '--find-links', '/a folder', '-r', file],
     ]);
     expect(requirements).toBe('--index-url http://joe:pw@127.0.0.1:1/simple/\ntiny-b>=2\n');
     // LC_CTYPE is what Python sets for itself.

@@ -141,6 +141,38 @@ def kind(work):
       expect(await pyValue(session, `${all} + [artifacts.list()]`)).toEqual([...names, []]);
     });
 
+    it('are saved with the names that hold them', async () => {
+      const { session } = await openWith(place, { persist: true });
+      await pyValue(session, 'kept = [tools, skills, artifacts, deps, tools.grep.first, skills.double]');
+      await session.hibernate();
+      const { value, woken } = await session.run('[kept[0] is tools, kept[3] is deps, repr(kept[4]), repr(kept[5])]');
+      expect(woken?.lost).toEqual([]);
+      expect(value).toEqual([
+        true,
+        true,
+        expect.stringContaining('tools.grep.first'),
+        expect.stringContaining('skills.double'),
+      ]);
+    });
+
+    it('fail in a task that waited when the kernel went back, and work again', async () => {
+      const { session, storage } = await openWith(place);
+      await storage.tools.put('nap', SLEEP);
+      const code = `
+import asyncio
+async def waits():
+    try:
+        await tools.nap(600)
+    except RuntimeError as error:
+        return error.code
+task = asyncio.get_running_loop().create_task(waits())
+await asyncio.sleep(0.1)`;
+      await pyValue(session, code);
+      await session.run('x = 1', { transaction: 'rollback_always' });
+      expect(await pyValue(session, 'await task')).toBe('KERNEL_DIED');
+      expect(await pyValue(session, 'artifacts.exists("x")')).toBe(false);
+    });
+
     it('explain themselves', async () => {
       const { session } = await openWith(place);
       const { stdout } = await session.run('help(tools); help(skills); help(artifacts.save); help(deps.add)');

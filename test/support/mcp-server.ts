@@ -38,6 +38,11 @@ export function testServer(folder = ''): McpServer {
       ...said('a picture').content,
     ],
   }));
+  server.registerTool('grow', {}, async () => {
+    server.registerTool('say.twice', { description: 'Another one.' }, async () => said('grown'));
+    server.registerTool('grown', {}, async () => said('grown'));
+    return said('it has grown');
+  });
   server.registerTool('fail', {}, async () => ({ ...said('it is broken'), isError: true }));
   server.registerTool('pid', {}, async () => said(String(process.pid)));
   server.registerTool('env', {}, async () => said(JSON.stringify(process.env)));

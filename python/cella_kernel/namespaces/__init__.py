@@ -10,16 +10,16 @@ import builtins
 
 from ..switchboard import Switchboard
 from . import host
-from .artifacts import Artifacts
-from .deps import Deps
-from .skills import Skills
-from .tools import Tools
+from .artifacts import artifacts
+from .deps import deps
+from .skills import skills
+from .tools import tools
 
 
 def install(switchboard: Switchboard) -> None:
     """As builtins, so that they are there after every reset, restore and rollback, and are no names of the code's own."""
     host.connect(switchboard)
-    builtins.tools = Tools()  # type: ignore[attr-defined]
-    builtins.skills = Skills()  # type: ignore[attr-defined]
-    builtins.artifacts = Artifacts()  # type: ignore[attr-defined]
-    builtins.deps = Deps()  # type: ignore[attr-defined]
+    builtins.tools = tools  # type: ignore[attr-defined]
+    builtins.skills = skills  # type: ignore[attr-defined]
+    builtins.artifacts = artifacts  # type: ignore[attr-defined]
+    builtins.deps = deps  # type: ignore[attr-defined]

@@ -72,6 +72,9 @@ class Artifacts:
         """Forgets an artifact."""
         host.call("artifacts.delete", name=name)
 
+    def __reduce__(self) -> str:
+        return "artifacts"
+
     def __repr__(self) -> str:
         return "<artifacts: artifacts.list() shows them, help(artifacts) tells how to use them>"
 
@@ -95,3 +98,7 @@ def _let_go(method: str, handle: int) -> None:
         host.call(method, handle=handle)
     except host.CellaError:
         pass  # the host lets go of it with this kernel at the latest
+
+
+# What a saved name is found by again.
+artifacts = Artifacts()

@@ -35,6 +35,9 @@ class Deps:
         """Installs what is configured and not there."""
         return _use(host.call("deps.sync"))
 
+    def __reduce__(self) -> str:
+        return "deps"
+
     def __repr__(self) -> str:
         return "<deps: deps.list() shows the packages, help(deps) tells how to change them>"
 
@@ -42,3 +45,7 @@ class Deps:
 def _use(result: Dict[str, Any]) -> Dict[str, Any]:
     packages.use(result.pop("path", None))
     return result
+
+
+# What a saved name is found by again.
+deps = Deps()

@@ -63,6 +63,9 @@ class Skills:
         own = ["list", "search", "get", "create", "delete", "invoke"]
         return own + [skill["name"] for skill in host.call("skills.list")]
 
+    def __reduce__(self) -> str:
+        return "skills"
+
     def __repr__(self) -> str:
         return "<skills: skills.list() shows them, help(skills) tells how to use them>"
 
@@ -99,6 +102,9 @@ class Skill:
             default = "" if parameter.get("required", True) else " = %s" % parameter.get("default")
             lines.append("    %s%s%s" % (parameter["name"], annotation, default))
         return "\n".join(lines).strip()
+
+    def __reduce__(self) -> Any:
+        return Skill, (self._name,)
 
     def __repr__(self) -> str:
         return "<skills.%s: help(skills.%s) tells how to call it>" % (self._name, self._name)
@@ -150,3 +156,7 @@ def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
     if tasks:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+# What a saved name is found by again.
+skills = Skills()

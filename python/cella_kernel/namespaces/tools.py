@@ -42,6 +42,9 @@ class Tools:
     def __dir__(self) -> "List[str]":
         return ["list", "search", *(tool["name"] for tool in host.call("tools.list"))]
 
+    def __reduce__(self) -> str:
+        return "tools"
+
     def __repr__(self) -> str:
         return "<tools: tools.list() shows them, help(tools) tells how to call them>"
 
@@ -108,6 +111,9 @@ class Tool:
     def _path(self) -> str:
         return "tools.%s" % ".".join(filter(None, (self._name, self._recipe)))
 
+    def __reduce__(self) -> Any:
+        return Tool, (self._name, self._recipe)
+
     def __repr__(self) -> str:
         return "<%s: help(%s) tells how to call it>" % (self._path(), self._path())
 
@@ -129,3 +135,7 @@ def _line(facts: Dict[str, Any]) -> str:
     choices = facts.get("enum")
     among = ", one of %s" % ", ".join(map(str, choices)) if choices else ""
     return "%s (%s%s%s)  %s" % (facts["name"], facts.get("type"), required, among, facts.get("description") or "")
+
+
+# What a saved name is found by again.
+tools = Tools()

@@ -24,7 +24,7 @@ export function uv(name: string, command: string, python: string): Installer {
     ...['--target', target, '--python', python, '--no-python-downloads'],
     ...['--only-binary', ':all:', '--link-mode', 'copy'],
     ...places(source),
-    ...['--requirement', requirementsFile],
+    ...['-r', requirementsFile],
   ];
   return { name, command, startsPrograms: true, args };
 }
@@ -39,7 +39,7 @@ export function pip(name: string, python: string, runner: readonly string[]): In
     ...places(source),
     // The operator wrote http: asking for a second word on it helps nobody.
     ...indexesOf(source).flatMap(({ protocol, host }) => (protocol === 'http:' ? ['--trusted-host', host] : [])),
-    ...['--requirement', requirementsFile],
+    ...['-r', requirementsFile],
   ];
   return { name, command: python, startsPrograms: false, args };
 }

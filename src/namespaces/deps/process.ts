@@ -1,8 +1,7 @@
 /** One run of an installer: another user, a clean environment, bounded output, and an end for all that it started. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import { PassThrough, type Readable } from 'node:stream';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import type { Identity } from '../../sandbox/uid.ts';
 
 export interface InstallerRun {
@@ -29,20 +28,29 @@ export interface Outcome {
 }
 
 const KEPT_LINES = 400;
-const KEPT_CHARACTERS = 1000;
+const KEPT_BYTES = 1000;
 
 /** Resolves when nothing of it runs any more. */
 export async function runInstaller(run: InstallerRun): Promise<Outcome> {
   if (run.signal.aborted) return { ending: { kind: 'aborted' }, lines: [] };
   const { root, uid, gid } = run.identity;
-  const child = spawn(run.command, run.args, {
-    cwd: run.cwd,
-    env: run.env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, so that all of it can be ended.
-    detached: true,
-    ...(root ? { uid, gid } : {}),
-  });
+  let child: ChildProcessByStdio<null, Readable, Readable>;
+  try {
+    child = spawn(run.command, run.args, {
+      cwd: run.cwd,
+      env: run.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A group of its own, so that all of it can be ended.
+      detached: true,
+      ...(root ? { uid, gid } : {}),
+    });
+  } catch (error) {
+    // As where root may not become another user.
+    return {
+      ending: { kind: 'not-started', reason: error instanceof Error ? error.message : String(error) },
+      lines: [],
+    };
+  }
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     readLines(stream, (line) => {
@@ -83,23 +91,28 @@ function killGroup(child: ChildProcess): void {
   }
 }
 
-/** A line without end does not grow: what is beyond the cap is dropped as it comes. */
+/** Of each line the beginning is kept, so that one without end does not grow. */
 function readLines(stream: Readable, onLine: (line: string) => void): void {
-  const capped = new PassThrough();
-  let length = 0;
+  let begun = Buffer.alloc(0);
+  const take = (part: Buffer) => {
+    const room = KEPT_BYTES - begun.length;
+    if (room > 0 && part.length > 0) begun = Buffer.concat([begun, part.subarray(0, room)]);
+  };
+  const end = () => {
+    const line = withoutColours(begun.toString()).trimEnd();
+    begun = Buffer.alloc(0);
+    if (line !== '') onLine(line);
+  };
   stream.on('data', (chunk: Buffer) => {
-    const kept = chunk.filter((byte) => {
-      length = byte === 0x0a || byte === 0x0d ? 0 : length + 1;
-      return length <= KEPT_CHARACTERS;
-    });
-    capped.write(kept);
+    let from = 0;
+    for (let at = chunk.indexOf('\n'); at >= 0; at = chunk.indexOf('\n', from)) {
+      take(chunk.subarray(from, at));
+      end();
+      from = at + 1;
+    }
+    take(chunk.subarray(from));
   });
-  stream.once('end', () => capped.end());
-  stream.once('error', () => capped.end());
-  createInterface({ input: capped }).on('line', (line) => {
-    const plain = withoutColours(line).trimEnd();
-    if (plain !== '') onLine(plain);
-  });
+  stream.once('end', end);
 }
 
 function withoutColours(line: string): string {

@@ -1,9 +1,10 @@
 /** Package sets: immutable folders of installed packages, one for each list of requirements, shared by all kernels. */
 
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
+import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
 import { findInstaller } from './find-installer.ts';
@@ -11,13 +12,10 @@ import type { Installer } from './installer.ts';
 import { askInterpreter } from './interpreter.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
 import { ownSearchPath } from './search-path.ts';
-import { SharedWork, type Waiter } from './shared-work.ts';
+import { type Audience, SharedWork, type Waiter } from './shared-work.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
 import type { Failure } from './words.ts';
 import { sweepWorkplaces } from './workplace.ts';
-
-/** Where a sandbox sees the folder of all sets, and may not write. */
-export const PACKAGES_INSIDE = '/packages';
 
 export interface PackageSetsOptions {
   /** `<dataDir>/packages`; made where it is missing. */
@@ -41,6 +39,7 @@ export class PackageSets implements AsyncDisposable {
   readonly #options: PackageSetsOptions;
   readonly #source: PackageSource;
   readonly #builds = new SharedWork<SetResult>();
+  readonly #attempts = new SharedWork<Built>();
   #swept: Promise<void> | undefined;
   #installer: Installer | undefined;
 
@@ -91,8 +90,7 @@ export class PackageSets implements AsyncDisposable {
 
   /** Installs without keeping: for whoever tries several lists and keeps the last that worked. */
   async attempt(requirements: readonly string[], waiter: Waiter = {}): Promise<Built> {
-    const { signal = new AbortController().signal } = waiter;
-    return await this.#build(requirements, { signal, progress: (text) => waiter.progress?.(text) });
+    return await this.#attempts.run(randomUUID(), waiter, (audience) => this.#build(requirements, audience));
   }
 
   /** Gives a set its place. Where another process was faster, its set stays. */
@@ -115,14 +113,14 @@ export class PackageSets implements AsyncDisposable {
 
   /** Stops what is being built. What is built stays, and more can be built. */
   async close(): Promise<void> {
-    await this.#builds.stop();
+    await Promise.all([this.#builds.stop(), this.#attempts.stop()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  async #build(requirements: readonly string[], audience: Parameters<typeof buildSet>[1]): Promise<Built> {
+  async #build(requirements: readonly string[], audience: Audience): Promise<Built> {
     const building = join(this.#options.folder, '.building');
     this.#swept ??= sweepWorkplaces(building);
     await this.#swept;

@@ -47,7 +47,9 @@ function isConnection(line: string): boolean {
 function errorIn(lines: readonly string[]): string {
   const marked = lines.filter((line) => line.startsWith('ERROR: ')).map((line) => line.slice('ERROR: '.length));
   const told = marked.filter((line) => line !== 'Exception:');
-  if (told.length > 0) return [...new Set(told)].join('; ');
+  // A folder of wheels that the installer's user cannot read.
+  const ignored = lines.filter((line) => /^WARNING: .* is ignored/.test(line)).map((line) => line.slice(9));
+  if (told.length > 0) return [...new Set([...told, ...ignored])].join('; ');
   const first = lines.findIndex((line) => /^\s*(error:|×)/.test(line));
   if (marked.length > 0 || first < 0) return lines.at(-1) ?? '';
   const drawn = lines.slice(first).map((line) => line.replace(/^[\s×╰─▶├│]+/, ''));

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
 import { type Identity, identityOf } from '../../sandbox/uid.ts';
 import { removeTree } from './frozen.ts';
 import { lookAt, ownHolder } from './holder.ts';
@@ -29,15 +30,18 @@ export async function openWorkplace(folder: string, requirements: string): Promi
   const own = join(folder, `${ownHolder()}.${randomBytes(6).toString('hex')}`);
   await mkdir(own, { recursive: true, mode: 0o700 });
   const identity = installerIdentity(own);
-  const scratch = await mkdtemp(join(await temporaryFolder(identity), 'cella-install-'));
+  let scratch: string | undefined;
   const dispose = async () => {
-    await removeTree(scratch);
+    if (scratch !== undefined) await removeTree(scratch);
     await removeTree(own);
   };
   try {
+    scratch = await mkdtemp(join(await temporaryFolder(identity), 'cella-install-'));
     // Written first: whoever sweeps after a kill finds it here, and trusts no name in /tmp.
     await writeFile(join(own, NOTE), scratch, { mode: 0o600 });
-    const [home, temporary, target] = ['home', 'tmp', 'target'].map((name) => join(scratch, name)) as Three;
+    const home = join(scratch, 'home');
+    const temporary = join(scratch, 'tmp');
+    const target = join(scratch, 'target');
     const requirementsFile = join(scratch, 'requirements.txt');
     for (const path of [home, temporary, target]) await mkdir(path, { mode: 0o700 });
     await writeFile(requirementsFile, requirements, { mode: 0o400 });
@@ -57,13 +61,12 @@ export async function openWorkplace(folder: string, requirements: string): Promi
       copy: join(own, 'set'),
       [Symbol.asyncDispose]: dispose,
     };
-  } catch (error) {
+  } catch (cause) {
     await dispose();
-    throw error;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('STORAGE_FAILED', `There is no place to install packages in: ${why}.`, { cause });
   }
 }
-
-type Three = [string, string, string];
 
 /** One that the installer's user can reach: a system folder where TMPDIR is root's own. */
 async function temporaryFolder({ root }: Identity): Promise<string> {

@@ -1,12 +1,17 @@
-/** Which words have to do with each other: each line of the lexicon is one concept, a `~` marks a loose tie. */
+/**
+ * Which words have to do with each other. Each line of the lexicon is one concept, and a `~` marks a loose tie. Where a
+ * line begins with `word:`, that word has to do with each of the others, and they have nothing to do with one another.
+ */
 
 import { actions } from './lexicon/actions.ts';
 import { computing } from './lexicon/computing.ts';
+import { further } from './lexicon/further.ts';
 import { life } from './lexicon/life.ts';
 import { living } from './lexicon/living.ts';
 import { office } from './lexicon/office.ts';
 import { questions } from './lexicon/questions.ts';
 import { sciences } from './lexicon/sciences.ts';
+import { synonyms } from './lexicon/synonyms.ts';
 import { things } from './lexicon/things.ts';
 import { stem } from './stem.ts';
 
@@ -15,23 +20,32 @@ export interface Tie {
   readonly strength: number;
 }
 
+/** What a term asks for in a query, and what it tells of a text. */
+interface Ties {
+  readonly asks: Tie[];
+  readonly tells: Tie[];
+}
+
 const LOOSE = 0.5;
-const NONE: readonly Tie[] = [];
+const NONE: Ties = { asks: [], tells: [] };
 
 export class Lexicon {
   /** By stem, or by the stems of a phrase with a space between them. */
-  readonly #ties = new Map<string, Tie[]>();
-  longestPhrase = 1;
+  readonly #ties = new Map<string, Ties>();
+  #longestPhrase = 1;
+  #concepts = 0;
 
   constructor(lines: string) {
-    const concepts = lines.split('\n').filter((line) => line !== '');
-    concepts.forEach((line, concept) => {
-      for (const entry of line.split(' ')) this.#add(entry, concept);
-    });
+    for (const line of lines.split('\n')) if (line !== '') this.#addLine(line.split(' '));
   }
 
-  /** The concepts of a stem or phrase. */
-  ties(term: string): readonly Tie[] {
+  /** Of the phrases, in words. */
+  get longestPhrase(): number {
+    return this.#longestPhrase;
+  }
+
+  /** Of a stem or phrase. */
+  ties(term: string): { readonly asks: readonly Tie[]; readonly tells: readonly Tie[] } {
     return this.#ties.get(term) ?? NONE;
   }
 
@@ -39,21 +53,35 @@ export class Lexicon {
     return this.#ties.has(term);
   }
 
-  #add(entry: string, concept: number): void {
-    const strength = entry.startsWith('~') ? LOOSE : 1;
-    const stems = entry.replace('~', '').split(/[_-]/).map(stem);
+  #addLine(words: readonly string[]): void {
+    const [first = '', ...rest] = words;
+    const one = this.#concepts++;
+    if (!first.endsWith(':')) {
+      for (const word of words) this.#add(word, one, one);
+      return;
+    }
+    const other = this.#concepts++;
+    this.#add(first.slice(0, -1), one, other);
+    for (const word of rest) this.#add(word, other, one);
+  }
+
+  #add(word: string, asks: number, tells: number): void {
+    const strength = word.startsWith('~') ? LOOSE : 1;
+    const stems = word.replace('~', '').split(/[_-]/).map(stem);
     const term = stems.join(' ');
-    const ties = this.#ties.get(term) ?? [];
-    if (!ties.some((tie) => tie.concept === concept)) ties.push({ concept, strength });
+    const ties = this.#ties.get(term) ?? { asks: [], tells: [] };
+    ties.asks.push({ concept: asks, strength });
+    ties.tells.push({ concept: tells, strength });
     this.#ties.set(term, ties);
-    this.longestPhrase = Math.max(this.longestPhrase, stems.length);
+    this.#longestPhrase = Math.max(this.#longestPhrase, stems.length);
   }
 }
 
+const LINES = [actions, things, computing, office, sciences, life, living, further, synonyms, questions];
 let shared: Lexicon | undefined;
 
 /** Made when the first search needs it. */
 export function lexicon(): Lexicon {
-  shared ??= new Lexicon([actions, things, computing, office, sciences, life, living, questions].join('\n'));
+  shared ??= new Lexicon(LINES.join('\n'));
   return shared;
 }

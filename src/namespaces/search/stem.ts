@@ -42,12 +42,26 @@ const MIDDLE_ENDINGS: readonly (readonly [string, string])[] = [
 ];
 const LAST_ENDINGS = /(?:ement|ance|ence|able|ible|ment|ant|ent|ism|ate|iti|ous|ive|ize|al|er|ic|ou|(?<=[st])ion)$/;
 
+/** Words that bend in their own way, and those that only look as if they had an ending. */
+const IRREGULAR: ReadonlyMap<string, string> = new Map(
+  `animals animal|bought buy|broke broken|built build|children child|chosen choose|chose choose|drawn draw|drew draw
+  driven drive|drove drive|feet foot|found find|gave give|gone go|grew grow|grown grow|heard hear|held hold|indices index
+  kept keep|knew know|known know|led lead|lost lose|matrices matrix|men man|met meet|mice mouse|news news|paid pay
+  people people|ran run|said say|sang sing|sent send|sold sell|spent spend|spoke speak|spoken speak|taken take|taught teach
+  thought think|told tell|took take|vertices vertex|went go|women woman|won win|wrote write|written write|animal animal`
+    .split(/[|\n]\s*/)
+    .map((pair) => pair.split(' '))
+    .map(([word = '', plain = '']) => [word, plain]),
+);
+
 /** How many syllables a stem has, roughly. */
 function measure(stem: string): number {
   return stem.match(MEASURE)?.length ?? 0;
 }
 
 export function stem(word: string): string {
+  const irregular = IRREGULAR.get(word);
+  if (irregular !== undefined) return irregular;
   if (word.length < 4) return word === 'ids' ? 'id' : word;
   let text = plural(word);
   text = pastAndGerund(text);
@@ -73,7 +87,7 @@ function pastAndGerund(word: string): string {
   if (ending === null) return word;
   const rest = word.slice(0, ending.index);
   if (!HAS_VOWEL.test(rest) || rest.length < 2) return word;
-  if (/(?:at|bl|iz)$/.test(rest)) return `${rest}e`;
+  if (/(?:at|bl|iz|is)$/.test(rest)) return `${rest}e`;
   if (DOUBLE.test(rest)) return rest.slice(0, -1);
   return measure(rest) === 1 && SHORT.test(rest) ? `${rest}e` : rest;
 }

@@ -1,6 +1,7 @@
 /** Finds short texts by what they are about, also where the question uses other words than they do. */
 
 import { type Lexicon, lexicon as sharedLexicon } from './lexicon.ts';
+import { nearestSpelling } from './spelling.ts';
 import { termsOf } from './terms.ts';
 
 export interface Document {
@@ -17,77 +18,100 @@ export interface Found {
   readonly score: number;
 }
 
-export const P = { title: 1.3, text: 1, extra: 0.5, concept: 1, length: 0.25, amb: 0, more: 0, cpow: 1.25, tpow: 1 };
-
-/** Of a document or of what one means: how strongly each is there. */
-type Postings = Map<number, number>;
+const WEIGHTS = { title: 1.3, text: 1, extra: 0.5 } as const;
+/** How much more a rare word tells than a frequent one. */
+const RARITY_POWER = 1.4;
+/** A long text has more words to be found by. */
+const LENGTH_POWER = 0.25;
 
 export class TextIndex {
   readonly #documents: readonly Document[];
   readonly #lexicon: Lexicon;
-  readonly #terms = new Map<string, Postings>();
-  readonly #concepts = new Map<number, Postings>();
+  /** By term, how strongly it is in each document that has it, by the document's place. */
+  readonly #terms = new Map<string, Map<number, number>>();
+  /** By concept, the terms that tell of it, and how clearly. */
+  readonly #tellers = new Map<number, [term: string, clarity: number][]>();
   readonly #lengths: number[] = [];
 
   constructor(documents: readonly Document[], lexicon: Lexicon = sharedLexicon()) {
     this.#documents = documents;
     this.#lexicon = lexicon;
-    for (const [at, document] of documents.entries()) this.#add(document, at);
+    documents.forEach((document, at) => {
+      this.#add(document, at);
+    });
+    for (const term of this.#terms.keys()) this.#addTeller(term);
   }
 
+  /** The best first; only those that have to do with the query at all. */
   search(query: string, limit: number): Found[] {
     const scores = new Float64Array(this.#documents.length);
-    for (const term of new Set(termsOf(query, this.#lexicon))) this.#score(term, scores);
-    const found = this.#documents.map(({ id }, at) => ({
-      id,
-      score: (scores[at] as number) / (1 + (this.#lengths[at] as number)) ** P.length,
-    }));
-    return found
+    for (const term of new Set(termsOf(query, this.#lexicon))) {
+      const matches = this.#matches(this.#known(term));
+      const rarity = this.#rarity(matches);
+      for (const [at, match] of matches) scores[at] = (scores[at] ?? 0) + match * rarity;
+    }
+    return this.#documents
+      .map(({ id }, at) => ({ id, score: (scores[at] ?? 0) / (1 + (this.#lengths[at] ?? 0)) ** LENGTH_POWER }))
       .filter(({ score }) => score > 0)
       .sort((a, b) => b.score - a.score)
       .slice(0, limit);
   }
 
-  #add({ title, text, extra }: Document, at: number): void {
+  #add(document: Document, at: number): void {
     const weights = new Map<string, number>();
-    for (const [part, weight] of [
-      [title, P.title],
-      [text, P.text],
-      [extra, P.extra],
-    ] as const) {
-      for (const term of termsOf(part, this.#lexicon)) weights.set(term, Math.max(weights.get(term) ?? 0, weight));
+    for (const part of ['title', 'text', 'extra'] as const) {
+      for (const term of termsOf(document[part], this.#lexicon)) raise(weights, term, WEIGHTS[part]);
     }
     this.#lengths.push(weights.size);
     for (const [term, weight] of weights) {
-      keepLargest(this.#terms, term, at, weight);
-      for (const { concept, strength } of this.#lexicon.ties(term)) {
-        keepLargest(this.#concepts, concept, at, weight * strength);
-      }
+      const places = this.#terms.get(term) ?? new Map<number, number>();
+      this.#terms.set(term, places.set(at, weight));
     }
   }
 
-  /** The best way in which a document answers to one term counts, so that near words do not count twice. */
-  #score(term: string, scores: Float64Array): void {
-    const best = new Map<number, number>();
-    const raise = (postings: Postings | undefined, factor: number, pow = 1): void => {
-      if (postings === undefined) return;
-      const rarity = Math.log(1 + (this.#documents.length - postings.size + 0.5) / (postings.size + 0.5)) ** pow;
-      for (const [at, weight] of postings) {
-        const value = weight * factor * rarity;
-        const b = best.get(at) ?? 0;
-        best.set(at, Math.max(b, value) + P.more * Math.min(b, value));
-      }
-    };
-    raise(this.#terms.get(term), 1);
-    const ties = this.#lexicon.ties(term);
-    for (const { concept, strength } of ties) {
-      raise(this.#concepts.get(concept), (P.concept * strength) / ties.length ** P.amb, P.cpow);
+  /** A word of many concepts tells less of each. */
+  #addTeller(term: string): void {
+    const { tells } = this.#lexicon.ties(term);
+    for (const { concept, strength } of tells) {
+      const tellers = this.#tellers.get(concept) ?? [];
+      tellers.push([term, strength / Math.sqrt(tells.length)]);
+      this.#tellers.set(concept, tellers);
     }
-    for (const [at, value] of best) scores[at] = (scores[at] as number) + value ** P.tpow;
+  }
+
+  /** A term that nobody knows may be one that is spelled wrong. */
+  #known(term: string): string {
+    if (this.#terms.has(term) || this.#lexicon.has(term)) return term;
+    return nearestSpelling(term, this.#terms.keys()) ?? term;
+  }
+
+  /** How well each document answers to a term: by its nearest word, so that near words do not count twice. */
+  #matches(term: string): Map<number, number> {
+    const matches = new Map<number, number>();
+    for (const [near, nearness] of this.#near(term)) {
+      for (const [at, weight] of this.#terms.get(near) ?? []) raise(matches, at, weight * nearness);
+    }
+    return matches;
+  }
+
+  /** The terms of the documents that have to do with a term: more so, the more concepts they share. */
+  #near(term: string): Map<string, number> {
+    const near = new Map<string, number>();
+    for (const { concept, strength } of this.#lexicon.ties(term).asks) {
+      for (const [teller, clarity] of this.#tellers.get(concept) ?? []) {
+        near.set(teller, Math.min(1, (near.get(teller) ?? 0) + strength * clarity));
+      }
+    }
+    return near.set(term, 1);
+  }
+
+  /** As in BM25, with documents counted by how well they match: near zero for what is everywhere. */
+  #rarity(matches: ReadonlyMap<number, number>): number {
+    const count = matches.values().reduce((sum, match) => sum + Math.min(1, match), 0);
+    return Math.log(1 + (this.#documents.length - count + 0.5) / (count + 0.5)) ** RARITY_POWER;
   }
 }
 
-function keepLargest<K>(all: Map<K, Postings>, key: K, at: number, weight: number): void {
-  const postings = all.get(key) ?? new Map<number, number>();
-  all.set(key, postings.set(at, Math.max(postings.get(at) ?? 0, weight)));
+function raise<K>(values: Map<K, number>, key: K, value: number): void {
+  values.set(key, Math.max(values.get(key) ?? 0, value));
 }

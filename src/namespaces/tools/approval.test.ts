@@ -65,11 +65,14 @@ describe('a tool that requires approval', () => {
     expect(asked).toBe(0);
   });
 
-  it('does not run where the code has gone while the person thought', async () => {
+  it.each<[string, Promise<Approval>]>([
+    ['and then allowed it', Promise.resolve(true)],
+    ['and never answered', new Promise(() => undefined)],
+  ])('does not run where the code has gone while the person thought %s', async (_name, answer) => {
     const stop = new AbortController();
     const approve = async () => {
       stop.abort();
-      return true;
+      return await answer;
     };
     await using tools = await testTools([yaml], { approve });
     const call = tools.call('remove', { path: 'x' }, { context: { signal: stop.signal } });

@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CallContext } from '../contract.ts';
-import { stopIfAborted } from './stopped.ts';
+import { unlessAborted } from './stopped.ts';
 
 export interface ApprovalRequest {
   readonly tool: string;
@@ -26,12 +26,12 @@ export async function askApproval(
   context: CallContext,
 ): Promise<void> {
   if (approve === undefined) throw refused(request, 'nobody is there to ask');
-  const answer = await context
+  const asked = context
     .whileAsking(() => approve({ ...request, signal: context.signal }))
     .catch((error: unknown) => {
       throw refused(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
     });
-  stopIfAborted(context.signal, calleeOf(request));
+  const answer = await unlessAborted(asked, context.signal, calleeOf(request));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
   if (allowed !== true) throw refused(request, reason ?? 'the person who was asked did not allow it');
 }

@@ -16,7 +16,11 @@ import type { HttpTool } from './http-definition.ts';
 import type { McpTool } from './mcp-definition.ts';
 import type { McpServers } from './mcp-servers.ts';
 import { type Callable, callableOf } from './recipes.ts';
+import { Slots } from './slots.ts';
 import { stopIfAborted } from './stopped.ts';
+
+/** Of one session, on the host: code may start as many calls as it likes. */
+const MOST_AT_ONCE = 64;
 
 export interface ToolCall extends Given {
   readonly name: string;
@@ -37,6 +41,7 @@ export interface CallMeans {
 export class ToolCalls {
   readonly #means: CallMeans;
   readonly #servers: McpServers;
+  readonly #slots = new Slots(MOST_AT_ONCE);
 
   constructor(means: CallMeans, servers: McpServers) {
     this.#means = means;
@@ -62,7 +67,8 @@ export class ToolCalls {
     await this.#approved(tool, call, values, shownCommand(argv), context);
     const given = await resolveEnvironment(tool.env, this.#means.credentials, tool.name);
     const runner = tool.runs_on === 'host' ? this.#means.host : this.#means.sandboxed;
-    return await runCli({ callee, tool, argv, ...given, signal: context.signal }, runner);
+    const { signal } = context;
+    return await this.#slots.use(signal, () => runCli({ callee, tool, argv, ...given, signal }, runner));
   }
 
   async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
@@ -70,14 +76,15 @@ export class ToolCalls {
     const request = prepareRequest(callee, tool, bound);
     await this.#approved(tool, call, bound.values, shownRequest(request), context);
     const auth = await authenticate(tool.auth, this.#means.credentials, tool.name);
-    return await sendRequest(callee, tool, request, auth, context.signal);
+    const { signal } = context;
+    return await this.#slots.use(signal, () => sendRequest(callee, tool, request, auth, signal));
   }
 
   async #callMcp(tool: McpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
     const prepared = await this.#servers.prepare(tool, call.recipe, call, context.signal);
     const values = new Map(Object.entries(prepared.arguments));
     await this.#approved(tool, call, values, `${prepared.name} ${JSON.stringify(prepared.arguments)}`, context);
-    return await this.#servers.call(prepared, context);
+    return await this.#slots.use(context.signal, () => this.#servers.call(prepared, context));
   }
 
   async #approved(

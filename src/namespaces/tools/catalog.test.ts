@@ -1,7 +1,8 @@
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { MemoryTexts, temporaryFolder, testTools } from '../../../test/support/tools.ts';
+import { parseTool } from './parse.ts';
 import { Tools } from './tools.ts';
 
 const good = 'name: good\ndescription: Works.\ncommand: echo fine\n';
@@ -36,6 +37,16 @@ describe('a definition that cannot be used', () => {
       'has a default of the wrong type',
       'name: bad\ncommand: echo\nschema:\n  options:\n    x: {type: integer, default: y}\n',
       5,
+    ],
+    [
+      'has a choice of the wrong type',
+      'name: bad\ncommand: echo\nschema:\n  options:\n    x: {type: integer, enum: [1, y]}\n',
+      5,
+    ],
+    [
+      'has a preset of the wrong type',
+      'name: bad\ncommand: echo\nschema: {options: {x: {type: integer}}}\nrecipes:\n  r:\n    preset:\n      x: [1]\n',
+      7,
     ],
     [
       'has two arguments of one name',
@@ -133,6 +144,28 @@ describe('a definition that cannot be used', () => {
       expect.stringContaining('endless.yaml cannot be read: it is not a file'),
       expect.stringContaining('folder.yaml cannot be read: it is not a file'),
     ]);
+  });
+});
+
+describe('the definitions in docs/tools.md', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/tools.md'), 'utf8');
+  const yamls = [...page.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] ?? '');
+
+  it('can all be used', () => {
+    expect(yamls.map((yaml) => parseTool(yaml, 'docs/tools.md').type)).toEqual(['cli', 'mcp', 'mcp', 'http']);
+  });
+
+  it('find text as the page says', async () => {
+    using folder = temporaryFolder();
+    writeFileSync(join(folder.path, 'a.py'), 'TODO one\ntodo two\n');
+    await using tools = await testTools(yamls.slice(0, 1));
+    const [pattern, path] = ['TODO', join(folder.path, 'a.py')];
+    expect(await tools.call('grep', { pattern, paths: [path] })).toBe('TODO one\n');
+    expect(await tools.call('grep.count', {}, { positional: [pattern, path] })).toBe('1\n');
+    expect(await tools.call('grep.everywhere', { pattern, paths: [folder.path], include: ['*.py'] })).toContain(
+      'todo two',
+    );
+    expect(await tools.call('grep', { pattern: 'nothing', paths: [path] })).toBe('');
   });
 });
 

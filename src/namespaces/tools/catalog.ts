@@ -3,7 +3,6 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
 import type { ToolDefinition } from './definition.ts';
-import { parseTool } from './parse.ts';
 import { fileSource, fileState, type Source, type YamlFolder, yamlFiles } from './yaml-folder.ts';
 
 /** A definition that cannot be used, and why. The others can. */
@@ -20,16 +19,19 @@ export interface Catalog {
   readonly problems: readonly ToolProblem[];
 }
 
-type Parsed =
-  | { readonly text: string; readonly tool: ToolDefinition }
-  | { readonly text: string; readonly error: CellaError };
+type ParseTool = (text: string, where: string) => ToolDefinition;
+
+type Parsed = { readonly text: string | undefined } & (
+  | { readonly tool: ToolDefinition }
+  | { readonly error: CellaError }
+);
 
 export class CatalogReader {
   readonly #store: TextStore;
   readonly #folders: readonly string[];
   #read: { readonly state: string; readonly catalog: Promise<Catalog> } | undefined;
   /** By place. A definition that did not change stays the same object. */
-  #parsed = new Map<string, Parsed>();
+  readonly #parsed = new Map<string, Parsed>();
 
   constructor(store: TextStore, folders: readonly string[]) {
     this.#store = store;
@@ -52,15 +54,17 @@ export class CatalogReader {
   }
 
   async #load(folders: readonly YamlFolder[]): Promise<Catalog> {
+    // YAML and the schemas are loaded when there is something to read.
+    const { parseTool } = await import('./parse.ts');
     const stored = (await this.#store.list()).map(storedSource);
     const files = await Promise.all(folders.flatMap((folder) => folder.files.map(fileSource)));
     const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
     const tools = new Map<string, ToolDefinition>();
     const origins = new Map<string, string>();
-    const parsed = new Map<string, Parsed>();
+    const places = new Set<string>();
     for (const source of [...stored, ...files]) {
-      const result = this.#parse(source);
-      parsed.set(source.where, result);
+      const result = this.#parse(source, parseTool);
+      places.add(source.where);
       if ('error' in result) {
         problems.push(problemOf(source, result.error));
         continue;
@@ -78,22 +82,26 @@ export class CatalogReader {
       tools.set(name, result.tool);
       origins.set(name, source.where);
     }
-    this.#parsed = parsed;
+    for (const place of this.#parsed.keys()) if (!places.has(place)) this.#parsed.delete(place);
     return { tools, problems };
   }
 
-  #parse({ where, text, problem }: Source): Parsed {
-    if (text === undefined) {
-      return { text: '', error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
-    }
+  #parse({ where, text, problem }: Source, parseTool: ParseTool): Parsed {
     const before = this.#parsed.get(where);
-    if (before?.text === text) return before;
-    try {
-      return { text, tool: parseTool(text, where) };
-    } catch (error) {
-      if (!(error instanceof CellaError)) throw error;
-      return { text, error };
-    }
+    if (before !== undefined && text !== undefined && before.text === text) return before;
+    const parsed = parse(parseTool, text, where, problem);
+    this.#parsed.set(where, parsed);
+    return parsed;
+  }
+}
+
+function parse(parseTool: ParseTool, text: string | undefined, where: string, problem = 'it is not there'): Parsed {
+  try {
+    if (text !== undefined) return { text, tool: parseTool(text, where) };
+    return { text, error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { text, error };
   }
 }
 

@@ -22,6 +22,7 @@ export interface CliCall {
 
 export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyValue> {
   const { callee, tool, argv, env, signal } = call;
+  stopIfAborted(signal, callee);
   const timeoutMs = Math.ceil(tool.timeout * 1000);
   const result = await runner.run({ argv, env, timeoutMs, outputLimitBytes: tool.output_limit, signal });
   stopIfAborted(signal, callee);

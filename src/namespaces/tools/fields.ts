@@ -54,7 +54,7 @@ export const Environment = z.record(
 /** Arguments that are set beforehand, and which others may be given. */
 export const Recipe = z.strictObject({
   description: z.string().max(20_000).default(''),
-  preset: z.record(z.string(), z.unknown()).default({}),
+  preset: z.record(z.string(), z.json()).default({}),
   params: z
     .record(
       z.string(),
@@ -62,7 +62,7 @@ export const Recipe = z.strictObject({
         .strictObject({
           description: z.string().max(4000).optional(),
           required: z.boolean().optional(),
-          default: z.unknown().optional(),
+          default: z.json().optional(),
         })
         .nullable(),
     )

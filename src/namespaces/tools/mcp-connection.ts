@@ -16,43 +16,49 @@ export interface CallOptions {
 }
 
 export class McpConnection {
-  /** By the name that code writes. */
-  readonly tools: ReadonlyMap<string, Tool>;
   readonly #client: Client;
   readonly #transport: McpTransport;
+  #tools: ReadonlyMap<string, Tool> = new Map();
   #closed = false;
 
-  private constructor(client: Client, transport: McpTransport, tools: readonly Tool[]) {
-    this.#client = client;
+  private constructor(tool: McpTool, transport: McpTransport) {
     this.#transport = transport;
-    const named = new Map<string, Tool>();
-    for (const tool of tools) if (!named.has(pythonName(tool.name))) named.set(pythonName(tool.name), tool);
-    this.tools = named;
-    client.onclose = () => {
+    this.#client = new Client(
+      { name: 'cella', version: '1' },
+      {
+        // Schemas come from servers: they are walked through, never compiled to code.
+        jsonSchemaValidator: new CfWorkerJsonSchemaValidator(),
+        ...(tool.url !== undefined && tool.transport !== 'sse' ? { versionNegotiation: { mode: 'auto' } } : {}),
+        // Over HTTP, this would hold a stream open for as long as the session lasts.
+        ...(tool.command === undefined
+          ? {}
+          : { listChanged: { tools: { onChanged: (_, tools) => this.#know(tools) } } }),
+      },
+    );
+    this.#client.onclose = () => {
       this.#closed = true;
     };
   }
 
   static async open(tool: McpTool, place: HostPlace, credentials: Credentials | undefined): Promise<McpConnection> {
     const transport = await makeTransport(tool, place, credentials);
-    const client = new Client(
-      { name: 'cella', version: '1' },
-      {
-        // Schemas come from servers: they are walked through, never compiled to code.
-        jsonSchemaValidator: new CfWorkerJsonSchemaValidator(),
-        ...(tool.url !== undefined && tool.transport !== 'sse' ? { versionNegotiation: { mode: 'auto' } } : {}),
-      },
-    );
+    const connection = new McpConnection(tool, transport);
     const options = { timeout: Math.ceil(tool.start_timeout * 1000) };
     try {
-      await client.connect(transport.transport, options);
-      const { tools } = await client.listTools(undefined, options);
-      return new McpConnection(client, transport, tools);
+      await connection.#client.connect(transport.transport, options);
+      const { tools } = await connection.#client.listTools(undefined, options);
+      connection.#know(tools);
+      return connection;
     } catch (error) {
-      await client.close();
+      await connection.close();
       await transport.transport.close();
       throw openFailure(tool, transport, error);
     }
+  }
+
+  /** By the name that code writes. */
+  get tools(): ReadonlyMap<string, Tool> {
+    return this.#tools;
   }
 
   /** It has ended by itself, and another must be opened. */
@@ -86,5 +92,16 @@ export class McpConnection {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#client.close();
+  }
+
+  /** Where two names are the same to Python, the first has it, and the other keeps its own. Null is a list that failed. */
+  #know(tools: readonly Tool[] | null): void {
+    if (tools === null) return;
+    const named = new Map<string, Tool>();
+    for (const tool of tools) {
+      const name = pythonName(tool.name);
+      named.set(named.has(name) ? tool.name : name, tool);
+    }
+    this.#tools = named;
   }
 }

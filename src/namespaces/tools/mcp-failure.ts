@@ -5,6 +5,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { strike } from './credentials.ts';
 import type { McpTool } from './mcp-definition.ts';
 import type { McpTransport } from './mcp-transport.ts';
+import { stopped } from './stopped.ts';
 import { tail } from './text.ts';
 
 interface Said {
@@ -34,10 +35,7 @@ export function callFailure(
   signal: AbortSignal,
 ): { readonly error: CellaError; readonly connectionLost: boolean } {
   const details = { details: { tool: callee } };
-  if (signal.aborted) {
-    const message = `tools.${callee} was stopped: nobody waits for it any more.`;
-    return { error: new CellaError('ABORTED', message), connectionLost: false };
-  }
+  if (signal.aborted) return { error: stopped(callee), connectionLost: false };
   if (isTimeout(error)) {
     const message = `tools.${callee} did not answer within ${tool.timeout} s.`;
     return { error: new CellaError('TOOL_TIMEOUT', message, details), connectionLost: false };

@@ -11,6 +11,7 @@ import type { RecipeInfo } from './info.ts';
 import type { McpCall } from './mcp-arguments.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpTool } from './mcp-definition.ts';
+import { unlessAborted } from './stopped.ts';
 
 const FAILURE_LASTS_MS = 30_000;
 
@@ -124,18 +125,4 @@ export class McpServers {
 
 async function closeServer({ connection }: Server): Promise<void> {
   await (await connection).close();
-}
-
-/** The work goes on for others who wait for it. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, callee: string): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const stop = () =>
-    aborted.reject(new CellaError('ABORTED', `tools.${callee} was stopped: nobody waits for it any more.`));
-  signal.addEventListener('abort', stop);
-  try {
-    if (signal.aborted) stop();
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
 }

@@ -199,7 +199,7 @@ describe.each(kinds)('an MCP server over %s', patient, (_name, open) => {
 
   it('is given up at the timeout, and where the code no longer waits, and goes on', async () => {
     await using server = await open();
-    await using tools = await testTools([server.yaml.replace('timeout: 20', 'timeout: 2')]);
+    await using tools = await testTools([server.yaml.replace('timeout: 20', 'timeout: 3')]);
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
     const timedOut = expect(tools.call('srv.hang')).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
     const stop = new AbortController();
@@ -244,6 +244,17 @@ describe('an MCP server that is a program', patient, () => {
     await hanging;
     const after = await tools.call('srv.pid');
     expect(after).not.toBe(before);
+  });
+
+  it('may get more tools while it runs, also with names that are the same to Python', async () => {
+    await using tools = await testTools([stdio()]);
+    await expect(tools.call('srv.grown')).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
+    await tools.call('srv.grow');
+    const names = async () => (await tools.tools.describe('srv')).recipes.map(({ name }) => name);
+    while (!(await names()).includes('grown')) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(await tools.call('srv.grown')).toBe('grown');
+    expect(await tools.call('srv.say_twice', { text: 'x' })).toBe('x\nx');
+    expect(await names()).toEqual(expect.arrayContaining(['say_twice', 'say.twice']));
   });
 
   it('that was killed between calls is started again', async () => {

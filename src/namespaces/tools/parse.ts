@@ -1,11 +1,11 @@
 /** YAML to a tool's definition, or to an error that names the file and the line. */
 
-import { type Document, isMap, isNode, isPair, LineCounter, type Node, parseDocument } from 'yaml';
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ToolDefinition, toolSchemas } from './definition.ts';
+import { MOST_YAML_BYTES } from './yaml-folder.ts';
 
-export const MOST_YAML_BYTES = 256 * 1024;
 /** Of all that aliases stand for: a few lines of them can mean gigabytes. */
 const MOST_ALIASES = 100;
 const KINDS = Object.keys(toolSchemas).join(', ');
@@ -53,20 +53,17 @@ function lineOfIssue(document: Document, issue: z.core.$ZodIssue, lines: LineCou
 /** Of the key, else of the deepest part above it that is there. */
 function lineOf(document: Document, path: readonly PropertyKey[], lines: LineCounter): number | undefined {
   let node: unknown = document.contents;
-  let found: Node | undefined = isNode(node) ? node : undefined;
+  let found: unknown = node;
   for (const step of path) {
     if (isMap(node)) {
-      const pair = node.items.find((item) => isPair(item) && isNode(item.key) && item.key.toJSON() === step);
-      if (pair === undefined) break;
-      if (isNode(pair.key)) found = pair.key;
-      node = pair.value;
-    } else {
-      node = document.getIn(path.slice(0, path.indexOf(step) + 1) as unknown[], true);
-      if (!isNode(node)) break;
-      found = node;
+      const pair = node.items.find(({ key }) => isScalar(key) && key.value === step);
+      [found, node] = [pair?.key ?? found, pair?.value];
+    } else if (isSeq(node)) {
+      node = node.items[Number(step)];
+      found = node ?? found;
     }
   }
-  return found?.range ? lines.linePos(found.range[0]).line : undefined;
+  return isNode(found) && found.range ? lines.linePos(found.range[0]).line : undefined;
 }
 
 function issueText(issue: z.core.$ZodIssue): string {

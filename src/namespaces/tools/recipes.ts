@@ -55,7 +55,7 @@ export function parametersOf(tool: Described): Parameter[] {
 export function callableOf(tool: Described, recipe?: Recipe): Callable {
   const all = parametersOf(tool);
   if (recipe === undefined) return { parameters: all, fixed: new Map() };
-  const presets = recipe.preset as Readonly<Record<string, PyValue>>;
+  const presets = recipe.preset;
   const parameters: Parameter[] = [];
   const fixed = new Map<string, PyValue>();
   for (const parameter of all) {
@@ -73,13 +73,16 @@ export function callableOf(tool: Described, recipe?: Recipe): Callable {
   return { parameters, fixed };
 }
 
-/** `default` has been checked against the parameter when the definition was read. */
-function defined(change: { description?: string | undefined; required?: boolean | undefined; default?: unknown }) {
+function defined(change: {
+  description?: string | undefined;
+  required?: boolean | undefined;
+  default?: PyValue | undefined;
+}) {
   const { default: value, description, required } = change;
   return {
     ...(description === undefined ? {} : { description }),
     ...(required === undefined ? {} : { required }),
-    ...(value === undefined ? {} : { default: value as PyValue, required: false }),
+    ...(value === undefined ? {} : { default: value, required: false }),
   };
 }
 
@@ -88,15 +91,23 @@ export function checkParameters(tool: Described, context: z.RefinementCtx): void
   const fail = (path: PropertyKey[], message: string) => context.addIssue({ code: 'custom', path, message });
   const all = parametersOf(tool);
   const byName = new Map(all.map((parameter) => [parameter.name, parameter]));
-  const check = (path: PropertyKey[], name: string, value: unknown) => {
+  const check = (path: PropertyKey[], name: string, value: PyValue | undefined) => {
     const parameter = byName.get(name);
     if (parameter === undefined)
       return fail(path, `there is no argument ${name}; there are ${[...byName.keys()].join(', ')}`);
-    const problem = value === undefined ? undefined : valueProblem(parameter, value as PyValue);
+    const problem = value === undefined ? undefined : valueProblem(parameter, value);
     if (problem !== undefined) fail(path, `${name} ${problem}`);
   };
   if (byName.size < all.length) fail(['schema', 'positional'], 'two arguments have the same name');
-  for (const parameter of all) check(pathOf(tool, parameter.name), parameter.name, parameter.default);
+  for (const parameter of all) {
+    const path = pathOf(tool, parameter.name);
+    check(path, parameter.name, parameter.default);
+    const choice = { type: parameter.items ?? parameter.type };
+    for (const value of parameter.enum ?? []) {
+      const problem = valueProblem(choice, value);
+      if (problem !== undefined) fail(path, `a choice of ${parameter.name} ${problem}`);
+    }
+  }
   for (const [name, recipe] of Object.entries(tool.recipes)) {
     const at = ['recipes', name];
     for (const [key, value] of Object.entries(recipe.preset)) check([...at, 'preset', key], key, value);

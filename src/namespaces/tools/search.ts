@@ -18,23 +18,19 @@ export function searchTools(infos: readonly ToolInfo[], query: string, limit: nu
 }
 
 function score(info: ToolInfo, wanted: readonly string[]): number {
-  const fields = {
-    name: words(info.name),
-    tags: info.tags.flatMap(words),
-    recipes: info.recipes.flatMap(({ name, description }) => words(`${name} ${description}`)),
-    description: words(info.description),
-    parameters: info.parameters.flatMap(({ name, description }) => words(`${name} ${description}`)),
-  };
+  const described = ({ name, description }: { name: string; description: string }) => words(`${name} ${description}`);
+  const fields: [number, string[]][] = [
+    [WEIGHTS.name, words(info.name)],
+    [WEIGHTS.tags, info.tags.flatMap(words)],
+    [WEIGHTS.recipes, info.recipes.flatMap(described)],
+    [WEIGHTS.description, words(info.description)],
+    [WEIGHTS.parameters, [info, ...info.recipes].flatMap(({ parameters }) => parameters.flatMap(described))],
+  ];
   let total = 0;
   for (const word of wanted) {
-    let best = 0;
-    for (const field of Object.keys(WEIGHTS) as (keyof typeof WEIGHTS)[]) {
-      const closeness = Math.max(0, ...fields[field].map((found) => likeness(word, found)));
-      best = Math.max(best, closeness * WEIGHTS[field]);
-      // A word in several places says more than in one.
-      total += closeness * WEIGHTS[field] * 0.1;
-    }
-    total += best;
+    const scores = fields.map(([weight, found]) => weight * Math.max(0, ...found.map((one) => likeness(word, one))));
+    // A word in several places says more than in one.
+    total += Math.max(...scores) + 0.1 * scores.reduce((sum, one) => sum + one, 0);
   }
   return total;
 }

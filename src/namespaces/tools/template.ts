@@ -9,7 +9,7 @@ export type Values = ReadonlyMap<string, PyValue>;
 
 /** Every name that is asked for, at any depth. */
 export function placeholders(part: unknown): Set<string> {
-  if (typeof part === 'string') return new Set([...part.matchAll(PLACEHOLDER)].map((match) => match[1] as string));
+  if (typeof part === 'string') return new Set([...part.matchAll(PLACEHOLDER)].map((match) => match[1] ?? ''));
   if (part === null || typeof part !== 'object') return new Set();
   return new Set(Object.values(part).flatMap((item) => [...placeholders(item)]));
 }

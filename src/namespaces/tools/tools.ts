@@ -11,7 +11,6 @@ import type { ToolDefinition } from './definition.ts';
 import { DEFAULT_PLACE, type HostPlace } from './host-command.ts';
 import { infoOf, infoValue, type ToolInfo } from './info.ts';
 import { McpServers } from './mcp-servers.ts';
-import { parseTool } from './parse.ts';
 import { searchTools } from './search.ts';
 
 export interface ToolsOptions extends CallMeans {
@@ -20,6 +19,13 @@ export interface ToolsOptions extends CallMeans {
   readonly folders: readonly string[];
   /** Where MCP servers that are programs run. */
   readonly place?: Partial<HostPlace>;
+}
+
+export interface AddOptions {
+  /** In place of the one that has the name. */
+  readonly replace?: boolean;
+  /** Where a person finds the text, for errors: a path. */
+  readonly where?: string;
 }
 
 const MOST_FOUND = 100;
@@ -59,7 +65,8 @@ export class Tools {
   }
 
   /** Checks the definition and keeps it in the storage. NAME_TAKEN where there is one, unless it is to be replaced. */
-  async add(yaml: string, options: { readonly replace?: boolean; readonly where?: string } = {}): Promise<ToolInfo> {
+  async add(yaml: string, options: AddOptions = {}): Promise<ToolInfo> {
+    const { parseTool } = await import('./parse.ts');
     const tool = parseTool(yaml, options.where ?? 'the given definition');
     const taken = new CellaError('NAME_TAKEN', `There is a tool ${tool.name} already.`, {
       details: { name: tool.name },

@@ -3,7 +3,8 @@
 import type { Stats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { MOST_YAML_BYTES } from './parse.ts';
+
+export const MOST_YAML_BYTES = 256 * 1024;
 
 /** A definition as text, wherever it comes from. */
 export interface Source {

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
-import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock } from '../contract.ts';
+import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock } from '../contract.ts';
 import { aboutPath, aboutText, infoOf, type Known, readAbout } from './artifact-about.ts';
 import { FileArtifactReader } from './artifact-reader.ts';
 import { FileArtifactWriter, type Written } from './artifact-writer.ts';
@@ -135,9 +135,19 @@ export class FileArtifacts implements ArtifactStore {
   }
 
   async #inTurn<T>(name: string, action: string, work: (path: string) => Promise<T>): Promise<T> {
-    const { folder, turns } = this.#place;
-    await using _turn = await turns.acquire(name, { waitMs: PATIENCE_MS });
+    const { folder } = this.#place;
+    await using _turn = await this.#turn(name);
     return guarded(action, `${folder}: ${name}`, async () => work(await pathOf(folder, name, '')));
+  }
+
+  async #turn(name: string): Promise<Lock> {
+    try {
+      return await this.#place.turns.acquire(name, { waitMs: PATIENCE_MS });
+    } catch (error) {
+      if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
+      const message = `Cannot write artifact ${JSON.stringify(name)}: process ${error.details?.pid} has been writing it for too long. End or continue that process.`;
+      throw new CellaError('STORAGE_FAILED', message, { details: error.details ?? {} });
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 /** How the official client is set up: no queue while there is no connection, bytes as bytes, and no end to reconnecting. */
 
-import { createClient, RESP_TYPES } from '@redis/client';
+import type * as Redis from '@redis/client';
 import type { Address } from './address.ts';
 
 const CONNECT_MS = 800;
@@ -8,7 +8,12 @@ const RECONNECT_MS = 100;
 
 export type Client = ReturnType<typeof newClient>;
 
-export function newClient({ url }: Address) {
+/** It takes a while to load, and most processes never need it. */
+export async function loadRedis(): Promise<typeof Redis> {
+  return await import('@redis/client');
+}
+
+export function newClient({ createClient, RESP_TYPES }: typeof Redis, { url }: Address) {
   return createClient({
     url,
     RESP: 2,

@@ -1,6 +1,5 @@
 /** From an error of the Redis client or server to one that names the server, the reason and what to do. */
 
-import { ErrorReply } from '@redis/client';
 import { CellaError } from '../../protocol/errors.ts';
 
 const reasons: Readonly<Record<string, string>> = {
@@ -27,23 +26,18 @@ export function unreachable(where: string, reason: string): CellaError {
   );
 }
 
-export function redisFailed(where: string, cause: unknown): CellaError {
-  if (cause instanceof CellaError) return cause;
-  if (!(cause instanceof ErrorReply)) return unreachable(where, reasonOf(cause));
-  if (REFUSALS.test(cause.message)) return unreachable(where, cause.message);
-  const [word = ''] = cause.message.split(' ', 1);
+/** From an error that the server answered with. */
+export function refused(where: string, message: string): CellaError {
+  if (REFUSALS.test(message)) return unreachable(where, message);
+  const [word = ''] = message.split(' ', 1);
   const advice: Record<string, string> = {
     OOM: ' Give the server more memory (maxmemory).',
     MISCONF: ' It cannot save to its disk: look at its log.',
     READONLY: ' It is a replica: use the address of the primary.',
   };
-  return new CellaError(
-    'STORAGE_FAILED',
-    `Redis refused a command at ${where}: ${cause.message}.${advice[word] ?? ''}`,
-    {
-      details: { where, reason: word },
-    },
-  );
+  return new CellaError('STORAGE_FAILED', `Redis refused a command at ${where}: ${message}.${advice[word] ?? ''}`, {
+    details: { where, reason: word },
+  });
 }
 
 /** Errors of the client are not passed on: some of them carry its options. */

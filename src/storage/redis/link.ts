@@ -4,11 +4,11 @@
  * by itself.
  */
 
-import { ErrorReply } from '@redis/client';
+import type * as Redis from '@redis/client';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Address } from './address.ts';
-import { type Client, newClient } from './client.ts';
-import { reasonOf, redisFailed, unreachable } from './failure.ts';
+import { type Client, loadRedis, newClient } from './client.ts';
+import { reasonOf, refused, unreachable } from './failure.ts';
 import type { Argument, Reply } from './reply.ts';
 import type { Script } from './script.ts';
 import { Silence } from './silence.ts';
@@ -17,20 +17,25 @@ const PATIENCE_MS = 900;
 
 export class Link {
   readonly address: Address;
+  readonly #redis: typeof Redis;
   readonly #silence: Silence;
   readonly #waiting = new Set<(problem: CellaError | undefined) => void>();
   readonly #pending = new Set<Promise<Reply>>();
   #client: Client;
   #closed = false;
 
-  private constructor(address: Address) {
+  private constructor(redis: typeof Redis, address: Address) {
     this.address = address;
-    this.#silence = new Silence(address, () => this.#startOver());
+    this.#redis = redis;
+    this.#silence = new Silence(
+      () => newClient(redis, address),
+      () => this.#startOver(),
+    );
     this.#client = this.#connect();
   }
 
   static async open(address: Address): Promise<Link> {
-    const link = new Link(address);
+    const link = new Link(await loadRedis(), address);
     try {
       // A connection alone proves nothing: the server may want a password, or be stuck.
       await link.send('PING');
@@ -69,12 +74,15 @@ export class Link {
     if (this.#closed) {
       throw new CellaError('STORAGE_FAILED', `Cannot use Redis at ${this.address.where}: the storage is closed.`);
     }
+    this.#client.ref();
     const reply = work();
     this.#pending.add(reply);
     try {
       return await reply;
     } finally {
       this.#pending.delete(reply);
+      // A connection that nobody waits for does not keep the process.
+      if (this.#pending.size === 0) this.#client.unref();
     }
   }
 
@@ -83,14 +91,14 @@ export class Link {
     try {
       return await this.#silence.watch(this.#client.sendCommand<Reply>(args));
     } catch (cause) {
-      throw redisFailed(this.address.where, cause);
+      throw this.#failure(cause);
     }
   }
 
   #connect(): Client {
-    const client = newClient(this.address);
+    const client = newClient(this.#redis, this.address);
     client.on('ready', () => this.#tell(undefined));
-    client.on('error', (error) => this.#tell(refusal(this.address.where, error)));
+    client.on('error', (error) => this.#tell(this.#failure(error)));
     client.connect().catch(() => {}); // told by `error`
     return client;
   }
@@ -118,7 +126,11 @@ export class Link {
   #tell(problem: CellaError | undefined): void {
     for (const told of this.#waiting) told(problem);
   }
-}
 
-const refusal = (where: string, error: unknown): CellaError =>
-  error instanceof ErrorReply ? redisFailed(where, error) : unreachable(where, reasonOf(error));
+  #failure(cause: unknown): CellaError {
+    const { where } = this.address;
+    return cause instanceof this.#redis.ErrorReply
+      ? refused(where, cause.message)
+      : unreachable(where, reasonOf(cause));
+  }
+}

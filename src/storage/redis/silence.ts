@@ -3,8 +3,7 @@
  * nothing: then a fresh connection asks, and where that gets no answer either, the server is gone.
  */
 
-import type { Address } from './address.ts';
-import { newClient } from './client.ts';
+import type { Client } from './client.ts';
 
 /** Together less than the second after which a caller must know. */
 const SILENCE_MS = 400;
@@ -13,14 +12,14 @@ const PULSE_MS = 450;
 const LONGEST_MS = 60_000;
 
 export class Silence {
-  readonly #address: Address;
+  readonly #newClient: () => Client;
   readonly #onGone: () => void;
   #pending = 0;
   #lastSign = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(address: Address, onGone: () => void) {
-    this.#address = address;
+  constructor(newClient: () => Client, onGone: () => void) {
+    this.#newClient = newClient;
     this.#onGone = onGone;
   }
 
@@ -49,7 +48,7 @@ export class Silence {
     await new Promise((resolve) => setImmediate(resolve));
     const since = this.#lastSign;
     const quiet = performance.now() - since;
-    const alive = quiet < SILENCE_MS / 2 || (quiet < LONGEST_MS && (await hasPulse(this.#address)));
+    const alive = quiet < SILENCE_MS / 2 || (quiet < LONGEST_MS && (await hasPulse(this.#newClient())));
     // Everything was answered meanwhile.
     if (this.#timer !== timer) return;
     this.#timer = setTimeout(() => this.#listen(), SILENCE_MS / 2);
@@ -57,8 +56,7 @@ export class Silence {
   }
 }
 
-async function hasPulse(address: Address): Promise<boolean> {
-  const client = newClient(address);
+async function hasPulse(client: Client): Promise<boolean> {
   client.on('error', () => client.destroy());
   const late = setTimeout(() => setImmediate(() => client.destroy()), PULSE_MS);
   try {

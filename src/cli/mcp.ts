@@ -1,0 +1,61 @@
+/** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
+
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { addPlaceFlags, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
+import type { McpRequest } from './context.ts';
+import { defineCommand } from './define.ts';
+import { Exit, UsageError } from './exit.ts';
+import * as help from './help.ts';
+import { parseText } from './parse-text.ts';
+import type { ProgramContext } from './program.ts';
+import { Signals } from './signals.ts';
+import { addStorageFlags } from './storage-flags.ts';
+
+interface McpFlags extends SessionFlags {
+  readonly timeout?: number;
+  readonly http?: number;
+  readonly tokenFile?: string;
+}
+
+const DEFAULT_TIMEOUT_MS = 300_000;
+
+export function addMcp(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
+  const key = 'whose kernel it is where a call names none (default: CELLA_AGENT_KEY, else one for this folder)';
+  const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
+  addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
+    .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
+    .addOption(new Option('--no-sync-deps', 'do not install them: start with those that are there (the default is to install)').helpGroup('Packages:'))
+    .option('--http <port>', 'serve streamable HTTP on 127.0.0.1 instead of stdin and stdout', parsePort)
+    .option('--token-file <path>', 'where the bearer token for --http lies, readable by its owner only', parseText)
+    .action(async (flags: McpFlags) => done(await serve(requestOf(flags, context), context)));
+}
+
+async function serve(request: McpRequest, context: ProgramContext): Promise<number> {
+  const { terminal } = context;
+  if (request.http === undefined && terminal.interactive) {
+    await terminal.errLines(
+      'cella: this waits for an MCP client on stdin; `cella mcp --help` tells how to add it to one.',
+    );
+  }
+  using signals = new Signals(context.signals, () => false);
+  await context.serveMcp(request, signals.ended);
+  return signals.exitCode ?? Exit.ok;
+}
+
+function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
+  const { http, tokenFile } = flags;
+  if (http === undefined && tokenFile !== undefined) {
+    throw new UsageError('--token-file means nothing without --http.', 'Leave it out, or add --http PORT.');
+  }
+  return {
+    session: sessionOptions({ ...flags, syncDeps: flags.syncDeps !== false }, context.defaults),
+    timeoutMs: flags.timeout ?? DEFAULT_TIMEOUT_MS,
+    ...(http === undefined ? {} : { http: { port: http, ...(tokenFile === undefined ? {} : { tokenFile }) } }),
+  };
+}
+
+function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : -1;
+  if (port >= 0 && port <= 65_535) return port;
+  throw new InvalidArgumentError('It must be a port from 1 to 65535, or 0 for any that is free.');
+}

@@ -1,0 +1,38 @@
+/** Keeps output that was too long for one answer as an artifact, where code and the client can read all of it. */
+
+import { createHash } from 'node:crypto';
+import { CellaError } from '../protocol/errors.ts';
+import type { ArtifactsApi } from '../session/api-namespaces.ts';
+
+const KIND = 'output of run_code';
+/** Older ones of the same agent are deleted. */
+const MOST_KEPT = 20;
+
+/** Gives the line that says where it is. Never fails: the answer is worth more than its rest. */
+export async function keepOutput(
+  artifacts: ArtifactsApi,
+  { agentKey, execution, text }: { readonly agentKey: string; readonly execution: number; readonly text: string },
+): Promise<string> {
+  const agent = createHash('sha256').update(agentKey).digest('hex').slice(0, 8);
+  const name = `output-${agent}-${execution}.txt`;
+  try {
+    await artifacts.save(name, Buffer.from(text), {
+      type: 'text',
+      mediaType: 'text/plain; charset=utf-8',
+      description: `All output of execution ${execution}.`,
+      metadata: { kind: KIND, agent },
+    });
+    await forgetOlder(artifacts, agent);
+    return `[The output was cut. All of it is the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
+  } catch (error) {
+    const reason = error instanceof CellaError ? error.message : 'it could not be kept';
+    return `[The output was cut, and its rest is lost: ${reason}]`;
+  }
+}
+
+async function forgetOlder(artifacts: ArtifactsApi, agent: string): Promise<void> {
+  const all = await artifacts.list();
+  const own = all.filter(({ metadata }) => metadata.kind === KIND && metadata.agent === agent);
+  const newestFirst = own.toSorted((one, other) => other.createdAt - one.createdAt);
+  for (const { name } of newestFirst.slice(MOST_KEPT)) await artifacts.delete(name);
+}

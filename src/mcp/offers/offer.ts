@@ -1,0 +1,53 @@
+/** One way for every tool to be offered: what it throws becomes a result, and lists come as text and as data. */
+
+import type { CallToolResult, InputRequiredResult, McpServer } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import { failureOf } from '../failure.ts';
+import { cutMiddle } from '../long-text.ts';
+import { MOST_SHOWN } from '../report.ts';
+import type { Workshop } from '../workshop.ts';
+
+export interface Bench {
+  readonly server: McpServer;
+  readonly workshop: Workshop;
+}
+
+/** Looks only, and only at what Cella keeps. */
+export const LOOKS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const;
+
+export const AgentKey = z
+  .string()
+  .max(1024)
+  .refine((key) => key.trim() !== '' && !key.includes('\0'), 'must be a name')
+  .optional()
+  .describe('Whose kernel to use; the same key has the same state. Leave it out for the kernel of this project.');
+
+export const Query = z.string().min(1).max(1000).describe('What you want to do, in your own words.');
+export const Limit = z.int().min(1).max(50).default(5).describe('How many to give at most.');
+
+/** A list that a model reads as lines, and a program as data. */
+export function listing(lines: readonly string[], empty: string, data: Record<string, unknown>): CallToolResult {
+  const text = cutMiddle(lines.length === 0 ? empty : lines.join('\n'), MOST_SHOWN);
+  return said(text, { structuredContent: data });
+}
+
+export function said(text: string, more: Partial<CallToolResult> = {}): CallToolResult {
+  return { ...more, content: [{ type: 'text', text }] };
+}
+
+export async function guarded<T extends CallToolResult | InputRequiredResult>(
+  workshop: Workshop,
+  work: () => Promise<T>,
+): Promise<T | CallToolResult> {
+  try {
+    return await work();
+  } catch (error) {
+    return failureOf(error, workshop.options.log);
+  }
+}
+
+/** The first lines of a description, for lists. */
+export function brief(text: string, most = 300): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  return (line.length > most ? `${line.slice(0, most - 1)}…` : line).toWellFormed();
+}

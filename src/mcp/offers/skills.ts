@@ -1,0 +1,98 @@
+/** list_skills, search_skills, create_skill and delete_skill: Python functions that are kept for later. */
+
+import { z } from 'zod';
+import type { SkillInfo, SkillParameter } from '../../namespaces/skills/contract.ts';
+import { type Bench, brief, guarded, Limit, LOOKS, listing, Query, said } from './offer.ts';
+
+const Skill = z.object({ call: z.string(), description: z.string() });
+const Skills = z.object({ skills: z.array(Skill), problems: z.array(z.string()).optional() });
+const Name = z.string().min(1).max(200).describe('A Python name, such as monthly_report.');
+
+export function offerSkills({ server, workshop }: Bench): void {
+  const skills = async () => (await workshop.namespaces()).skills;
+  server.registerTool(
+    'list_skills',
+    {
+      title: 'List skills',
+      description: 'List the skills that are kept. Code that run_code runs calls them as skills.NAME(...).',
+      inputSchema: z.strictObject({}),
+      outputSchema: Skills,
+      annotations: LOOKS,
+    },
+    () =>
+      guarded(workshop, async () => {
+        const kept = await skills();
+        const [all, broken] = await Promise.all([kept.list(), kept.problems()]);
+        const problems = broken.map(({ name, reason }) => `${name}: ${reason}`);
+        const told = all.map(tell);
+        const lines = [...told.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        return listing(lines, 'There are no skills.', { skills: told, problems });
+      }),
+  );
+  server.registerTool(
+    'search_skills',
+    {
+      title: 'Search skills',
+      description: 'Find skills by what they do, the best first. Look here before you write code for a common task.',
+      inputSchema: z.strictObject({ query: Query, limit: Limit }),
+      outputSchema: Skills,
+      annotations: LOOKS,
+    },
+    ({ query, limit }) =>
+      guarded(workshop, async () => {
+        const found = (await (await skills()).search(query, { limit })).map(tell);
+        return listing(found.map(toLine), 'No skill fits.', { skills: found });
+      }),
+  );
+  server.registerTool(
+    'create_skill',
+    {
+      title: 'Create a skill',
+      description:
+        'Keep Python code as a skill for later, in this and other sessions. The source must define `async def run(...)`; it may call tools, skills, artifacts and deps. It is checked, and not run.',
+      inputSchema: z.strictObject({
+        name: Name,
+        source: z.string().min(1).max(262_144).describe('Python source with `async def run(...)`.'),
+        description: z.string().max(4000).optional().describe('What it is for, in words that a search would use.'),
+        replace: z.boolean().default(false).describe('Whether to replace a skill that has this name.'),
+      }),
+      outputSchema: Skill,
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
+    },
+    ({ name, source, description, replace }) =>
+      guarded(workshop, async () => {
+        const skill = { name, source, ...(description === undefined ? {} : { description }) };
+        const told = tell(await (await skills()).create(skill, { replace }));
+        return said(`Kept: ${toLine(told)}`, { structuredContent: told });
+      }),
+  );
+  server.registerTool(
+    'delete_skill',
+    {
+      title: 'Delete a skill',
+      description: 'Delete a skill that is kept, for all sessions.',
+      inputSchema: z.strictObject({ name: Name }),
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    },
+    ({ name }) =>
+      guarded(workshop, async () => {
+        await (await skills()).delete(name);
+        return said(`Deleted the skill ${name}.`);
+      }),
+  );
+}
+
+type Told = z.infer<typeof Skill>;
+
+function tell({ name, description, parameters }: SkillInfo): Told {
+  return { call: `skills.${name}(${parameters.map(word).join(', ')})`, description: brief(description) };
+}
+
+function toLine({ call, description }: Told): string {
+  return description === '' ? call : `${call}: ${description}`;
+}
+
+function word({ name, kind, annotation, default: preset }: SkillParameter): string {
+  const stars = kind === 'var_positional' ? '*' : kind === 'var_keyword' ? '**' : '';
+  return `${stars}${name}${annotation === undefined ? '' : `: ${annotation}`}${preset === undefined ? '' : ` = ${preset}`}`;
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import type { ResultEvent } from '../protocol/events.ts';
+import { Output } from './output.ts';
+import { MOST_SHOWN, reportOf } from './report.ts';
+
+const result = (more: Partial<ResultEvent> = {}): ResultEvent => ({
+  type: 'result',
+  status: 'ok',
+  execution: 1,
+  stdout: '',
+  stderr: '',
+  displays: [],
+  durationMs: 1500,
+  ...more,
+});
+
+function report(more: Partial<ResultEvent>, { printed = '', output = new Output() } = {}) {
+  output.take({ type: 'stdout', text: printed });
+  const { result: told, uncut } = reportOf(result(more), output);
+  const [first] = told.content;
+  return { text: first?.type === 'text' ? first.text : '', told, uncut };
+}
+
+describe('a report', () => {
+  it('never shows more than a model can use, whatever is long, and says what is cut', () => {
+    const long = 'x'.repeat(50_000);
+    const lost = Array.from({ length: 500 }, (_, index) => ({ name: `name${index}`, reason: long }));
+    const { text, uncut } = report(
+      { repr: long, error: { name: 'E', message: long, traceback: long }, woken: { restored: [long], lost } },
+      { printed: long },
+    );
+    expect(text.length).toBeLessThan(MOST_SHOWN + 500);
+    expect(uncut?.length).toBe(150_002);
+  });
+
+  it('is whole where it fits', () => {
+    expect(report({ repr: '42' }, { printed: 'said\n' })).toMatchObject({ text: 'said\n42', uncut: undefined });
+  });
+
+  it('tells how code ended that did not simply end', () => {
+    expect(report({ status: 'timeout' }).text).toBe(
+      '[stopped after 1.5 s, at the time limit; names that were set before are kept]',
+    );
+    expect(report({ status: 'interrupted' }).told.isError).toBe(true);
+    expect(report({ exitCode: 0 })).toMatchObject({
+      text: expect.stringContaining('sys.exit'),
+      told: { content: [{}] },
+    });
+    const death = { code: 'KERNEL_OUT_OF_MEMORY', message: 'It used too much.' } as const;
+    expect(report({ status: 'died', death }).text).toMatch(/KERNEL_OUT_OF_MEMORY: It used too much\. .*memoryMb/);
+  });
+
+  it('tells what came back after a death, and what did not', () => {
+    const cause = { code: 'KERNEL_DIED', message: 'It was killed by SIGKILL.' } as const;
+    const lost = [{ name: 's', reason: 'a socket' }];
+    const { text } = report({ recovered: { cause, savedAgoMs: 2000, restored: ['x', 'y'], lost }, repr: '1' });
+    expect(text).toBe(
+      `[notice] The kernel before this one has ended: It was killed by SIGKILL. Nothing is run again.
+[notice] Names came back from a save of 2.0 s ago: x, y.
+[notice] Did not come back: s (a socket).
+1`,
+    );
+  });
+
+  it('shows a picture once, and in words what is no picture or too much', () => {
+    const output = new Output();
+    const png = Buffer.from('a picture').toString('base64');
+    output.take({ type: 'display', data: { 'image/png': `${png}\n`, 'text/plain': '<Figure>' } });
+    output.take({ type: 'display', data: { 'image/png': '<script>' } });
+    output.take({ type: 'display', data: { 'image/jpeg': 'A'.repeat(8_000_000) } });
+    output.take({ type: 'display', data: { 'text/html': '<b>bold</b>' } });
+    output.take({ type: 'display', data: { 'application/x-own': 'x' } });
+    const { text, told } = report({}, { output });
+    expect(told.content.slice(1)).toEqual([{ type: 'image', mimeType: 'image/png', data: png }]);
+    expect(text).toBe(
+      `[picture 1: image/png, 1 kB]
+[image/png: its data is no base64, not shown]
+[image/jpeg, 6000 kB: too much to show; make it smaller, or save it with artifacts.save()]
+<b>bold</b>
+[application/x-own: cannot be shown here]
+`,
+    );
+  });
+});

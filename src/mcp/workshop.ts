@@ -1,0 +1,121 @@
+/** What all clients of one server share: sessions by agent key, opened when first used, and the things in storage. */
+
+import { CellaError } from '../protocol/errors.ts';
+import { type OpenedNamespaces, openNamespaces } from '../session/open-namespaces.ts';
+import type { SessionOptions } from '../session/options.ts';
+import { KernelPool } from '../session/pool.ts';
+import type { Session } from '../session/session.ts';
+import type { Storage } from '../storage/contract.ts';
+import { Desk } from './desk.ts';
+import type { Log } from './failure.ts';
+import { Suspended } from './suspended.ts';
+
+/** Kernels that live at a time; idle ones sleep when another key needs the place. */
+const MOST_KERNELS = 16;
+
+export interface WorkshopOptions {
+  /** Of calls that name no key. */
+  readonly agentKey: string;
+  /** Of code that names no limit. */
+  readonly timeoutMs: number;
+  readonly session: Omit<SessionOptions, 'agentKey' | 'storage' | 'approve' | 'onProgress' | 'spares'> & {
+    readonly dataDir: string;
+  };
+  /** In place of the files in the data folder, where it gives one. Asked again after it has failed. */
+  readonly storage: () => Promise<Storage | undefined>;
+  readonly log: Log;
+}
+
+export class Workshop implements AsyncDisposable {
+  readonly options: WorkshopOptions;
+  readonly suspended = new Suspended();
+  readonly #desks = new Map<string, Desk>();
+  #pool: Promise<KernelPool> | undefined;
+  #namespaces: Promise<OpenedNamespaces> | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: WorkshopOptions) {
+    this.options = options;
+  }
+
+  /** Whether packages can be changed. */
+  get open(): boolean {
+    return this.options.session.allowRuntimeDeps !== false;
+  }
+
+  desk(agentKey = this.options.agentKey): Desk {
+    const known = this.#desks.get(agentKey);
+    if (known) return known;
+    const desk: Desk = new Desk({
+      acquire: () => this.session(agentKey),
+      release: () => void this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}), // told to who asked for it
+      log: this.options.log,
+    });
+    this.#desks.set(agentKey, desk);
+    return desk;
+  }
+
+  async session(agentKey = this.options.agentKey): Promise<Session> {
+    this.#checkOpen();
+    const desk = this.desk(agentKey);
+    const pool = await this.#openPool();
+    return await pool.acquire(agentKey, { approve: desk.approve, onProgress: (text) => desk.tell(text) });
+  }
+
+  /** Tools, skills, artifacts and deps, whether or not a kernel can start. */
+  namespaces(): Promise<OpenedNamespaces> {
+    this.#checkOpen();
+    this.#namespaces ??= this.#openNamespaces().catch((error) => {
+      this.#namespaces = undefined;
+      throw error;
+    });
+    return this.#namespaces;
+  }
+
+  /** Interrupts what runs, saves and closes every session. */
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #end(): Promise<void> {
+    await Promise.all([...this.#desks.values()].map((desk) => desk.close()));
+    const opened = [
+      this.#pool?.then((pool) => pool.shutdown()),
+      this.#namespaces?.then((all) => all[Symbol.asyncDispose]()),
+    ];
+    for (const outcome of await Promise.allSettled(opened)) {
+      if (outcome.status === 'rejected') this.options.log(`at the end: ${outcome.reason}`);
+    }
+  }
+
+  #openPool(): Promise<KernelPool> {
+    this.#pool ??= this.#makePool().catch((error) => {
+      this.#pool = undefined;
+      throw error;
+    });
+    return this.#pool;
+  }
+
+  async #makePool(): Promise<KernelPool> {
+    const storage = await this.options.storage();
+    return new KernelPool({
+      maxKernels: MOST_KERNELS,
+      session: { ...this.options.session, ...(storage ? { storage } : {}) },
+    });
+  }
+
+  async #openNamespaces(): Promise<OpenedNamespaces> {
+    const { dataDir, python, packages, toolFolders } = this.options.session;
+    const storage = await this.options.storage();
+    return await openNamespaces({ dataDir, python, packages, toolFolders, storage });
+  }
+
+  #checkOpen(): void {
+    if (this.#closing) throw new CellaError('SESSION_CLOSED', 'The MCP server is ending.');
+  }
+}
