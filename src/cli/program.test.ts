@@ -72,6 +72,22 @@ describe('the command line', () => {
     expect(out).toContain(`$ cella checkpoints ${name}`);
   });
 
+  it.each([
+    ['deps', ['add', 'remove', 'list', 'sync']],
+    ['skills', ['list', 'show', 'search', 'create', 'delete', 'run']],
+    ['tools', ['list', 'show', 'search', 'call', 'add', 'remove']],
+    ['artifacts', ['list', 'get', 'put', 'delete']],
+    ['store', ['list', 'pull', 'push']],
+  ])('teaches %s with examples, its flags for storage and for programs', async (group, names) => {
+    for (const name of names) {
+      const { exitCode, out } = await cella(group, name, '--help');
+      expect(exitCode).toBe(0);
+      for (const text of [`$ cella ${group} ${name}`, '--json', '--storage', '--redis', '--prefix']) {
+        expect(out).toContain(text);
+      }
+    }
+  });
+
   it('tells its version', async () => expect(await cella('--version')).toMatchObject({ exitCode: 0, out: '1.2.3\n' }));
 
   it('shows the help of a command that is named after help', async () => {

@@ -52,6 +52,9 @@ class Sink {
   }
 }
 
+/** A terminal that nobody has told its size says 0. */
+const columnsIn = ({ columns }: Output): number => columns || 80;
+
 export class Terminal {
   readonly stdin: Input;
   readonly noColor: boolean;
@@ -77,7 +80,7 @@ export class Terminal {
 
   /** How wide a table may be: that of the screen, and any width where a program reads. */
   get columns(): number {
-    return this.#out.stream.isTTY ? (this.#out.stream.columns ?? 80) : Infinity;
+    return this.#out.stream.isTTY ? columnsIn(this.#out.stream) : Infinity;
   }
 
   /** True where a person can answer. */
@@ -111,7 +114,7 @@ export class Terminal {
     if (!stream.isTTY) return await this.errLines(toPlain(text));
     if (!this.#hasStatus && line !== '') await this.err('\n');
     this.#hasStatus = true;
-    const shown = cut(toPlain(text), (stream.columns ?? 80) - 1);
+    const shown = cut(toPlain(text), columnsIn(stream) - 1);
     stream.write(`${CLEAR_LINE}${this.#styled(this.#err, shown, 'dim')}`);
   }
 

@@ -64,8 +64,8 @@ export interface ToolsApi {
   search(query: string, options?: { readonly limit?: number }): Promise<readonly ToolInfo[]>;
   describe(name: string): Promise<ToolInfo>;
   call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
-  /** Checks a definition in YAML and keeps it. */
-  add(yaml: string, options?: { readonly replace?: boolean }): Promise<ToolInfo>;
+  /** Checks a definition in YAML and keeps it. `where` is what a message about a wrong one calls it, such as its file. */
+  add(yaml: string, options?: { readonly replace?: boolean; readonly where?: string }): Promise<ToolInfo>;
   /** Takes a definition out of storage; false where it has none of that name. */
   remove(name: string): Promise<boolean>;
   problems(): Promise<readonly ToolProblem[]>;

@@ -8,6 +8,8 @@ const session = {
     start: code.lastIndexOf('p'),
     end: code.length,
   }),
+  skills: { list: async () => [{ name: 'double' }, { name: 'sum' }] },
+  deps: { list: async () => ['pandas[all]>=2', 'httpx'] },
   checkpoints: async () => [
     { name: 'before', gone: undefined },
     { name: 'begin', gone: 'memory ran out' },
@@ -27,6 +29,10 @@ describe('Tab in a chat', () => {
     ['/restore b', ['before'], 'b'],
     ['/help h', ['history', 'help'], 'h'],
     ['/sh l', [], '/sh l'],
+    ['/skills s', ['search', 'show'], 's'],
+    ['/skills run d', ['double'], 'd'],
+    ['/deps remove p', ['pandas'], 'p'],
+    ['/tools call grep p', [], 'call grep p'],
     ['hello', [], 'hello'],
   ])('%j', async (line, matches, replaced) => {
     expect(await complete(desk, line)).toEqual([matches, replaced]);

@@ -54,9 +54,10 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
     .action(async (file: string, flags: ThingFlags & { replace?: boolean }) => {
       const advice = 'Name a YAML file, or - for stdin.';
       const yaml = await readText(file, { stdin: context.terminal.stdin, advice });
+      const where = file === '-' ? 'the definition on stdin' : file;
       const { add, report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
-      done(await add(namespaces.tools, yaml, { replace: flags.replace === true }, report));
+      done(await add(namespaces.tools, yaml, { replace: flags.replace === true, where }, report));
     });
   define('remove', 'take a definition out of the storage', help.remove)
     .argument('<name>', NAME, parseText)

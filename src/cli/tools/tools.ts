@@ -62,10 +62,10 @@ export async function show(tools: ToolsApi, name: string, report: Report): Promi
 export async function add(
   tools: ToolsApi,
   yaml: string,
-  { replace }: { readonly replace: boolean },
+  options: { readonly replace: boolean; readonly where: string },
   report: Report,
 ): Promise<number> {
-  const tool = await tools.add(yaml, { replace });
+  const tool = await tools.add(yaml, options);
   await report.done({ tool }, `Added the tool ${signature(tool.name, tool.parameters)}.`);
   return Exit.ok;
 }
