@@ -24,7 +24,12 @@ export function addMcp(program: Command, context: ProgramContext, done: (exitCod
   const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
   addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
-    .addOption(new Option('--no-sync-deps', 'do not install them: start with those that are there (the default is to install)').helpGroup('Packages:'))
+    .addOption(
+      new Option(
+        '--no-sync-deps',
+        'do not install them: start with those that are there (the default is to install)',
+      ).helpGroup('Packages:'),
+    )
     .option('--http <port>', 'serve streamable HTTP on 127.0.0.1 instead of stdin and stdout', parsePort)
     .option('--token-file <path>', 'where the bearer token for --http lies, readable by its owner only', parseText)
     .action(async (flags: McpFlags) => done(await serve(requestOf(flags, context), context)));
