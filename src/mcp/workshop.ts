@@ -47,7 +47,7 @@ export class Workshop implements AsyncDisposable {
     const known = this.#desks.get(agentKey);
     if (known) return known;
     const desk: Desk = new Desk({
-      acquire: () => this.session(agentKey),
+      acquire: (signal) => this.session(agentKey, signal),
       release: () => void this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}), // told to who asked for it
       log: this.options.log,
     });
@@ -55,11 +55,12 @@ export class Workshop implements AsyncDisposable {
     return desk;
   }
 
-  async session(agentKey = this.options.agentKey): Promise<Session> {
+  async session(agentKey = this.options.agentKey, signal?: AbortSignal): Promise<Session> {
     this.#checkOpen();
     const desk = this.desk(agentKey);
     const pool = await this.#openPool();
-    return await pool.acquire(agentKey, { approve: desk.approve, onProgress: (text) => desk.tell(text) });
+    const hooks = { approve: desk.approve, onProgress: (text: string) => desk.tell(text) };
+    return await pool.acquire(agentKey, hooks, signal === undefined ? {} : { signal });
   }
 
   /** Tools, skills, artifacts and deps, whether or not a kernel can start. */

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type CallToolResult, isInputRequiredResult } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Connected, type Era, type HttpServer, McpHost, type Person, textOf } from './mcp-client.ts';
 
@@ -146,6 +147,13 @@ except KeyboardInterrupt:
     expect(asked).toEqual(['The code asks: Who? ', 'The code waits for a line of input.']);
   });
 
+  it('runs calls that come together one after the other', async () => {
+    await run('seen = []');
+    const calls = [1, 2, 3, 4].map((number) => run(`seen.append(${number}); len(seen)`));
+    expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '2', '3', '4']);
+    expect((await run('seen')).text).toBe('[1, 2, 3, 4]');
+  });
+
   it('raises EOFError in code whose question is declined, and never asks for secrets', async () => {
     const { text, failed } = await run('input("Who? ")');
     expect(failed).toBe(true);
@@ -252,5 +260,22 @@ artifacts.save("${prefix} large", b"x" * 6_000_000)`);
     expect(await wrong).toMatchObject({ failed: true, text: expect.stringContaining('code') });
     await expect(cella.call('no_such_tool')).rejects.toThrow(/no_such_tool/);
     expect((await run('1 + 1')).text).toBe('2');
+  });
+});
+
+describe('a question in the 2026 protocol', () => {
+  it('ends the call, and its word is good for one answer', async () => {
+    await using cella = await host.stdio({ era: 'modern', person: () => 'decline' });
+    const args = { name: 'run_code', arguments: { code: 'print("Hello", input("Who? "))', agent_key: 'once' } };
+    const call = async (more: object) =>
+      await cella.client.request({ method: 'tools/call', params: { ...args, ...more } }, { allowInputRequired: true });
+    const asked = await call({});
+    if (!isInputRequiredResult(asked)) throw new Error('nothing was asked');
+    const inputResponses = { question: { action: 'accept', content: { answer: 'Ada' } } };
+    const { requestState } = asked;
+    expect(textOf((await call({ inputResponses, requestState })) as CallToolResult)).toBe('Hello Ada\n');
+    const again = (await call({ inputResponses, requestState })) as CallToolResult;
+    expect(again.isError).toBe(true);
+    expect(textOf(again)).toContain('is gone');
   });
 });

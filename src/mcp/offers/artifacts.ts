@@ -56,7 +56,7 @@ export function offerArtifacts({ server, workshop }: Bench): void {
       }),
   );
   const template = new ResourceTemplate(`${ROOT}{name}`, {
-    list: async () => ({ resources: (await newest(workshop)).shown.map(toResource) }),
+    list: async () => ({ resources: (await newest(workshop).catch(refuse)).shown.map(toResource) }),
   });
   const facts = { title: 'Artifacts', description: 'Data that code has kept with artifacts.save(NAME, VALUE).' };
   server.registerResource('artifacts', template, facts, async (uri) => ({
@@ -81,12 +81,16 @@ async function read(workshop: Workshop, uri: string) {
     const { mediaType: mimeType } = info;
     return text === undefined ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text };
   } catch (error) {
-    if (!(error instanceof CellaError)) throw error;
-    const unknown = error.code === 'ARTIFACT_NOT_FOUND' || error.code === 'INVALID_NAME';
-    throw unknown
-      ? new ResourceNotFoundError(uri, error.message)
-      : new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message}`);
+    const code = error instanceof CellaError ? error.code : undefined;
+    if (code === 'ARTIFACT_NOT_FOUND' || code === 'INVALID_NAME') throw new ResourceNotFoundError(uri);
+    return refuse(error);
   }
+}
+
+/** In the words of the protocol. */
+function refuse(error: unknown): never {
+  if (!(error instanceof CellaError)) throw error;
+  throw new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message} ${error.advice}`);
 }
 
 function check({ name, size }: ArtifactInfo): void {
