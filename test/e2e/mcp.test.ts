@@ -103,22 +103,22 @@ Dot()`);
   });
 
   it('hears of output while the code runs', async () => {
+    const signal = `go ${randomUUID()}`;
     const heard: string[] = [];
-    const release = Promise.withResolvers<Record<string, unknown>>();
-    person = () => release.promise;
-    const { text } = await run(
-      'print("first", flush=True)\ninput()\nprint("last")',
-      {},
-      {
-        onprogress: ({ message = '' }) => {
-          heard.push(message);
-          // Only what is heard while the code runs lets it go on.
-          if (heard.join('').includes('first')) release.resolve({ answer: 'go' });
-        },
-      },
-    );
-    expect(text).toBe('first\nlast\n');
-    expect(heard.join('')).toContain('first');
+    const code = `
+import time
+print("first", flush=True)
+while not artifacts.exists(${JSON.stringify(signal)}): time.sleep(0.01)
+print("last")`;
+    let released: Promise<unknown> | undefined;
+    const onprogress = ({ message = '' }) => {
+      heard.push(message);
+      // Only what is heard while the code runs lets it go on.
+      if (!heard.join('').includes('first')) return;
+      released ??= run(`artifacts.save(${JSON.stringify(signal)}, "now")`, { agent_key: `${agent} too` });
+    };
+    expect((await run(code, {}, { onprogress })).text).toBe('first\nlast\n');
+    await released;
   });
 
   it('interrupts code by cancelling the call, and names stay', async () => {
