@@ -48,7 +48,7 @@ export class Workshop implements AsyncDisposable {
     if (known) return known;
     const desk: Desk = new Desk({
       acquire: (signal) => this.session(agentKey, signal),
-      release: () => void this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}), // told to who asked for it
+      release: () => this.release(agentKey),
       log: this.options.log,
     });
     this.#desks.set(agentKey, desk);
@@ -61,6 +61,11 @@ export class Workshop implements AsyncDisposable {
     const pool = await this.#openPool();
     const hooks = { approve: desk.approve, onProgress: (text: string) => desk.tell(text) };
     return await pool.acquire(agentKey, hooks, signal === undefined ? {} : { signal });
+  }
+
+  /** From here on the kernel may sleep when it is idle for long. */
+  release(agentKey = this.options.agentKey): void {
+    this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}); // told to whoever asked for it
   }
 
   /** Tools, skills, artifacts and deps, whether or not a kernel can start. */

@@ -77,6 +77,7 @@ function change(
     using progress = new Progress(context);
     const { signal } = context.mcpReq;
     const session = await workshop.session(agentKey, signal);
+    using _held = { [Symbol.dispose]: () => workshop.release(agentKey) };
     const done = await work(session, { signal, onProgress: (text) => progress.tell(`${text}\n`) });
     const result = Changed.parse(done);
     const now = await joinRunning(workshop, agentKey, session, signal);
