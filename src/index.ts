@@ -1,5 +1,11 @@
 /** The library's front door. */
 
+export type { PackageSourceOptions } from './namespaces/deps/source.ts';
+export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/contract.ts';
+export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/approval.ts';
+export type { ToolProblem } from './namespaces/tools/catalog.ts';
+export type { Credentials } from './namespaces/tools/credentials.ts';
+export type { ToolInfo } from './namespaces/tools/info.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
@@ -52,9 +58,10 @@ export type {
 export { shutdown } from './session/executors.ts';
 export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/open-namespaces.ts';
 export type { SessionOptions } from './session/options.ts';
-export { KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
+export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
 export { storageFromBootstrap } from './storage/bootstrap.ts';
 export type { Storage } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';
+export { copyNamespaces, type TransferOptions, type Transferred } from './storage/transfer.ts';

@@ -13,14 +13,14 @@ export interface Asked {
   readonly always?: boolean;
 }
 
-export type Approve = (request: ApprovalRequest) => Promise<boolean>;
+export type Approve = (request: ApprovalRequest) => Promise<boolean | { allowed: false; reason: string }>;
 
 /** Whatever is no clear yes is a no, and so is everything where there is no terminal. */
 export function approver({ terminal, lines, always = false }: Asked): Approve {
   let before: Promise<unknown> = Promise.resolve();
-  const ask = async ({ tool, recipe, summary, signal }: ApprovalRequest): Promise<boolean> => {
+  const ask: Approve = async ({ tool, recipe, summary, signal }) => {
     const source = lines();
-    if (!terminal.interactive || !source) return false;
+    if (!terminal.interactive || !source) return { allowed: false, reason: 'there is no terminal to ask at' };
     const callee = recipe === undefined ? tool : `${tool}.${recipe}`;
     await terminal.errLines(`${toPlain(callee)} requires approval, and would do this:`);
     await terminal.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');

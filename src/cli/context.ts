@@ -1,8 +1,9 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { ArtifactFacts } from '../protocol/artifact.ts';
-import type { AgentInfo, ApprovalRequest, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
-import type { doctor } from './doctor.ts';
+import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { Approve } from './approval.ts';
+import type { Machine, Surroundings } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -45,7 +46,7 @@ export interface OpenOptions extends NamespacesOptions {
   /** Told how far packages are that are installed before the first cell. */
   readonly onProgress?: (text: string) => void;
   /** Asked before a tool runs that requires approval. */
-  readonly approve?: (request: ApprovalRequest) => Promise<boolean>;
+  readonly approve?: Approve;
 }
 
 export interface CommandContext {
@@ -114,7 +115,10 @@ export interface BenchFlags {
 
 /** The commands that are about this machine and not about a session. */
 export interface Tools {
-  detect(options: { readonly python: string | undefined }): Promise<Parameters<typeof doctor>[0]>;
+  detect(options: {
+    readonly python: string | undefined;
+    readonly place: StoragePlace;
+  }): Promise<Machine & Surroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
 }

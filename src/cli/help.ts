@@ -9,6 +9,11 @@ Examples:
   $ cella checkpoints create before   keep the names of an agent as they are
   $ cella fork other                  make another agent with the same names
   $ cella ps                          see all agents
+  $ cella deps add pandas             give the code a package
+  $ cella skills list                 Python that agents keep for later
+  $ cella tools call grep TODO a.txt  what code can call, called by hand
+  $ cella artifacts get report.md     what agents have made
+  $ cella store push redis://HOST     copy all of these to another storage
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella doctor                      see what this machine can isolate
 
@@ -16,6 +21,12 @@ Environment:
   CELLA_AGENT_KEY    who owns the kernel where --agent is not given
   CELLA_DATA_DIR     where Cella keeps its files where --data is not given
   CELLA_PYTHON       the Python where --python is not given
+  CELLA_STORAGE      file or redis, where --storage is not given
+  CELLA_REDIS        the Redis server where --redis is not given; the place for its password
+  CELLA_PREFIX       what keys in Redis begin with where --prefix is not given
+  CELLA_INDEX        the package index where --index is not given; the place for its password
+  CELLA_EXTRA_INDEX, CELLA_WHEELS, CELLA_NO_INDEX    other places that packages come from
+  CELLA_TOOLS        folders with definitions of tools, separated by colons
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
   NO_COLOR           any text turns colours off
@@ -31,6 +42,7 @@ Examples:
   $ cella run job.py --json | jq .    read the events from another program
   $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
   $ cella run --transaction rollback_always -c 'x = 0'      a dry run
+  $ cella run --sync-deps --no-runtime-deps report.py       all packages first, and no others
 
 Names, functions and imports stay with the agent from one run to the next, and so do its files.
 What the code prints goes to stdout and stderr as it comes; the last value's repr follows on stdout.
@@ -75,6 +87,7 @@ Commands of a chat:
   /checkpoint NAME   keep this moment; /checkpoints lists them, /restore NAME goes back
   /fork KEY          make another agent with the same names
   /history [N]       show the last cells
+  /deps, /skills, /tools, /artifacts   list them; /help NAME tells what else they do
   /help [COMMAND]    show all commands, or more about one
   /quit              leave, as Ctrl-D does
 
@@ -87,8 +100,10 @@ Examples:
   $ cella doctor
   $ cella doctor --python ~/venv/bin/python
   $ cella doctor --json | jq .ok
+  $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
 
-The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing.`;
+The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing, or
+the chosen Redis does not answer. It also tells which program installs packages.`;
 
 export const bench = `
 Examples:

@@ -12,6 +12,7 @@ import type { Terminal } from './terminal.ts';
 
 interface Reading {
   readonly request: LineRequest;
+  readonly ended: Promise<unknown>;
   finish(line: Line): void;
 }
 
@@ -39,6 +40,8 @@ export class LineEditor implements LineSource {
   }
 
   async read(request: LineRequest): Promise<Line> {
+    // A tool may ask for approval while the code waits in input().
+    while (this.#reading) await this.#reading.ended;
     if (request.signal?.aborted) return { kind: 'aborted' };
     this.#terminal.clearStatus();
     this.#curtain.hidden = false;
@@ -96,6 +99,7 @@ export class LineEditor implements LineSource {
     request.signal?.addEventListener('abort', abort, { once: true });
     this.#reading = {
       request,
+      ended: promise,
       finish: (line) => {
         this.#reading = undefined;
         request.signal?.removeEventListener('abort', abort);

@@ -24,7 +24,7 @@ import { parseText } from './parse-text.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
-import { addStorageFlags, retyped } from './storage-flags.ts';
+import { addStorageFlags, retyped, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 import { addStore } from './store/commands.ts';
 import { addTools } from './tools/commands.ts';
 
@@ -141,14 +141,16 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
 }
 
 function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  defineCommand(program, 'doctor', 'tell whether this machine can isolate code, and what is missing', help.doctor)
+  const summary = 'tell whether this machine can isolate code, and what is missing';
+  addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor))
     .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
     .option('--json', 'print the report as JSON')
-    .action(async (flags: { python?: string; json?: true }) => {
+    .action(async (flags: StorageFlags & { python?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
-      done(await doctor(await context.detect({ python }), { json: flags.json === true, noColor }, stdout));
+      const place = storagePlaceOf(flags, context.defaults);
+      done(await doctor(await context.detect({ python, place }), { json: flags.json === true, noColor }, stdout));
     });
 }
 

@@ -7,6 +7,7 @@ import type { CommandContext, OpenOptions } from './context.ts';
 import { Exit, exitCodeOf } from './exit.ts';
 import type { LineSource } from './lines.ts';
 import { openLines } from './open-lines.ts';
+import { sessionHooks } from './session-hooks.ts';
 import { Signals } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -19,9 +20,10 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
   const { terminal } = context;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
-  await using session = await context.openSession(request.session);
-  if (signals.exitCode !== undefined) return signals.exitCode;
   const lines = openLines(terminal, signals.interrupt);
+  const hooks = sessionHooks({ terminal, json: false, lines: () => lines });
+  await using session = await context.openSession({ ...request.session, ...hooks });
+  if (signals.exitCode !== undefined) return signals.exitCode;
   const cells = new Cells({ session, terminal, signals, lines });
   interruptCode = () => cells.interrupt();
   if (terminal.interactive) await showBanner(terminal, request, session.agentKey);

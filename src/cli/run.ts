@@ -9,6 +9,7 @@ import { LineEditor } from './line-editor.ts';
 import { type LineSource, noLines } from './lines.ts';
 import { PipedLines } from './piped-lines.ts';
 import { Questions } from './questions.ts';
+import { sessionHooks } from './session-hooks.ts';
 import { showEvent, showNotices } from './show.ts';
 import { Signals } from './signals.ts';
 import { readSource, type Source } from './source.ts';
@@ -27,7 +28,9 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   const code = await readSource(request.source, terminal.stdin);
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
-  await using session = await context.openSession(request.session);
+  let lines: LineSource | undefined;
+  const hooks = sessionHooks({ terminal, json: request.json, lines: () => lines });
+  await using session = await context.openSession({ ...request.session, ...hooks });
   if (signals.exitCode !== undefined) return signals.exitCode;
   interruptCode = () => {
     // Only the first one is for the code.
@@ -35,12 +38,13 @@ export async function run(request: RunRequest, context: CommandContext): Promise
     session.interrupt().catch(() => {});
     return true;
   };
-  const lines = openLines(request, terminal, signals);
+  const opened = openLines(request, terminal, signals);
+  lines = opened;
   try {
     return await Promise.race([execute(code, { request, session, lines, terminal, signals }), signals.ended]);
   } finally {
     if (signals.exitCode !== undefined) terminal.endSoon();
-    lines.close();
+    opened.close();
   }
 }
 

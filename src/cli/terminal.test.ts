@@ -54,3 +54,32 @@ describe('outLines', () => {
     expect(String(stdout.read())).toBe('no end\n\x1b[31mred\x1b[39m\n');
   });
 });
+
+describe('a status', () => {
+  const screen = () => Object.assign(new PassThrough(), { isTTY: true, columns: 20 });
+
+  it('takes the place of the one before, and gives its place to what is written next', async () => {
+    const stderr = screen();
+    const terminal = new Terminal({ stdin, stdout: stderr, stderr, noColor: true });
+    await terminal.status('one');
+    await terminal.status('another that is far too long');
+    await terminal.outLines('done');
+    expect(String(stderr.read())).toBe('\r\u001b[Kone\r\u001b[Kanother that is fa…\r\u001b[Kdone\n');
+  });
+
+  it('begins a line where output has left one unfinished, and obeys nothing that is in it', async () => {
+    const stderr = screen();
+    const terminal = new Terminal({ stdin, stdout: stderr, stderr, noColor: true });
+    await terminal.out('half');
+    await terminal.status('\u001b[2Jx');
+    expect(String(stderr.read())).toBe('half\n\r\u001b[K\\u{1b}[2Jx');
+  });
+
+  it('is a line of its own where no screen shows it', async () => {
+    const stderr = new PassThrough();
+    const terminal = new Terminal({ stdin, stdout: new PassThrough(), stderr });
+    await terminal.status('one');
+    await terminal.status('two');
+    expect(String(stderr.read())).toBe('one\ntwo\n');
+  });
+});

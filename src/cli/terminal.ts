@@ -108,7 +108,7 @@ export class Terminal {
   /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
   async status(text: string): Promise<void> {
     const { stream, line } = this.#err;
-    if (!stream.isTTY) return await this.errLines(text);
+    if (!stream.isTTY) return await this.errLines(toPlain(text));
     if (!this.#hasStatus && line !== '') await this.err('\n');
     this.#hasStatus = true;
     const shown = cut(toPlain(text), (stream.columns ?? 80) - 1);

@@ -11,7 +11,12 @@ export async function withSession(
   work: (session: SessionApi, signals: Signals) => Promise<number>,
 ): Promise<number> {
   using signals = new Signals(context.signals, () => false);
-  await using session = await context.openSession(options);
+  const { terminal } = context;
+  const onProgress = (text: string) => {
+    // What cannot be shown here fails again, and is told, with the result.
+    if (terminal.stderrIsScreen) void terminal.status(text).catch(() => {});
+  };
+  await using session = await context.openSession({ onProgress, ...options });
   if (signals.exitCode !== undefined) return signals.exitCode;
   return await Promise.race([work(session, signals), signals.ended]);
 }

@@ -23,6 +23,14 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   CHECKPOINT_DAMAGED: 'Restore an older one; `cella checkpoints list` shows them.',
   CHECKPOINT_TOO_LARGE: 'Delete large names in the code, and try again.',
   NOTHING_TO_UNDO: '/restore NAME goes back to a checkpoint; /checkpoint NAME makes one.',
+  NAME_TAKEN: 'Choose another name, or add --replace.',
+  TOOL_NOT_FOUND: '`cella tools list` shows them, and tells which definitions are broken.',
+  TOOL_ARGUMENTS: '`cella tools show NAME` tells what it takes.',
+  APPROVAL_REFUSED: '`cella tools call` takes --approve where nobody can be asked.',
+  SKILL_NOT_FOUND: '`cella skills list` shows them.',
+  ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
+  ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',
+  DEPS_LOCKED: 'The packages were locked with --no-runtime-deps; list and sync still work.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
 };
@@ -32,7 +40,11 @@ const flags: Readonly<Record<string, string>> = {
   cwd: '--cwd',
   dataDir: '--data',
   'limits.memoryMb': '--memory',
+  'packages.index': '--index',
+  'packages.extraIndexes': '--extra-index',
+  'packages.wheelFolders': '--wheels',
   python: '--python',
+  toolFolders: '--tools',
 };
 
 /** Where the system's own words are about the call and not about what is wrong. */

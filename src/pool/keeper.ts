@@ -60,6 +60,12 @@ const ENDED = 'the sandbox it lived in has ended';
 /** Recoveries in a row without a cell that ended. */
 const MOST_RECOVERIES = 3;
 
+/** A kernel that a cell may begin in, and the twin to go back to, where there is one. */
+interface Ready {
+  readonly kernel: Kernel;
+  readonly twin: number | undefined;
+}
+
 export class Keeper implements Holder {
   /** One thing at a time with the kernel. */
   readonly turns = new Turns();
@@ -86,6 +92,8 @@ export class Keeper implements Holder {
   #recovered = 0;
   /** A death that was asked for is no news. */
   #expectedEnd = false;
+  /** How many wait to reset or restart the kernel: nothing begins before them. */
+  #overtakers = 0;
   /** Whether the next kernel begins with the last save. */
   #asleep = true;
   #closed = false;
@@ -157,7 +165,17 @@ export class Keeper implements Holder {
     if (this.#undecided !== undefined) {
       throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
     }
-    const { kernel, twin } = await this.#makeReady(policy);
+    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
+    const kernel = keeps || !this.#kernel?.idle ? await this.live() : this.#kernel;
+    const ready = keeps ? await this.#makeReady(kernel, policy) : { kernel, twin: undefined };
+    await this.#run(execution, policy, ready);
+  }
+
+  async #run(execution: Execution, policy: TransactionPolicy, { kernel, twin }: Ready): Promise<void> {
+    if (this.#overtakers > 0) {
+      if (twin !== undefined) this.#quarters?.enclosure.drop(twin);
+      throw new CellaError('KERNEL_DIED', 'The kernel was reset or restarted before the cell began.');
+    }
     this.#saver.began();
     if (twin !== undefined) {
       execution.settle = (result) => this.#decide(twin, policy, result);
@@ -248,6 +266,20 @@ export class Keeper implements Holder {
     this.#saver.ended();
   }
 
+  /** Ends what runs, and comes before all that waits: for `reset` and `restart`. */
+  async overtake(work: () => Promise<void>): Promise<void> {
+    let begun = false;
+    this.#overtakers++;
+    const turn = this.turns.takeNext(() => {
+      begun = true;
+      this.#overtakers--;
+      return work();
+    });
+    if (begun) return await turn;
+    this.#expectedEnd = true;
+    await Promise.all([turn, this.#kernel?.kill()]);
+  }
+
   /** Clears every name, in the same enclosure. */
   async reset(): Promise<void> {
     // A crash before the next save must not bring back what was cleared.
@@ -296,7 +328,13 @@ export class Keeper implements Holder {
   /** A durable checkpoint of this moment. */
   async saveAs(purpose: { name?: string }): Promise<Manifest> {
     const kernel = await this.live();
-    return await this.#saver.write(kernel, { kind: 'checkpoint', execution: this.#executions, ...purpose });
+    try {
+      return await this.#saver.write(kernel, { kind: 'checkpoint', execution: this.#executions, ...purpose });
+    } catch (cause) {
+      // It may have died before it was asked: then it is not idle, but nothing runs either.
+      const busy = cause instanceof CellaError && cause.code === 'KERNEL_BUSY';
+      throw busy && kernel.dead ? new CellaError(kernel.dead.code, kernel.dead.message, { cause }) : cause;
+    }
   }
 
   /** In its turn: saves and ends the kernel; the next call brings it back. */
@@ -351,18 +389,14 @@ export class Keeper implements Holder {
   }
 
   /** A kernel that turns out to have died before the cell began is brought back first, once: nothing has run yet. */
-  async #makeReady(policy: TransactionPolicy): Promise<{ kernel: Kernel; twin: number | undefined }> {
-    const keeps = policy !== 'commit_always' || this.#moments.limits.undo > 0;
-    const kernel = this.#kernel?.idle ? this.#kernel : await this.live();
-    if (!keeps) return { kernel, twin: undefined };
-    const failure = (error: unknown) => ({ error });
-    const twin = await this.#before(kernel, policy).catch(failure);
-    if (!kernel.dead) {
-      if (typeof twin === 'object') throw twin.error;
-      return { kernel, twin };
+  async #makeReady(kernel: Kernel, policy: TransactionPolicy): Promise<Ready> {
+    const twin = await this.#before(kernel, policy).catch((error: unknown) => ({ error }));
+    if (kernel.dead && this.#overtakers === 0) {
+      const next = await this.live();
+      return { kernel: next, twin: await this.#before(next, policy) };
     }
-    const next = await this.live();
-    return { kernel: next, twin: await this.#before(next, policy) };
+    if (typeof twin === 'object') throw twin.error;
+    return { kernel, twin };
   }
 
   async #before(kernel: Kernel, policy: TransactionPolicy): Promise<number | undefined> {

@@ -1,7 +1,8 @@
-/** One thing at a time, in the order in which they came; at once where nothing is before it. */
+/** One thing at a time, in the order in which they came, but for what cannot wait; at once where nothing is before it. */
 
 export class Turns {
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #urgent: (() => void)[] = [];
+  readonly #waiting: (() => void)[] = [];
   #taken = 0;
 
   /** Whether nobody has a turn or waits for one. */
@@ -10,17 +11,34 @@ export class Turns {
   }
 
   take<T>(work: () => Promise<T>): Promise<T> {
-    const before = this.#taken++ > 0 ? this.#last : undefined;
-    const turn = before ? before.then(work) : work();
-    const done = () => {
-      this.#taken--;
-    };
-    this.#last = turn.then(done, done);
-    return turn;
+    return this.#enter(this.#waiting, work);
+  }
+
+  /** After the one whose turn it is, and before all who wait. */
+  takeNext<T>(work: () => Promise<T>): Promise<T> {
+    return this.#enter(this.#urgent, work);
   }
 
   /** Resolves when everything that was asked for so far is over. */
   async idle(): Promise<void> {
-    await this.#last;
+    if (!this.free) await this.take(async () => {});
+  }
+
+  #enter<T>(queue: (() => void)[], work: () => Promise<T>): Promise<T> {
+    if (this.#taken++ === 0) return this.#begin(work);
+    const { promise, resolve } = Promise.withResolvers<T>();
+    queue.push(() => resolve(this.#begin(work)));
+    return promise;
+  }
+
+  #begin<T>(work: () => Promise<T>): Promise<T> {
+    const turn = work();
+    const done = () => {
+      this.#taken--;
+      const next = this.#urgent.shift() ?? this.#waiting.shift();
+      if (next) queueMicrotask(next);
+    };
+    turn.then(done, done);
+    return turn;
   }
 }

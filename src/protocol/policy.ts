@@ -7,6 +7,9 @@ const absolutePath = z
   .startsWith('/', 'must be an absolute path')
   .refine((path) => !path.includes('\0'), 'must not contain a null byte');
 
+/** Where a sandbox sees the folder of all package sets, and may not write. */
+export const PACKAGES_INSIDE = '/packages';
+
 export const Limits = z.strictObject({
   /** Of all processes of a sandbox together where there are control groups, else of each. */
   memoryMb: z.int().min(32).max(1_048_576).default(2048),

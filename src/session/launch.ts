@@ -6,7 +6,7 @@ import { readEnvironment } from '../environment.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { TemplateConfig } from '../executors/subprocess/template.ts';
 import type { KernelLink } from '../kernel/link.ts';
-import { PACKAGES_INSIDE } from '../namespaces/deps/sets.ts';
+import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import { findPython } from '../sandbox/python.ts';
 import {
   type LaunchSpec,

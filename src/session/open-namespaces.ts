@@ -1,9 +1,9 @@
 /** The four namespaces of a storage without a kernel: to look at them and to change them. */
 
 import { join } from 'node:path';
-import { PACKAGES_INSIDE } from '../namespaces/deps/sets.ts';
 import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/source.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 import { dataFolder } from './data-folder.ts';

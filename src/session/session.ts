@@ -60,7 +60,6 @@ export class Session implements SessionApi {
   readonly #executions: Executions;
   readonly #background = new BackgroundLog();
   readonly #namespaces: Namespaces;
-  #changing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   private constructor(parts: Parts) {
@@ -350,17 +349,12 @@ export class Session implements SessionApi {
     return await runCommand(enclosure, { ...command, env });
   }
 
-  /** Ends what runs, one change of kernel at a time. */
+  /** Ends what runs, and comes before what waits. */
   async #alone(work: () => Promise<void>): Promise<void> {
     this.#checkOpen();
-    const before = this.#changing;
-    const done = Promise.withResolvers<void>();
-    this.#changing = done.promise;
     try {
-      await before;
-      await work();
+      await this.#keeper.overtake(work);
     } finally {
-      done.resolve();
       this.#keeper.rest();
     }
   }

@@ -30,6 +30,14 @@ export function depsFaults(): void {
     expect(existsSync(options.folder)).toBe(false);
   });
 
+  it('a data folder that cannot hold packages is told as such', async () => {
+    const place = await openPlace();
+    await writeFile(place.options.folder, 'a file where the folder should be');
+    const { deps, context } = await openDeps({ place });
+    await expect(deps.add('tiny-b', context)).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    expect(await deps.list()).toEqual([]);
+  });
+
   it('a stored requirement that is none reaches no installer', async () => {
     const store = { ...memoryDeps(), list: async () => ['--index-url http://127.0.0.1/'] };
     const { deps, context, index } = await openDeps({ store });

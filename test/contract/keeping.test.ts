@@ -2,11 +2,12 @@
 
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { KernelPool, Session } from '../../src/index.ts';
+import { CellaError, KernelPool, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
 import { descendants, isAlive } from '../support/processes.ts';
-import { openSession, scratchFolder } from '../support/session.ts';
+import { openSession, runUntilReady, scratchFolder } from '../support/session.ts';
 import { kernelPid, kill } from '../support/state.ts';
 
 describe('a key', () => {
@@ -140,6 +141,65 @@ describe('a kernel that was killed a moment ago', () => {
       recovered: { restored: ['x'] },
     });
     expect((await session.run('x', how)).value).toBe(2);
+  });
+});
+
+test('a durable checkpoint of a kernel that was killed a moment ago fails by that death, whenever it is seen', async () => {
+  const session = await openSession({ saveAfterMs: 3_600_000 });
+  for (let round = 0; round < 6; round++) {
+    await session.run('x = 1');
+    kill(await kernelPid(session));
+    for (let turn = 0; turn < round; turn++) await setImmediate();
+    const made = session.checkpoint({ name: 'late', durable: true });
+    // It may have been brought back already.
+    const told = await made.then(
+      () => 'KERNEL_DIED',
+      (error: CellaError) => error.code,
+    );
+    expect(told).toBe('KERNEL_DIED');
+  }
+});
+
+describe.each(['reset', 'restart'] as const)('%s() in the middle of', (end) => {
+  const works: [name: string, begin: (session: Session) => Promise<unknown>][] = [
+    ['a fork', async (session) => await (await session.fork({ agentKey: 'fork' })).close()],
+    ['a live checkpoint', (session) => session.checkpoint({ name: 'another' })],
+    ['a durable checkpoint', (session) => session.checkpoint({ name: 'another', durable: true })],
+    ['going back', (session) => session.restore('live')],
+    ['loading a checkpoint', (session) => session.restore('durable')],
+    ['going to sleep', (session) => session.hibernate()],
+    ['waking up', async (session) => [await session.hibernate(), await session.variables()]],
+    ['a save', (session) => session.save()],
+    ['a transaction', (session) => session.run('while True: pass', { transaction: 'rollback_always', timeoutMs: 300 })],
+    ['another one', (session) => Promise.all([session.reset(), session.restart()])],
+  ];
+  test.each(works)('%s ends it or waits for it, and leaves a kernel without names', async (_name, begin) => {
+    const session = await openSession({ undo: 1, saveAfterMs: 0 });
+    await session.run('x = 1');
+    await session.checkpoint({ name: 'live' });
+    await session.checkpoint({ name: 'durable', durable: true });
+    await session.run('x = 2');
+    for (const turns of [0, 1, 5]) {
+      const work = begin(session).then(
+        () => 'done',
+        (error: unknown) => (error instanceof CellaError ? 'told' : error),
+      );
+      for (let turn = 0; turn < turns; turn++) await setImmediate();
+      await session[end]();
+      expect(['done', 'told']).toContain(await work);
+      expect((await session.run('6 * 7')).value).toBe(42);
+    }
+  });
+});
+
+describe('what waits behind a reset', () => {
+  test('runs after it, in the kernel that comes next', async () => {
+    const session = await openSession();
+    const { result } = await runUntilReady(session, 'print("ready")\nwhile True: pass');
+    const waits = session.run('"x" in dir()');
+    await session.reset();
+    expect((await result).status).toBe('died');
+    expect(await waits).toMatchObject({ status: 'ok', value: false });
   });
 });
 

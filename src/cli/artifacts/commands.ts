@@ -59,7 +59,7 @@ export function addArtifacts(program: Command, context: ProgramContext, done: Do
       const { put } = await import('./transfer.ts');
       const { report, ...opened } = await open(flags);
       await using namespaces = opened.namespaces;
-      const guess = await context.factsByName(file === '-' || !/\.\w+$/.test(file) ? name : file);
+      const guess = await context.factsByName(/\.\w+$/.test(name) ? name : file);
       done(await put(namespaces.artifacts, { name, file, facts: factsOf(flags, guess) }, report));
     });
   addThingFlags(defineCommand(group, 'delete', 'delete an artifact', help.remove))

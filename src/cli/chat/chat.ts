@@ -8,6 +8,7 @@ import type { CommandContext, OpenOptions, Stores } from '../context.ts';
 import { Exit, UsageError } from '../exit.ts';
 import { openLines } from '../open-lines.ts';
 import { LEAVE } from '../repl.ts';
+import { sessionHooks } from '../session-hooks.ts';
 import { Signals } from '../signals.ts';
 import type { Terminal } from '../terminal.ts';
 import { chatWith } from '../texts.ts';
@@ -34,10 +35,10 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   const { agentKey = `chat-${randomBytes(4).toString('hex')}`, ...options } = request.session;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
-  const session = await context.openSession({ ...options, agentKey, undo: UNDO });
   const lines = openLines(terminal, signals.interrupt);
+  const hooks = sessionHooks({ terminal, json: request.json, lines: () => lines });
+  const session = await context.openSession({ ...options, ...hooks, agentKey, undo: UNDO });
   const cells = new Cells({ session, terminal, signals, lines, json: request.json });
-  interruptCode = () => cells.interrupt();
   const desk: Desk = {
     ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     voice: new Voice(terminal, request),
@@ -46,7 +47,12 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     past: [],
+    working: undefined,
     kept: request.session.agentKey !== undefined,
+  };
+  interruptCode = () => {
+    desk.working?.abort();
+    return desk.working !== undefined || cells.interrupt();
   };
   try {
     if (signals.exitCode !== undefined) return signals.exitCode;

@@ -8,6 +8,7 @@ import { closest } from './parse.ts';
 import { py } from './python.ts';
 import { cwd, sh } from './shell.ts';
 import { checkpoint, checkpoints, fork, history, restore, undo, vars } from './state.ts';
+import { about } from './things.ts';
 
 const LONGEST_NAME = 40;
 
@@ -78,6 +79,46 @@ export const commands: readonly ChatCommand[] = [
     run: fork,
   },
   { name: 'history', usage: '/history [N]', summary: 'show the last cells; ! marks those that failed', run: history },
+  {
+    name: 'deps',
+    usage: '/deps [add NAME]',
+    summary: 'list the packages; add, remove, sync change them',
+    details:
+      '/deps add NAME installs a package that the code can import at once, and later kernels\n' +
+      'too. /deps remove NAME leaves it out from the next kernel on, /deps sync installs what\n' +
+      'is configured and not there.',
+    run: about('deps'),
+  },
+  {
+    name: 'skills',
+    usage: '/skills [run NAME]',
+    summary: 'list the skills; search, show, run and delete them',
+    details:
+      '/skills search WORDS finds by what they are for, /skills show NAME tells the source,\n' +
+      '/skills run NAME name=value runs one in the kernel, /skills delete NAME forgets it.\n' +
+      'Code makes them with skills.create(name, source, description).',
+    run: about('skills'),
+  },
+  {
+    name: 'tools',
+    usage: '/tools [call NAME]',
+    summary: 'list the tools; search, show and call them',
+    details:
+      '/tools search WORDS finds by what they are for, /tools show NAME tells what one takes,\n' +
+      '/tools call NAME name=value calls it, /tools call NAME.RECIPE a recipe of it. One that\n' +
+      'requires approval is asked about first. `cella tools add FILE` adds more.',
+    run: about('tools'),
+  },
+  {
+    name: 'artifacts',
+    usage: '/artifacts [show NAME]',
+    summary: 'list the artifacts; show, get and delete them',
+    details:
+      '/artifacts show NAME tells what is known of one, /artifacts get NAME FILE writes it to a\n' +
+      'file on this machine, /artifacts delete NAME deletes it. Code keeps them with\n' +
+      'artifacts.save(name, value).',
+    run: about('artifacts'),
+  },
   { name: 'help', usage: '/help [COMMAND]', summary: 'show this, or more about a command', run: help },
   { name: 'quit', usage: '/quit', summary: 'leave, as Ctrl-D does', run: withoutArgument('quit', async () => 'leave') },
 ];

@@ -24,6 +24,8 @@ export interface Desk {
   readonly autoPy: boolean;
   /** The cells of this chat, the newest last, as far as they can be undone. */
   readonly past: PastCell[];
+  /** Work of the host that Ctrl-C stops. */
+  working: AbortController | undefined;
   /** Whether the agent stays when the chat ends. */
   kept: boolean;
 }

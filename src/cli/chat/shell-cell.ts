@@ -1,5 +1,7 @@
 /** Cells of the chat's own: a shell command, and the question where the code works. They bind no name. */
 
+import { lineOf, markedCell } from './cell-mark.ts';
+
 /**
  * Runs in a namespace of its own, inside the kernel, and with it in its sandbox. The shell tells where it was at its
  * end, and the kernel goes there. An interrupt is for the command: it has a second to end before it is killed, which is
@@ -68,12 +70,10 @@ def main():
 main()
 `;
 
-const MARK = '# /sh ';
-
 /** The command is data: it is quoted once, here, and no part of it is ever Python. */
 export function shellCell(command: string): string {
   const quoted = JSON.stringify(command.toWellFormed());
-  return `${MARK}${quoted}\n__import__("builtins").exec(${JSON.stringify(RUN)}, {"command": ${quoted}})`;
+  return markedCell('sh', command, `__import__("builtins").exec(${JSON.stringify(RUN)}, {"command": ${quoted}})`);
 }
 
 /** Where the code works, written to stdout as the bytes that it is. */
@@ -82,10 +82,5 @@ export const cwdCell = '# /cwd\n(lambda os: os.write(1, os.fsencode(os.getcwd())
 /** A cell as a person has typed it; undefined where nobody has. */
 export function cellToLine(code: string): string | undefined {
   if (code === cwdCell) return undefined;
-  if (!code.startsWith(MARK)) return code;
-  try {
-    return `/sh ${JSON.parse(code.slice(MARK.length, code.indexOf('\n')))}`;
-  } catch {
-    return code; // somebody's own comment
-  }
+  return lineOf(code) ?? code;
 }

@@ -1,7 +1,8 @@
 /** How the chat speaks: in sentences to a person, in lines of JSON to a program. */
 
 import { reportFailure } from '../failure.ts';
-import { type Column, tableToLines } from '../table.ts';
+import { Report } from '../report.ts';
+import type { Column } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { toPlain } from '../texts.ts';
 
@@ -14,29 +15,33 @@ export interface Reply {
 export class Voice {
   readonly #terminal: Terminal;
   readonly #json: boolean;
+  readonly #report: Report;
 
   constructor(terminal: Terminal, { json }: { json: boolean }) {
     this.#terminal = terminal;
     this.#json = json;
+    this.#report = new Report(terminal, { json, shape: (reply) => ({ type: 'reply', ...reply }) });
+  }
+
+  /** For what a command of the same name does outside of a chat. */
+  about(command: string): Report {
+    const shape = (facts: object) => ({ type: 'reply', command, ...facts });
+    return new Report(this.#terminal, { json: this.#json, shape, aside: true });
   }
 
   /** What was asked for. */
   async answer(reply: Reply, text: string): Promise<void> {
-    if (!(await this.#tellProgram(reply))) await this.#terminal.outLines(text);
+    await this.#report.answer(reply, text);
   }
 
   async table(reply: Reply, columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
-    if (await this.#tellProgram(reply)) return;
-    const [titles = '', ...lines] = tableToLines(columns, rows, this.#terminal.columns);
-    await this.#terminal.outLines(titles, 'bold');
-    await this.#terminal.outLines(lines.join('\n'));
+    await this.#report.table(reply, columns, rows);
   }
 
   /** What was done: not a part of any output. */
   async note(reply: Reply, text: string, warnings: readonly string[] = []): Promise<void> {
-    if (await this.#tellProgram(reply)) return;
-    await this.#terminal.errLines(text, 'dim');
-    if (warnings.length > 0) await this.#terminal.errLines(warnings.join('\n'), 'yellow');
+    await this.#report.nothing(reply, text);
+    await this.#report.warn(warnings);
   }
 
   /** A shell command, as it will run. */
@@ -47,10 +52,5 @@ export class Voice {
 
   async fail(error: unknown): Promise<void> {
     await reportFailure(this.#terminal, error, { json: this.#json });
-  }
-
-  async #tellProgram(reply: Reply): Promise<boolean> {
-    if (this.#json) await this.#terminal.outLines(JSON.stringify({ type: 'reply', ...reply }));
-    return this.#json;
   }
 }

@@ -35,9 +35,14 @@ export async function change(work: Change, report: Report, signal: AbortSignal):
   ];
   if (lines.length > 0) await report.done({}, lines.join('\n'));
   else if (failed.length === 0 && note === undefined) await report.nothing({}, 'No packages are configured.');
-  if (note !== undefined) await terminal.errLines(toPlain(note), removed?.length === 0 ? 'yellow' : 'dim');
+  if (note !== undefined) await tellNote(report, note, removed?.length === 0);
   for (const { requirement, reason } of failed) {
     await terminal.errLines(`cella: ${toPlain(requirement)} could not be installed: ${toPlain(reason)}`, 'red');
   }
   return exitCode;
+}
+
+async function tellNote({ terminal }: Report, note: string, isProblem: boolean): Promise<void> {
+  if (!isProblem) return await terminal.errLines(toPlain(note), 'dim');
+  await terminal.errLines(`cella: ${toPlain(note)}\n\`cella deps list\` shows them.`, 'red');
 }

@@ -2,16 +2,20 @@
 
 import { type PyValue, valueToJson } from '../../protocol/values.ts';
 import type { SkillInfo } from '../../session/api.ts';
+import { markedCell } from '../chat/cell-mark.ts';
 import { UsageError } from '../exit.ts';
 import { type KnownParameter, parseArguments, type ValueType } from '../values.ts';
 
-const MARK = '# /skills run ';
-
 /** Where the code has given another meaning to `skills`, this still finds them. It binds no name. */
-export function invokeCell(name: string, named: Readonly<Record<string, PyValue>>): string {
+export function invokeCell(
+  name: string,
+  named: Readonly<Record<string, PyValue>>,
+  words: readonly string[] = [],
+): string {
   const given = JSON.stringify(JSON.stringify(valueToJson({ ...named })));
   const quoted = JSON.stringify(name.toWellFormed());
-  return `${MARK}${quoted}\n__import__("builtins").skills.invoke(${quoted}, **__import__("json").loads(${given}))`;
+  const code = `__import__("builtins").skills.invoke(${quoted}, **__import__("json").loads(${given}))`;
+  return markedCell('skills', ['run', name, ...words].join(' '), code);
 }
 
 /** Words and JSON of a command line, by what the source says of its parameters. */

@@ -22,7 +22,7 @@ export async function run(request: RunRequest, context: ThingContext): Promise<n
   const { name, words, args, json, timeoutMs } = request;
   await using namespaces = await context.openNamespaces(request.session);
   const skill = await namespaces.skills.get(name);
-  const code = invokeCell(skill.name, parseSkillArguments(skill, words, args));
+  const code = invokeCell(skill.name, parseSkillArguments(skill, words, args), words);
   return await withSession(request.session, context, async (session) => {
     for await (const event of session.stream(code, { timeoutMs })) {
       if (event.type === 'input_request') await session.cancelInput(event.id, 'a skill has nobody to ask here');

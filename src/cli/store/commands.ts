@@ -24,9 +24,10 @@ export function addStore(program: Command, context: ProgramContext, done: Done):
   addThingFlags(defineCommand(group, 'list', 'tools, skills, artifacts and packages of a storage', help.list))
     .argument('[storage]', `${PLACE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: ThingFlags) => {
-      const [{ list }, { parsePlace }] = await Promise.all([import('./store.ts'), import('./place.ts')]);
+      const [{ list }, { checkSource, parsePlace }] = await Promise.all([import('./store.ts'), import('./place.ts')]);
       const own = storagePlaceOf(flags, context.defaults);
       const place = named === undefined ? own : parsePlace(named, own.dataDir);
+      if (named !== undefined) checkSource(place);
       done(await list(place, context, reportOf(flags, context)));
     });
   addCopy(group, context, done, 'pull', 'copy from another storage into this one', help.pull);

@@ -17,6 +17,7 @@ export interface ToolWords {
   readonly callee: string;
   readonly words: readonly string[];
   readonly args: string | undefined;
+  readonly signal?: AbortSignal;
 }
 
 export interface CallRequest extends ToolWords {
@@ -42,7 +43,7 @@ export async function call(request: CallRequest, context: ThingContext): Promise
 }
 
 export async function callTool(tools: ToolsApi, request: ToolWords, report: Report): Promise<number> {
-  const { callee, words, args } = request;
+  const { callee, words, args, signal } = request;
   const dot = callee.indexOf('.');
   const [name, recipe] = dot < 0 ? [callee, undefined] : [callee.slice(0, dot), callee.slice(dot + 1)];
   const tool = await tools.describe(name);
@@ -51,6 +52,7 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Repo
   const result = await tools.call(tool.name, named, {
     positional,
     ...(recipe === undefined ? {} : { recipe }),
+    ...(signal === undefined ? {} : { signal }),
     onProgress: (text) => {
       // What cannot be shown here fails again, and is told, with the result.
       if (!report.json) void report.terminal.status(text).catch(() => {});

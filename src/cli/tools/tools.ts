@@ -1,6 +1,7 @@
 /** What can be looked at and changed of the tools of a storage, from a command line and in a chat. */
 
 import { CellaError } from '../../protocol/errors.ts';
+import { type PyValue, valueToJson } from '../../protocol/values.ts';
 import type { ToolInfo, ToolParameter, ToolsApi } from '../../session/api.ts';
 import { Exit } from '../exit.ts';
 import type { Report } from '../report.ts';
@@ -90,10 +91,16 @@ const placeOf = ({ runs_on }: ToolInfo): string => (runs_on === 'host' ? 'on the
 export function signature(name: string, parameters: readonly ToolParameter[]): string {
   const shown = parameters.map((parameter) => {
     const stars = parameter.variadic ? '*' : '';
-    const preset = parameter.required ? '' : `=${JSON.stringify(parameter.default ?? null)}`;
+    const preset = parameter.required ? '' : `=${toPython(parameter.default ?? null)}`;
     return `${stars}${parameter.name}${parameter.variadic ? '' : preset}`;
   });
   return toPlain(`${name}(${shown.join(', ')})`);
+}
+
+/** As code writes it. */
+function toPython(value: PyValue): string {
+  if (value === null) return 'None';
+  return typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(valueToJson(value));
 }
 
 function describeParameter(parameter: ToolParameter): string {

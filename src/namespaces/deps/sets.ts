@@ -2,21 +2,20 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
-import { CellaError } from '../../protocol/errors.ts';
+import { join } from 'node:path';
+import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
 import { findInstaller } from './find-installer.ts';
 import type { Installer } from './installer.ts';
 import { askInterpreter } from './interpreter.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
+import { noPlace } from './no-place.ts';
+import { ownSearchPath } from './search-path.ts';
 import { type Audience, SharedWork, type Waiter } from './shared-work.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
 import type { Failure } from './words.ts';
 import { sweepWorkplaces } from './workplace.ts';
-
-/** Where a sandbox sees the folder of all sets, and may not write. */
-export const PACKAGES_INSIDE = '/packages';
 
 export interface PackageSetsOptions {
   /** `<dataDir>/packages`; made where it is missing. */
@@ -59,12 +58,15 @@ export class PackageSets implements AsyncDisposable {
   async folder(): Promise<string> {
     const { tag } = await askInterpreter(this.#options.python);
     const path = join(this.#options.folder, tag);
-    if ((await mkdir(path, { recursive: true })) !== undefined) {
+    try {
+      if ((await mkdir(path, { recursive: true })) === undefined) return path;
       // Whatever the umask says: a sandbox has another user.
       await chmod(this.#options.folder, 0o755);
       await chmod(path, 0o755);
+      return path;
+    } catch (cause) {
+      throw noPlace('There is no place to keep packages in', cause);
     }
-    return path;
   }
 
   /** The set of these requirements where it is built; nothing is installed. */
@@ -102,11 +104,7 @@ export class PackageSets implements AsyncDisposable {
       await rename(ready.path, path);
     } catch (cause) {
       if (await readManifest(path)) return set;
-      throw new CellaError(
-        'STORAGE_FAILED',
-        `The package set ${path} could not be put in its place; remove what is there.`,
-        { cause },
-      );
+      throw noPlace('A package set could not be put in its place', cause);
     }
     await chmod(path, 0o555);
     return set;
@@ -156,11 +154,4 @@ export class PackageSets implements AsyncDisposable {
 /** Everything that reaches an installer goes through here. */
 function oneSpelling(requirements: readonly string[]): string[] {
   return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
-}
-
-function ownSearchPath(): string {
-  // biome-ignore lint/style/noProcessEnv: PATH is where any program is looked up, not a setting of Cella's.
-  const { PATH = '' } = process.env;
-  // On a root host PATH may name nothing that other users can run.
-  return [PATH, '/usr/local/bin', '/usr/bin'].join(delimiter);
 }

@@ -47,6 +47,13 @@ describe('the reason of a failure', () => {
     }
   });
 
+  it('is no silence of the index where that has refused', () => {
+    const lines = ['error: Failed to fetch: x', '  Caused by: HTTP status client error (401 Unauthorized) for url (x)'];
+    const { reason, scope } = failureOf(failed, lines, source);
+    expect([reason, scope]).toEqual([expect.stringContaining('401 Unauthorized'), 'some']);
+    expect(reason).not.toContain('did not answer');
+  });
+
   it('holds no password and is bounded', () => {
     const lines = [`ERROR: http://joe:pass@127.0.0.1:8/ said ${'x'.repeat(5000)}`];
     const { reason } = failureOf(failed, lines, source);

@@ -11,7 +11,7 @@ export interface Failure {
 
 const WORTH_TELLING =
   /^(Collecting|Downloading|Installing|Successfully|Looking|Processing|Resolved|Prepared|Installed) ?/;
-const UNREACHABLE = /connection broken|failed to establish|connect(ion)? error|error sending request|client error/i;
+const UNREACHABLE = /connection broken|failed to establish|connect(ion)? error|error sending request/i;
 const LONGEST = 1500;
 const BUILDS = 'a package in it would have to be built from source, which runs its code and is not done';
 

@@ -4,10 +4,10 @@ import { randomBytes } from 'node:crypto';
 import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { CellaError } from '../../protocol/errors.ts';
 import { type Identity, identityOf } from '../../sandbox/uid.ts';
 import { removeTree } from './frozen.ts';
 import { lookAt, ownHolder } from './holder.ts';
+import { noPlace } from './no-place.ts';
 
 export interface Workplace extends AsyncDisposable {
   readonly identity: Identity;
@@ -28,14 +28,14 @@ const NOTE = 'installer-folder';
 /** The data folder is closed to other users, so that the installer works elsewhere and the result is copied. */
 export async function openWorkplace(folder: string, requirements: string): Promise<Workplace> {
   const own = join(folder, `${ownHolder()}.${randomBytes(6).toString('hex')}`);
-  await mkdir(own, { recursive: true, mode: 0o700 });
-  const identity = installerIdentity(own);
   let scratch: string | undefined;
   const dispose = async () => {
     if (scratch !== undefined) await removeTree(scratch);
     await removeTree(own);
   };
   try {
+    await mkdir(own, { recursive: true, mode: 0o700 });
+    const identity = installerIdentity(own);
     scratch = await mkdtemp(join(await temporaryFolder(identity), 'cella-install-'));
     // Written first: whoever sweeps after a kill finds it here, and trusts no name in /tmp.
     await writeFile(join(own, NOTE), scratch, { mode: 0o600 });
@@ -63,8 +63,7 @@ export async function openWorkplace(folder: string, requirements: string): Promi
     };
   } catch (cause) {
     await dispose();
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('STORAGE_FAILED', `There is no place to install packages in: ${why}.`, { cause });
+    throw noPlace('There is no place to install packages in', cause);
   }
 }
 

@@ -1,0 +1,136 @@
+/** `/deps`, `/skills`, `/tools` and `/artifacts`: what the commands of the same names do, within a chat. */
+
+import * as artifactWork from '../artifacts/artifacts.ts';
+import { get } from '../artifacts/transfer.ts';
+import * as depsWork from '../deps/deps.ts';
+import { Exit, UsageError } from '../exit.ts';
+import { invokeCell, parseSkillArguments } from '../skills/invoke.ts';
+import * as skillWork from '../skills/skills.ts';
+import { callTool } from '../tools/call.ts';
+import * as toolWork from '../tools/tools.ts';
+import { markedCell } from './cell-mark.ts';
+import { type Desk, type Outcome, remember } from './desk.ts';
+import { closest } from './parse.ts';
+import { splitWords } from './words.ts';
+
+const FOUND = 10;
+
+type Verb = (desk: Desk, words: readonly string[], signal: AbortSignal) => Promise<number>;
+type Verbs = Readonly<Record<string, Verb>>;
+
+const deps: Verbs = {
+  list: (desk) => depsWork.list(desk.session.deps, desk.voice.about('deps')),
+  add: (desk, words, signal) => {
+    need(words, 'Which package is not said.', 'Type /deps add NAME.');
+    return changeDeps(desk, `add ${words.join(' ')}`, (options) => desk.session.deps.add(words, options), signal);
+  },
+  remove: (desk, words, signal) => {
+    const name = one(words, '/deps remove NAME');
+    return changeDeps(desk, `remove ${name}`, (options) => desk.session.deps.remove(name, options), signal);
+  },
+  sync: (desk, words, signal) => {
+    none(words, '/deps sync');
+    return changeDeps(desk, 'sync', (options) => desk.session.deps.sync(options), signal);
+  },
+};
+
+/** The host installs; a cell then has the running kernel find what is there. */
+async function changeDeps(desk: Desk, line: string, work: depsWork.Change, signal: AbortSignal): Promise<number> {
+  let changed = false;
+  const noted: depsWork.Change = async (options) => {
+    const result = await work(options);
+    changed = result.installed.length + (result.removed?.length ?? 0) > 0;
+    return result;
+  };
+  const exitCode = await depsWork.change(noted, desk.voice.about('deps'), signal);
+  if (!changed) return exitCode;
+  const result = await desk.session.run(markedCell('deps', line, '__import__("builtins").deps.sync();'));
+  remember(desk, { line: `/deps ${line}`, looked: true });
+  if (result.status !== 'ok' && result.error) await desk.voice.about('deps').warn([`cella: ${result.error.message}`]);
+  return exitCode;
+}
+
+const skills: Verbs = {
+  list: (desk) => skillWork.list(desk.session.skills, desk.voice.about('skills')),
+  search: (desk, words) => {
+    need(words, 'What to search for is not said.', 'Type /skills search WORDS.');
+    return skillWork.search(desk.session.skills, words.join(' '), FOUND, desk.voice.about('skills'));
+  },
+  show: (desk, words) =>
+    skillWork.show(desk.session.skills, one(words, '/skills show NAME'), desk.voice.about('skills')),
+  run: async (desk, [name, ...words]) => {
+    if (name === undefined) throw new UsageError('Which skill is not said.', 'Type /skills run NAME [name=value …].');
+    const skill = await desk.session.skills.get(name);
+    const result = await desk.cells.run(invokeCell(skill.name, parseSkillArguments(skill, words, undefined), words));
+    if (result) remember(desk, { line: `/skills run ${[name, ...words].join(' ')}`, looked: false });
+    return result?.status === 'ok' ? Exit.ok : Exit.failed;
+  },
+  delete: (desk, words) =>
+    skillWork.remove(desk.session.skills, one(words, '/skills delete NAME'), desk.voice.about('skills')),
+};
+
+const tools: Verbs = {
+  list: (desk) => toolWork.list(desk.session.tools, desk.voice.about('tools')),
+  search: (desk, words) => {
+    need(words, 'What to search for is not said.', 'Type /tools search WORDS.');
+    return toolWork.search(desk.session.tools, words.join(' '), FOUND, desk.voice.about('tools'));
+  },
+  show: (desk, words) => toolWork.show(desk.session.tools, one(words, '/tools show NAME'), desk.voice.about('tools')),
+  call: (desk, [callee, ...words], signal) => {
+    if (callee === undefined) throw new UsageError('Which tool is not said.', 'Type /tools call NAME [name=value …].');
+    return callTool(desk.session.tools, { callee, words, args: undefined, signal }, desk.voice.about('tools'));
+  },
+};
+
+const artifacts: Verbs = {
+  list: (desk) => artifactWork.list(desk.session.artifacts, desk.voice.about('artifacts')),
+  show: (desk, words) =>
+    artifactWork.show(desk.session.artifacts, one(words, '/artifacts show NAME'), desk.voice.about('artifacts')),
+  get: (desk, [name, out, ...more]) => {
+    if (name === undefined || out === undefined || more.length > 0) {
+      throw new UsageError('An artifact and a file are needed.', 'Type /artifacts get NAME FILE.');
+    }
+    return get(desk.session.artifacts, { name, out }, desk.voice.about('artifacts'));
+  },
+  delete: (desk, words) =>
+    artifactWork.remove(desk.session.artifacts, one(words, '/artifacts delete NAME'), desk.voice.about('artifacts')),
+};
+
+export const things = { deps, skills, tools, artifacts } as const;
+export type Thing = keyof typeof things;
+
+/** Without a word, what there is. */
+export function about(thing: Thing): (desk: Desk, argument: string) => Promise<Outcome> {
+  const verbs: Verbs = things[thing];
+  return async (desk, argument) => {
+    const [word = 'list', ...words] = splitWords(argument);
+    const verb = Object.hasOwn(verbs, word) ? verbs[word] : undefined;
+    if (!verb) {
+      const known = Object.keys(verbs);
+      const meant = closest(word, known);
+      const guess = meant === undefined ? '' : `Did you mean /${thing} ${meant}? `;
+      throw new UsageError(`/${thing} knows no ${JSON.stringify(word)}.`, `${guess}It knows ${known.join(', ')}.`);
+    }
+    if (word === 'list') none(words, `/${thing} list`);
+    const stop = new AbortController();
+    desk.working = stop;
+    try {
+      return (await verb(desk, words, stop.signal)) === Exit.ok ? 'done' : 'failed';
+    } finally {
+      desk.working = undefined;
+    }
+  };
+}
+
+function one([word, ...more]: readonly string[], usage: string): string {
+  if (word !== undefined && word !== '' && more.length === 0) return word;
+  throw new UsageError(word === undefined ? 'A name is missing.' : 'One name is needed.', `Type ${usage}.`);
+}
+
+function need(words: readonly string[], message: string, advice: string): void {
+  if (words.length === 0) throw new UsageError(message, advice);
+}
+
+function none(words: readonly string[], usage: string): void {
+  if (words.length > 0) throw new UsageError(`${usage} takes no argument.`, `Type ${usage} alone.`);
+}
