@@ -84,7 +84,7 @@ export class Desk {
       const report = reportOf(result, run.output);
       if (report.uncut === undefined) return report.result;
       const { agentKey, artifacts } = session;
-      const where = await keepOutput(artifacts, { agentKey, execution: result.execution, text: report.uncut });
+      const where = await keepOutput(artifacts, { agentKey, execution: result.execution, ...report.uncut });
       return withLine(report.result, where);
     } catch (error) {
       return failureOf(error, this.#parts.log);
