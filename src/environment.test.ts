@@ -5,8 +5,9 @@ import { readEnvironment } from './environment.ts';
 describe('readEnvironment', () => {
   it('takes what is set', () => {
     const env = { CELLA_AGENT_KEY: 'ada', CELLA_DATA_DIR: '/data', CELLA_PYTHON: 'python3.12', NO_COLOR: '1' };
+    const own = { PATH: '/opt/bin:/bin', HOME: '/home/ada' };
     const redis = { CELLA_STORAGE: 'redis', CELLA_REDIS: 'redis://localhost', CELLA_PREFIX: 'team' };
-    expect(readEnvironment({ ...env, ...redis, CELLA_AUTO_SH: '1' })).toEqual({
+    expect(readEnvironment({ ...env, ...redis, ...own, CELLA_AUTO_SH: '1' })).toEqual({
       storage: 'redis',
       redis: 'redis://localhost',
       prefix: 'team',
@@ -15,6 +16,8 @@ describe('readEnvironment', () => {
       dataDir: '/data',
       python: 'python3.12',
       autoSh: true,
+      searchPath: '/opt/bin:/bin',
+      home: '/home/ada',
       noColor: true,
     });
   });
@@ -24,7 +27,7 @@ describe('readEnvironment', () => {
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
     const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
-    expect(readEnvironment(env)).toEqual(unset);
+    expect(readEnvironment(env)).toEqual({ ...unset, searchPath: '', home: '/home/ada' });
   });
 
   it('takes lists of folders and of package indexes apart', () => {

@@ -29,6 +29,10 @@ export interface Environment {
   readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
   readonly mcpToken: string | undefined;
+  /** PATH: where programs of the host are looked up. */
+  readonly searchPath: string;
+  /** HOME: the folder of whoever runs this process. */
+  readonly home: string;
   /** NO_COLOR: any text in it turns colours off. */
   readonly noColor: boolean;
 }
@@ -46,6 +50,8 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
     autoSh: env.CELLA_AUTO_SH === '1',
     mcpToken: env.CELLA_MCP_TOKEN || undefined,
+    searchPath: env.PATH ?? '',
+    home: env.HOME || homedir(),
     noColor: Boolean(env.NO_COLOR),
   };
 }

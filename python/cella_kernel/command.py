@@ -67,6 +67,7 @@ def _start(command: Dict[str, Any], out: int, err: int) -> int:
             nothing = os.open(os.devnull, os.O_RDONLY)
             for fd, number in ((nothing, 0), (out, 1), (err, 2)):
                 os.dup2(fd, number)
+            close_others([writer])
             os.execvpe(argv[0], argv, env)
         except BaseException as error:
             os.write(writer, (getattr(error, "strerror", None) or str(error)).encode("utf-8", "replace"))

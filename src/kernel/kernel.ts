@@ -169,7 +169,7 @@ export class Kernel {
 
   /** The caller keeps to one execution at a time. */
   execute(execution: Execution): Promise<ResultEvent> {
-    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is not idle.');
+    this.#checkIdle();
     const payload = encodeText(execution.code);
     const mark = newMark();
     this.#outputs.begin(mark);
@@ -453,11 +453,18 @@ export class Kernel {
     id: number,
     settings: Omit<QuestionSettings<T>, 'onTimeout'> & Partial<Pick<QuestionSettings<T>, 'onTimeout'>>,
   ): Question<T> {
-    if (this.#state.kind !== 'idle') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
+    this.#checkIdle();
     // One that does not answer is no use any more.
     const question = new Question(id, { onTimeout: () => this.#link.kill(), ...settings });
     this.#state = { kind: 'answering', question };
     return question;
+  }
+
+  #checkIdle(): void {
+    if (this.#state.kind === 'idle') return;
+    if (this.#state.kind !== 'dead') throw new CellaError('KERNEL_BUSY', 'The kernel is running code.');
+    const { death } = this.#state;
+    throw new CellaError(death.code, death.message, { details: { ...death } });
   }
 
   #answer(frame: Frame): boolean {

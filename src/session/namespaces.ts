@@ -3,6 +3,7 @@
  * none may slow the start of a kernel.
  */
 
+import { readEnvironment } from '../environment.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { CallContext, Methods } from '../namespaces/contract.ts';
@@ -163,8 +164,11 @@ export class Namespaces implements NamespacesApi {
       this.#openStorage(),
     ]);
     const { toolFolders: folders, sandboxed, approve, credentials } = this.#options;
-    const host = new HostCommands();
-    const tools = new Tools({ store: storage.tools, folders, sandboxed, host, approve, credentials });
+    // What says that it runs on the host finds the programs that the operator would.
+    const { searchPath: path, home } = readEnvironment();
+    const place = { path, home };
+    const host = new HostCommands(place);
+    const tools = new Tools({ store: storage.tools, folders, sandboxed, host, place, approve, credentials });
     this.#keep(() => tools.close());
     return tools;
   }

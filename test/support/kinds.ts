@@ -34,9 +34,48 @@ const afterRollback: Open = async (options) => {
   return session;
 };
 
-export const kinds: [name: string, open: Open][] = [
-  ['a first kernel', openSession],
-  ['a kernel from a spare', fromSpare],
-  ['a kernel after a reset', afterReset],
-  ['a kernel after a rollback', afterRollback],
+const PYTHON = `
+name: python
+description: Runs Python
+command: [python3, -c]
+timeout: 30
+output_limit: 10000000
+result: json
+schema:
+  positional:
+    - { name: script, type: string, required: true }
+`;
+
+/** Runs a cell as a program: prints what its last expression gives. */
+const AS_PROGRAM = `
+import ast, json, sys
+tree = ast.parse(CELL)
+names = {}
+last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+exec(compile(tree, "<cell>", "exec"), names)
+print(json.dumps(eval(compile(last, "<cell>", "eval"), names) if last else None))`;
+
+/** No kernel at all: a program that the host runs beside it, as tools are run. */
+const asCommand: Open = async (options) => {
+  const session = await openSession(options);
+  await session.tools.add(PYTHON, { replace: true });
+  const run = async (code: string) => {
+    const script = AS_PROGRAM.replace('CELL', () => JSON.stringify(code));
+    return { type: 'result', status: 'ok', value: await session.tools.call('python', { script }) };
+  };
+  return new Proxy(session, {
+    get: (target, name) => {
+      const found: unknown = name === 'run' ? run : Reflect.get(target, name, target);
+      return typeof found === 'function' && name !== 'run' ? found.bind(target) : found;
+    },
+  });
+};
+
+/** Each with what runs in it: a kernel, or a program beside one. */
+export const kinds: [name: string, open: Open, what: 'kernel' | 'program'][] = [
+  ['a first kernel', openSession, 'kernel'],
+  ['a kernel from a spare', fromSpare, 'kernel'],
+  ['a kernel after a reset', afterReset, 'kernel'],
+  ['a kernel after a rollback', afterRollback, 'kernel'],
+  ['a program beside a kernel', asCommand, 'program'],
 ];

@@ -1,10 +1,11 @@
 /** Sessions for tests: a data folder of their own each, closed after the test, and nothing left at the file's end. */
 
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import { type ExecutionEvent, type ResultEvent, Session, type SessionOptions, shutdown } from '../../src/index.ts';
+import { removeTree } from '../../src/namespaces/deps/frozen.ts';
 
 export type Open = (options?: SessionOptions) => Promise<Session>;
 
@@ -36,7 +37,8 @@ afterEach(closeSessions);
 
 afterAll(async () => {
   await shutdown();
-  await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+  // Package sets cannot be written to: what is in them cannot be removed as it is.
+  await Promise.all(folders.map(removeTree));
 });
 
 /** Every event of a stream, the result last. */

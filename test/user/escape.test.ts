@@ -4,4 +4,4 @@ import { describe } from 'vitest';
 import { escapeAttempts } from '../support/escape.ts';
 import { kinds } from '../support/kinds.ts';
 
-describe.each(kinds)('%s', (_name, open) => escapeAttempts(open));
+describe.each(kinds)('%s', (_name, open, what) => escapeAttempts(open, what));
