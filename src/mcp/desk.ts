@@ -18,7 +18,7 @@ export interface RunRequest {
 
 export interface DeskParts {
   /** Opens the session where it is not open. */
-  readonly acquire: () => Promise<SessionApi>;
+  readonly acquire: (signal: AbortSignal) => Promise<SessionApi>;
   readonly release: () => void;
   readonly log: Log;
 }
@@ -69,7 +69,7 @@ export class Desk {
 
   async #perform(run: Run, { code, timeoutMs, transaction }: RunRequest): Promise<CallToolResult> {
     try {
-      const session = await this.#parts.acquire();
+      const session = await this.#parts.acquire(run.signal);
       // From here to the session without a pause, so that both have them in one order.
       this.#queue.push(run);
       const result = await session.run(code, {
@@ -84,7 +84,7 @@ export class Desk {
       const report = reportOf(result, run.output);
       if (report.uncut === undefined) return report.result;
       const { agentKey, artifacts } = session;
-      const where = await keepOutput(artifacts, { agentKey, execution: result.execution, text: report.uncut });
+      const where = await keepOutput(artifacts, { agentKey, execution: result.execution, ...report.uncut });
       return withLine(report.result, where);
     } catch (error) {
       return failureOf(error, this.#parts.log);

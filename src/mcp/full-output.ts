@@ -8,10 +8,18 @@ const KIND = 'output of run_code';
 /** Older ones of the same agent are deleted. */
 const MOST_KEPT = 20;
 
+export interface KeptOutput {
+  readonly agentKey: string;
+  readonly execution: number;
+  readonly text: string;
+  /** False where the middle is lost. */
+  readonly whole: boolean;
+}
+
 /** Gives the line that says where it is. Never fails: the answer is worth more than its rest. */
 export async function keepOutput(
   artifacts: ArtifactsApi,
-  { agentKey, execution, text }: { readonly agentKey: string; readonly execution: number; readonly text: string },
+  { agentKey, execution, text, whole }: KeptOutput,
 ): Promise<string> {
   const agent = createHash('sha256').update(agentKey).digest('hex').slice(0, 8);
   const name = `output-${agent}-${execution}.txt`;
@@ -19,11 +27,12 @@ export async function keepOutput(
     await artifacts.save(name, Buffer.from(text), {
       type: 'text',
       mediaType: 'text/plain; charset=utf-8',
-      description: `All output of execution ${execution}.`,
+      description: `${whole ? 'All output' : 'The beginning and the end of the output'} of execution ${execution}.`,
       metadata: { kind: KIND, agent },
     });
     await forgetOlder(artifacts, agent);
-    return `[The output was cut. All of it is the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
+    const what = whole ? 'All of it is' : 'Its beginning and its end are';
+    return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
   } catch (error) {
     const reason = error instanceof CellaError ? error.message : 'it could not be kept';
     return `[The output was cut, and its rest is lost: ${reason}]`;

@@ -20,6 +20,10 @@ describe('long text', () => {
     expect(text.length).toBe(10 * 1024 * 1024 + 8);
     expect(kept.length).toBeLessThan(9 * 1024 * 1024);
     expect(kept).toMatch(/^beginx/);
+    expect(text.lost).toBe(2_031_624);
+    expect(cutMiddle(kept, 10, text.lost)).toContain(
+      `[… ${(text.length + 42 - 10).toLocaleString('en')} characters left out`,
+    );
     expect(kept).toMatch(/\[… 2,031,624 characters were not kept …\]\nx+end$/);
   });
 });

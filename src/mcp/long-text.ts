@@ -13,6 +13,11 @@ export class LongText {
     return this.#length;
   }
 
+  /** Characters that are not kept. */
+  get lost(): number {
+    return this.#length - this.#keptLength - this.#end.length;
+  }
+
   append(text: string): void {
     this.#length += text.length;
     const room = MOST_KEPT - this.#keptLength;
@@ -30,18 +35,17 @@ export class LongText {
 
   /** All that is kept. */
   toString(): string {
-    const lost = this.#length - this.#keptLength - this.#end.length;
-    const gap = lost > 0 ? gapOf(lost, 'were not kept') : '';
+    const gap = this.lost > 0 ? gapOf(this.lost, 'were not kept') : '';
     return (this.#kept.join('') + gap + this.#end).toWellFormed();
   }
 }
 
-/** The beginning and the end, where it is longer than `most` characters; the middle is counted. */
-export function cutMiddle(text: string, most: number): string {
+/** The beginning and the end, where it is longer than `most` characters; the middle, and what was lost of it, is counted. */
+export function cutMiddle(text: string, most: number, lost = 0): string {
   if (text.length <= most) return text;
   const head = Math.ceil((most * 2) / 3);
   const tail = most - head;
-  const middle = gapOf(text.length - most, 'left out');
+  const middle = gapOf(text.length - most + lost, 'left out');
   return (text.slice(0, head) + middle + text.slice(text.length - tail)).toWellFormed();
 }
 

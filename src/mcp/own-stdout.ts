@@ -4,8 +4,8 @@ import { Console } from 'node:console';
 import { Writable } from 'node:stream';
 
 export interface Streams {
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
+  readonly stdout: Writable;
+  readonly stderr: Writable;
 }
 
 /** Gives the one stream that still reaches stdout. */

@@ -23,12 +23,11 @@ export class Pictures {
     const mimeType = TYPES.find((type) => typeof data[type] === 'string');
     const picture = mimeType === undefined ? undefined : data[mimeType];
     if (mimeType === undefined || typeof picture !== 'string') return undefined;
+    const tooMuch = this.#content.length >= MOST_PICTURES || this.#characters + picture.length > MOST_CHARACTERS;
+    const size = `${mimeType}, ${Math.ceil((picture.length * 3) / 4 / 1000)} kB`;
+    if (tooMuch) return `[${size}: too much to show; make it smaller, or save it with artifacts.save()]`;
     const base64 = picture.replace(/\s+/g, '');
-    const size = `${mimeType}, ${Math.ceil((base64.length * 3) / 4 / 1000)} kB`;
     if (!BASE64.test(base64) || base64.length % 4 !== 0) return `[${mimeType}: its data is no base64, not shown]`;
-    if (this.#content.length >= MOST_PICTURES || this.#characters + base64.length > MOST_CHARACTERS) {
-      return `[${size}: too much to show; make it smaller, or save it with artifacts.save()]`;
-    }
     this.#characters += base64.length;
     this.#content.push({ type: 'image', data: base64, mimeType });
     return `[picture ${this.#content.length}: ${size}]`;

@@ -15,8 +15,8 @@ const MOST_OF_NOTICES = 4000;
 
 export interface Report {
   readonly result: CallToolResult;
-  /** All there was to show, where the result does not have it all. */
-  readonly uncut: string | undefined;
+  /** What there was to show, where the result does not have it all; whole, or as much as is kept. */
+  readonly uncut: { readonly text: string; readonly whole: boolean } | undefined;
 }
 
 export function reportOf(result: ResultEvent, output: Output): Report {
@@ -28,14 +28,15 @@ export function reportOf(result: ResultEvent, output: Output): Report {
   const room = MOST_SHOWN - [notices, ...cutRest, ...ends].reduce((total, part) => total + part.length, 0);
   const printed = output.text.toString();
   const isCut = printed.length > room || rest.some((part) => part.length > MOST_OF_A_PART);
-  const text = joined([notices, cutMiddle(printed, room), ...cutRest, ...ends]) || '[done, with no output]';
+  const text =
+    joined([notices, cutMiddle(printed, room, output.text.lost), ...cutRest, ...ends]) || '[done, with no output]';
   return {
     result: {
       content: [{ type: 'text', text }, ...output.pictures.content],
       ...(result.status === 'ok' ? {} : { isError: true }),
       _meta: { 'cella/status': result.status, 'cella/execution': result.execution },
     },
-    uncut: isCut ? joined([printed, ...rest]) : undefined,
+    uncut: isCut ? { text: joined([printed, ...rest]), whole: output.text.lost === 0 } : undefined,
   };
 }
 

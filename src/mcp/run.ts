@@ -8,6 +8,8 @@ import { type Answer, type Question, Questions } from './questions.ts';
 /** How long a person has to answer. */
 export const PATIENCE_MS = 300_000;
 
+const MOST_UNTOLD = 2000;
+
 /** The call that waits for a run. */
 export interface Caller {
   readonly signal: AbortSignal;
@@ -28,6 +30,7 @@ export class Run {
   #changed = Promise.withResolvers<void>();
   #caller: Caller | undefined;
   #canAsk = false;
+  #untold = '';
   #result: CallToolResult | undefined;
 
   /** `perform` never rejects. */
@@ -53,6 +56,8 @@ export class Run {
   attach(caller: Caller): Disposable {
     this.#caller = caller;
     this.#canAsk = caller.canAsk;
+    if (this.#untold !== '') caller.tell(this.#untold);
+    this.#untold = '';
     const cancel = () => this.cancel();
     if (caller.signal.aborted) cancel();
     caller.signal.addEventListener('abort', cancel);
@@ -74,8 +79,10 @@ export class Run {
     if (event.type === 'progress') this.tell(`${event.task}: ${event.text}\n`);
   }
 
+  /** What is told while nobody listens is for the next caller. */
   tell(text: string): void {
-    this.#caller?.tell(text);
+    if (this.#caller) this.#caller.tell(text);
+    else this.#untold = (this.#untold + text).slice(-MOST_UNTOLD);
   }
 
   ask(form: ElicitRequestFormParams, signal?: AbortSignal): Promise<Answer> {

@@ -4,6 +4,7 @@ import { McpServer } from '@modelcontextprotocol/server';
 import type { Era } from './attend.ts';
 import { offerArtifacts } from './offers/artifacts.ts';
 import { offerDeps } from './offers/deps.ts';
+import { offerResources } from './offers/resources.ts';
 import { offerRunCode } from './offers/run-code.ts';
 import { offerSkills } from './offers/skills.ts';
 import { offerTools } from './offers/tools.ts';
@@ -18,6 +19,7 @@ export function makeServer(workshop: Workshop, { era, version }: { era: Era; ver
   offerTools(bench);
   offerSkills(bench);
   offerArtifacts(bench);
+  offerResources(bench);
   offerDeps(bench);
   return server;
 }

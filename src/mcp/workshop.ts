@@ -47,19 +47,25 @@ export class Workshop implements AsyncDisposable {
     const known = this.#desks.get(agentKey);
     if (known) return known;
     const desk: Desk = new Desk({
-      acquire: () => this.session(agentKey),
-      release: () => void this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}), // told to who asked for it
+      acquire: (signal) => this.session(agentKey, signal),
+      release: () => this.release(agentKey),
       log: this.options.log,
     });
     this.#desks.set(agentKey, desk);
     return desk;
   }
 
-  async session(agentKey = this.options.agentKey): Promise<Session> {
+  async session(agentKey = this.options.agentKey, signal?: AbortSignal): Promise<Session> {
     this.#checkOpen();
     const desk = this.desk(agentKey);
     const pool = await this.#openPool();
-    return await pool.acquire(agentKey, { approve: desk.approve, onProgress: (text) => desk.tell(text) });
+    const hooks = { approve: desk.approve, onProgress: (text: string) => desk.tell(text) };
+    return await pool.acquire(agentKey, hooks, signal === undefined ? {} : { signal });
+  }
+
+  /** From here on the kernel may sleep when it is idle for long. */
+  release(agentKey = this.options.agentKey): void {
+    this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}); // told to whoever asked for it
   }
 
   /** Tools, skills, artifacts and deps, whether or not a kernel can start. */

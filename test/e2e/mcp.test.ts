@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type CallToolResult, isInputRequiredResult } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Connected, type Era, type HttpServer, McpHost, type Person, textOf } from './mcp-client.ts';
 
@@ -102,22 +103,22 @@ Dot()`);
   });
 
   it('hears of output while the code runs', async () => {
+    const signal = `go ${randomUUID()}`;
     const heard: string[] = [];
-    const release = Promise.withResolvers<Record<string, unknown>>();
-    person = () => release.promise;
-    const { text } = await run(
-      'print("first", flush=True)\ninput()\nprint("last")',
-      {},
-      {
-        onprogress: ({ message = '' }) => {
-          heard.push(message);
-          // Only what is heard while the code runs lets it go on.
-          if (heard.join('').includes('first')) release.resolve({ answer: 'go' });
-        },
-      },
-    );
-    expect(text).toBe('first\nlast\n');
-    expect(heard.join('')).toContain('first');
+    const code = `
+import time
+print("first", flush=True)
+while not artifacts.exists(${JSON.stringify(signal)}): time.sleep(0.01)
+print("last")`;
+    let released: Promise<unknown> | undefined;
+    const onprogress = ({ message = '' }) => {
+      heard.push(message);
+      // Only what is heard while the code runs lets it go on.
+      if (!heard.join('').includes('first')) return;
+      released ??= run(`artifacts.save(${JSON.stringify(signal)}, "now")`, { agent_key: `${agent} too` });
+    };
+    expect((await run(code, {}, { onprogress })).text).toBe('first\nlast\n');
+    await released;
   });
 
   it('interrupts code by cancelling the call, and names stay', async () => {
@@ -144,6 +145,13 @@ except KeyboardInterrupt:
     const { text } = await run('print("Hello", input("Who? "), "and", input())');
     expect(text).toBe('Hello Ada and Bob\n');
     expect(asked).toEqual(['The code asks: Who? ', 'The code waits for a line of input.']);
+  });
+
+  it('runs calls that come together one after the other', async () => {
+    await run('seen = []');
+    const calls = [1, 2, 3, 4].map((number) => run(`seen.append(${number}); len(seen)`));
+    expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '2', '3', '4']);
+    expect((await run('seen')).text).toBe('[1, 2, 3, 4]');
   });
 
   it('raises EOFError in code whose question is declined, and never asks for secrets', async () => {
@@ -252,5 +260,22 @@ artifacts.save("${prefix} large", b"x" * 6_000_000)`);
     expect(await wrong).toMatchObject({ failed: true, text: expect.stringContaining('code') });
     await expect(cella.call('no_such_tool')).rejects.toThrow(/no_such_tool/);
     expect((await run('1 + 1')).text).toBe('2');
+  });
+});
+
+describe('a question in the 2026 protocol', () => {
+  it('ends the call, and its word is good for one answer', async () => {
+    await using cella = await host.stdio({ era: 'modern', person: () => 'decline' });
+    const args = { name: 'run_code', arguments: { code: 'print("Hello", input("Who? "))', agent_key: 'once' } };
+    const call = async (more: object) =>
+      await cella.client.request({ method: 'tools/call', params: { ...args, ...more } }, { allowInputRequired: true });
+    const asked = await call({});
+    if (!isInputRequiredResult(asked)) throw new Error('nothing was asked');
+    const inputResponses = { question: { action: 'accept', content: { answer: 'Ada' } } };
+    const { requestState } = asked;
+    expect(textOf((await call({ inputResponses, requestState })) as CallToolResult)).toBe('Hello Ada\n');
+    const again = (await call({ inputResponses, requestState })) as CallToolResult;
+    expect(again.isError).toBe(true);
+    expect(textOf(again)).toContain('is gone');
   });
 });

@@ -23,7 +23,8 @@ export interface HttpServed extends AsyncDisposable {
 
 export async function serveOverHttp({ port, token, make, log }: HttpOptions): Promise<HttpServed> {
   const onerror = (error: Error) => log(`protocol: ${error.message}`);
-  const modern = createMcpHandler(({ era }) => make(era), { legacy: 'reject', onerror });
+  // As a stream from the start: clients give up on an answer whose head does not come for minutes.
+  const modern = createMcpHandler(({ era }) => make(era), { legacy: 'reject', responseMode: 'sse', onerror });
   const connections = new Connections(() => make('legacy'));
   const answer = async (request: Request): Promise<Response> => {
     const refusal = refusalOf(request, token);

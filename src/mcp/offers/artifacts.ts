@@ -1,21 +1,12 @@
-/** list_artifacts, and artifacts as resources that a client can list and read. */
+/** list_artifacts: the data that code has kept. */
 
-import {
-  ProtocolError,
-  ProtocolErrorCode,
-  ResourceNotFoundError,
-  ResourceTemplate,
-} from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { ArtifactInfo } from '../../protocol/artifact.ts';
-import { CellaError } from '../../protocol/errors.ts';
 import type { Workshop } from '../workshop.ts';
 import { type Bench, brief, guarded, LOOKS, listing } from './offer.ts';
 
-const ROOT = 'cella://artifacts/';
+export const ROOT = 'cella://artifacts/';
 const MOST_LISTED = 500;
-/** As text or as base64 this stays below the 10 MB that clients take. */
-const MOST_BYTES = 5_000_000;
 
 const Artifacts = z.object({
   artifacts: z.array(
@@ -32,6 +23,8 @@ const Artifacts = z.object({
   left_out: z.number(),
 });
 
+type Told = z.infer<typeof Artifacts>['artifacts'][number];
+
 export function offerArtifacts({ server, workshop }: Bench): void {
   server.registerTool(
     'list_artifacts',
@@ -47,97 +40,26 @@ export function offerArtifacts({ server, workshop }: Bench): void {
       guarded(workshop, async () => {
         const { shown, leftOut } = await newest(workshop);
         const told = shown.map(tell);
-        const lines = told.map(
-          ({ name, media_type, size, description }) =>
-            `${name} (${media_type}, ${size} bytes)${description === '' ? '' : `: ${description}`}`,
-        );
+        const lines = told.map(toLine);
         if (leftOut > 0) lines.push(`[${leftOut} older ones are not shown: use artifacts.list() in code]`);
         return listing(lines, 'There are no artifacts.', { artifacts: told, left_out: leftOut });
       }),
   );
-  const template = new ResourceTemplate(`${ROOT}{name}`, {
-    list: async () => ({ resources: (await newest(workshop)).shown.map(toResource) }),
-  });
-  const facts = { title: 'Artifacts', description: 'Data that code has kept with artifacts.save(NAME, VALUE).' };
-  server.registerResource('artifacts', template, facts, async (uri) => ({
-    contents: [await read(workshop, uri.href)],
-  }));
 }
 
-async function read(workshop: Workshop, uri: string) {
-  const name = nameIn(uri);
-  try {
-    const { artifacts } = await workshop.namespaces();
-    // Asked first: what is loaded must be read.
-    check(await artifacts.get(name));
-    const { info, chunks } = await artifacts.load(name);
-    const parts: Uint8Array[] = [];
-    for await (const chunk of chunks) {
-      check(info);
-      parts.push(chunk);
-    }
-    const bytes = Buffer.concat(parts);
-    const text = isText(info) ? decode(bytes) : undefined;
-    const { mediaType: mimeType } = info;
-    return text === undefined ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text };
-  } catch (error) {
-    if (!(error instanceof CellaError)) throw error;
-    const unknown = error.code === 'ARTIFACT_NOT_FOUND' || error.code === 'INVALID_NAME';
-    throw unknown
-      ? new ResourceNotFoundError(uri, error.message)
-      : new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message}`);
-  }
-}
-
-function check({ name, size }: ArtifactInfo): void {
-  if (size <= MOST_BYTES) return;
-  const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and show the part you need.`;
-  const message = `${name} has ${size} bytes, and at most ${MOST_BYTES} can be read this way. ${instead}`;
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
-}
-
-function nameIn(uri: string): string {
-  try {
-    return decodeURIComponent(uri.slice(ROOT.length));
-  } catch {
-    throw new ResourceNotFoundError(uri); // a stray percent sign, which no address of ours has
-  }
-}
-
-function isText({ type, mediaType }: ArtifactInfo): boolean {
-  return type === 'text' || type === 'json' || /^text\/|[/+](json|xml|yaml)\b/.test(mediaType);
-}
-
-/** What says that it is text and is none goes as bytes. */
-function decode(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
-
-async function newest(workshop: Workshop): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
+export async function newest(workshop: Workshop): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
   const all = await (await workshop.namespaces()).artifacts.list();
   const shown = all.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, MOST_LISTED);
   return { shown, leftOut: all.length - shown.length };
 }
 
-const uriOf = (name: string) => `${ROOT}${encodeURIComponent(name)}`;
+export const uriOf = (name: string) => `${ROOT}${encodeURIComponent(name)}`;
 
-function tell({ name, type, mediaType, size, updatedAt, description }: ArtifactInfo) {
+function tell({ name, type, mediaType, size, updatedAt, description }: ArtifactInfo): Told {
   const updated = new Date(updatedAt).toISOString();
   return { name, type, media_type: mediaType, size, updated, description: brief(description), uri: uriOf(name) };
 }
 
-function toResource({ name, mediaType, size, description, updatedAt }: ArtifactInfo) {
-  return {
-    uri: uriOf(name),
-    name,
-    title: name,
-    mimeType: mediaType,
-    size,
-    ...(description === '' ? {} : { description: brief(description) }),
-    annotations: { lastModified: new Date(updatedAt).toISOString() },
-  };
+function toLine({ name, media_type, size, description }: Told): string {
+  return `${name} (${media_type}, ${size} bytes)${description === '' ? '' : `: ${description}`}`;
 }

@@ -76,7 +76,8 @@ function change(
   return guarded(workshop, async () => {
     using progress = new Progress(context);
     const { signal } = context.mcpReq;
-    const session = await workshop.session(agentKey);
+    const session = await workshop.session(agentKey, signal);
+    using _held = { [Symbol.dispose]: () => workshop.release(agentKey) };
     const done = await work(session, { signal, onProgress: (text) => progress.tell(`${text}\n`) });
     const result = Changed.parse(done);
     const now = await joinRunning(workshop, agentKey, session, signal);
