@@ -10,8 +10,9 @@ import json
 import socket
 from typing import Any, Dict, List, Tuple
 
-# A kernel's connection; the policy with its folders; why there is none.
-KERNEL, POLICY, FAILURE = b"K", b"P", b"E"
+# The host's connection to a sandbox that was begun ahead; a kernel's connection; the policy with its folders; why there
+# is none.
+HOST, KERNEL, POLICY, FAILURE = b"H", b"K", b"P", b"E"
 _MOST_DESCRIPTORS = 200
 
 Message = Tuple[bytes, Dict[str, Any], List[int]]

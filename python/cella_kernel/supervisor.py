@@ -228,12 +228,13 @@ def _say_why(channel: Channel, error: BaseException) -> None:
         pass  # what it still asks of a sandbox that is none
 
 
-def main(channel: Channel, way: socket.socket, launcher: Optional[Launcher], around: Surroundings) -> None:
-    """Never returns. Runs in the process that the template has just made."""
+def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launcher], around: Surroundings) -> None:
+    """Never returns. Runs in the process that the template has just made; ahead of its time where it has no host yet."""
+    channel = host
     try:
         signal.set_wakeup_fd(-1)
         silence()
-        close_others({channel.fd, way.fileno(), *around.descriptors()})
+        close_others({*([host.fd] if host else ()), way.fileno(), *around.descriptors()})
         if launcher is None:
             os.setsid()
             if linux.supported():
@@ -241,8 +242,20 @@ def main(channel: Channel, way: socket.socket, launcher: Optional[Launcher], aro
                 linux.adopt_orphans()
         else:
             launcher.begin(around)
+        if channel is None:
+            channel = _meet_host(way)
         Supervisor(channel, way, launcher, around.group).serve()
     except BaseException as error:
-        _say_why(channel, error)
+        if channel is not None:
+            _say_why(channel, error)
     finally:
         os._exit(71)
+
+
+def _meet_host(way: socket.socket) -> Channel:
+    """Waits until this sandbox is somebody's. Where it never will be, the template lets go of its end."""
+    try:
+        _, _, descriptors = handoff.receive(way)
+    except (EOFError, OSError):
+        os._exit(0)
+    return Channel(descriptors[0])

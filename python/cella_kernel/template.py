@@ -2,7 +2,7 @@
 
 It listens in a folder that only the host's user can enter, and to the host's process alone: a sandbox may have been
 shown a folder that holds the socket. The first frame of a connection says what it is for:
-OPEN makes a sandbox whose pid 1 then owns the connection; ATTACH hands the connection, with two fresh pipes for
+OPEN makes a sandbox whose pid 1 then owns the connection, or takes one that was begun ahead; ATTACH hands the connection, with two fresh pipes for
 output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends when its standard input does.
 """
 
@@ -26,6 +26,8 @@ from .sandbox.linux import LayerError
 from .sandbox.networks import Networks
 
 _PIPE_BYTES = 1 << 20
+# How long nothing may have been asked for before the next sandbox is begun ahead.
+_QUIET_MS = 15
 
 
 class Sandbox:
@@ -48,6 +50,9 @@ class Template:
         self._listener.bind(os.path.join(folder, "template"))
         self._listener.listen(512)
         self._sandboxes: Dict[str, Sandbox] = {}
+        # One that is nobody's yet: all that is the same for every session is done.
+        self._begun: Optional[Sandbox] = None
+        self._begin_next = False
         self._waiting: Dict[int, Channel] = {}
         self._refused: Set[int] = set()
         self._readers: Dict[str, List[int]] = {}
@@ -62,7 +67,10 @@ class Template:
         for fd in (life, self._listener.fileno(), reader):
             self._poll.register(fd, select.POLLIN)
         while True:
-            for fd, _ in self._poll.poll():
+            ready = self._poll.poll(_QUIET_MS if self._begin_next else None)
+            if not ready:
+                self._begin_ahead()
+            for fd, _ in ready:
                 if fd == self._listener.fileno():
                     self._accept()
                 elif fd in self._waiting:
@@ -135,19 +143,51 @@ class Template:
         os.close(fd)
 
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         policy = request["policy"]
-        if self._launcher is None:
-            pid, around = os.fork(), Surroundings("host", None)
-        else:
-            pid, around = self._launcher.start(policy["network"])
+        sandbox = self._take_begun(channel) if policy["network"] == "none" else None
+        if sandbox is None:
+            sandbox = self._start(channel, policy["network"])
+        self._sandboxes[request["id"]] = sandbox
+        channel.send(frames.OPENED, 0, json.dumps({"pid": sandbox.pid}).encode())
+        self._bring(sandbox.way, policy)
+        self._begin_next = self._launcher is not None and self._begun is None
+
+    def _start(self, host: Optional[Channel], network: str) -> Sandbox:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            if self._launcher is None:
+                pid, around = os.fork(), Surroundings("host", None)
+            else:
+                pid, around = self._launcher.start(network)
+        except (LayerError, OSError):
+            ours.close()
+            theirs.close()
+            raise
         if pid == 0:
-            supervisor.main(channel, theirs, self._launcher, around)
+            supervisor.main(host, theirs, self._launcher, around)
         theirs.close()
-        self._sandboxes[request["id"]] = Sandbox(pid, ours, around)
         around.close()
-        channel.send(frames.OPENED, 0, json.dumps({"pid": pid}).encode())
-        self._bring(ours, policy)
+        return Sandbox(pid, ours, around)
+
+    def _begin_ahead(self) -> None:
+        """While nobody waits: most of what the next session would wait for."""
+        self._begin_next = False
+        try:
+            self._begun = self._start(None, "none")
+        except (LayerError, OSError):
+            pass  # whoever opens the next one meets the reason
+
+    def _take_begun(self, channel: Channel) -> Optional[Sandbox]:
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return None
+        try:
+            handoff.send(begun.way, handoff.HOST, {}, [channel.fd])
+            return begun
+        except OSError:
+            # It was killed a moment ago, and is about to be reaped.
+            self._sandboxes["begun %d" % begun.pid] = begun
+            return None
 
     def _bring(self, way: socket.socket, policy: Dict[str, Any]) -> None:
         """Hands a sandbox its policy, with the folders that it names."""
@@ -228,11 +268,18 @@ class Template:
                 return
             for name, sandbox in list(self._sandboxes.items()):
                 if sandbox.pid == pid:
-                    del self._sandboxes[name]
-                    sandbox.way.close()
-                    sandbox.around.remove()
+                    self._forget(self._sandboxes.pop(name))
+            if self._begun is not None and self._begun.pid == pid:
+                begun, self._begun = self._begun, None
+                self._forget(begun)
+
+    def _forget(self, sandbox: Sandbox) -> None:
+        sandbox.way.close()
+        sandbox.around.remove()
 
     def _end(self) -> None:
+        if self._begun is not None:
+            self._sandboxes[""] = self._begun
         if self._launcher is None:
             # Children that the code started do not end with their parent: there is no namespace that takes them along.
             processes.end_descendants()
