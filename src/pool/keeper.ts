@@ -96,6 +96,8 @@ export class Keeper implements Holder {
   #overtakers = 0;
   /** Whether the next kernel begins with the last save. */
   #asleep = true;
+  /** It is about to be closed: whatever has not begun does not begin any more. */
+  #abandoned = false;
   #closed = false;
 
   constructor(options: KeeperOptions) {
@@ -146,7 +148,7 @@ export class Keeper implements Holder {
 
   /** The kernel that lives, started anew where the last one ended. */
   live(): Promise<Kernel> {
-    if (this.#closed) return Promise.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
+    if (this.#closed || this.#abandoned) return Promise.reject(sessionClosed());
     if (!this.#starting && this.#kernel && !this.#kernel.dead) return Promise.resolve(this.#kernel);
     this.#starting ??= this.#start().finally(() => {
       this.#starting = undefined;
@@ -172,6 +174,7 @@ export class Keeper implements Holder {
   }
 
   async #run(execution: Execution, policy: TransactionPolicy, { kernel, twin }: Ready): Promise<void> {
+    if (this.#abandoned) throw sessionClosed();
     if (this.#overtakers > 0) {
       if (twin !== undefined) this.#quarters?.enclosure.drop(twin);
       throw new CellaError('KERNEL_DIED', 'The kernel was reset or restarted before the cell began.');
@@ -376,8 +379,9 @@ export class Keeper implements Holder {
     }
   }
 
-  /** Ends what runs at once. */
+  /** Ends what runs at once. Only `close` comes after it. */
   async abandon(): Promise<void> {
+    this.#abandoned = true;
     this.#expectedEnd = true;
     await this.#kernel?.close();
   }
@@ -730,4 +734,8 @@ async function awake(kernel: Kernel): Promise<void> {
 function namesIn(variables: unknown): string[] {
   if (!Array.isArray(variables)) return [];
   return variables.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
+}
+
+function sessionClosed(): CellaError {
+  return new CellaError('SESSION_CLOSED', 'The session was closed.');
 }

@@ -192,6 +192,24 @@ describe.each(['reset', 'restart'] as const)('%s() in the middle of', (end) => {
   });
 });
 
+describe('a session that is closed', () => {
+  test.each([0, 1, 2, 4, 8])(
+    'runs no cell that has not begun (%i turns of the loop after it was asked for)',
+    async (turns) => {
+      const session = await openSession({ undo: 5 });
+      await session.run('1');
+      // Before such a cell a moment to go back to is kept, in which the kernel ends.
+      const ran = session.run('while True: pass').then(
+        ({ status }) => status,
+        (error: CellaError) => error.code,
+      );
+      for (let turn = 0; turn < turns; turn++) await setImmediate();
+      await session.close();
+      expect(['SESSION_CLOSED', 'KERNEL_DIED', 'died']).toContain(await ran);
+    },
+  );
+});
+
 describe('what waits behind a reset', () => {
   test('runs after it, in the kernel that comes next', async () => {
     const session = await openSession();

@@ -5,6 +5,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { removeTree } from '../../src/namespaces/deps/frozen.ts';
 import { type PackageIndex, startIndex } from '../support/package-index.ts';
 import { RedisServer } from '../support/redis.ts';
 import { makeWheel } from '../support/wheels.ts';
@@ -16,7 +17,9 @@ beforeEach(() => {
   cella = new Cella();
   folder = mkdtempSync(join(tmpdir(), 'cella-things-'));
 });
-afterEach(() => {
+afterEach(async () => {
+  // Package sets cannot be written to: what is in them cannot be removed as it is.
+  await removeTree(join(cella.dataDir, 'packages'));
   cella[Symbol.dispose]();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -254,7 +257,7 @@ describe('cella deps', () => {
   it('syncs before the code runs, takes wheels from a folder, and can be locked', async () => {
     const place = ['--no-index', '--wheels', wheels];
     expect(await run('deps', 'add', 'tiny', ...place)).toMatchObject({ code: 0 });
-    rmSync(join(cella.dataDir, 'packages'), { recursive: true, force: true });
+    await removeTree(join(cella.dataDir, 'packages'));
     const code = 'import tiny; deps.add("pair")';
     const locked = await run('run', '--sync-deps', '--no-runtime-deps', ...place, '-c', code);
     expect(locked).toMatchObject({ code: 1, err: expect.stringMatching(/Installing tiny[\s\S]*packages are locked/) });
