@@ -44,6 +44,7 @@ import { Outputs, type StreamName } from './outputs.ts';
 import { type AnyQuestion, Question, type QuestionSettings } from './question.ts';
 import { type LoadableSegment, sendSegments } from './segments.ts';
 import { StopClock } from './stop-clock.ts';
+import { stopWatching, watchFor } from './vigil.ts';
 
 /** A kernel keeps to fewer; one that does not is cut off. */
 const MOST_CALLS = 256;
@@ -182,6 +183,7 @@ export class Kernel {
       kill: () => this.#link.kill(),
     });
     this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
+    watchFor(this);
     return execution.result;
   }
 
@@ -529,6 +531,7 @@ export class Kernel {
   }
 
   #leave(): void {
+    stopWatching(this);
     this.#outputs.stopWaiting();
     this.#clock?.stop();
     this.#clock = undefined;
