@@ -2,7 +2,8 @@
 
 import { defineConfig } from 'vitest/config';
 
-const crossing = { testTimeout: 30_000, hookTimeout: 30_000, maxWorkers: 1, isolate: true };
+/** Two at a time: most of them wait for other processes most of the time. */
+const crossing = { testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: 2, isolate: true };
 /** What only a root host can show lies here; scripts/test.mjs says so where it cannot run. */
 const rootOnly = process.getuid?.() === 0 ? [] : ['test/root/**'];
 

@@ -126,7 +126,6 @@ class Switchboard:
         """Asks the host and waits for its reply; an interrupt ends the wait. Raises CallError where it is refused."""
         with self._interrupts:
             number = self._begin(method, params)
-            self._calling.add(number)
         try:
             reply = self._wait(number)
         except BaseException:
@@ -195,8 +194,11 @@ class Switchboard:
         with self._sending:
             self._last_call = self._last_call % 0xFFFFFFFF + 1
             number = self._last_call
+            # Before it is sent: another thread may read the reply at once.
             if future is not None:
                 self._futures[number] = future
+            else:
+                self._calling.add(number)
             if len(self._open) >= _MOST_CALLS:
                 self._unsent[number] = payload
             else:

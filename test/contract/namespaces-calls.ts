@@ -29,6 +29,26 @@ thread.join()
       expect(await pyValue(session, code)).toEqual([20, [20, 20], [20]]);
     });
 
+    it('find their replies, whichever thread reads them', async () => {
+      const { session } = await openWith(place, { timeoutMs: 20_000 });
+      const code = `
+import asyncio, sys, threading
+sys.setswitchinterval(1e-6)
+artifacts.save("n", 1)
+out = []
+async def ask():
+    return [await tools.none.call_async() for _ in range(20)]
+def work():
+    for _ in range(20): out.append(artifacts.load("n"))
+for _ in range(5):
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads: thread.start()
+    await asyncio.gather(*[ask() for _ in range(4)], return_exceptions=True)
+    for thread in threads: thread.join()
+len(out)`;
+      expect(await pyValue(session, code)).toBe(400);
+    });
+
     it('overlap where they are awaited together', async () => {
       const { session, storage } = await openWith(place);
       await storage.tools.put('nap', SLEEP);

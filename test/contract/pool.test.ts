@@ -15,13 +15,12 @@ async function pool(options: PoolOptions = {}): Promise<KernelPool> {
   return made;
 }
 
-/** Sandboxes as the host sees them: children of the template, without the one that makes networks, and without those
- * that end and have let go of their memory, and with it of their command line. */
+/** Sandboxes with a kernel in them, as the host sees them: children of the template that have children of their own. */
 function sandboxes(): number {
   const [template] = templatesOf(process.pid);
-  const own = ({ parent, command }: Process) => parent === template?.pid && command.includes('cella_kernel');
-  const all = descendants(template?.pid ?? 0).filter(own);
-  return Math.max(0, all.length - 1);
+  const all = descendants(template?.pid ?? 0);
+  const hasKernel = ({ pid }: Process) => all.some(({ parent }) => parent === pid);
+  return all.filter((one) => one.parent === template?.pid && hasKernel(one)).length;
 }
 
 describe('a pool', () => {
