@@ -24,6 +24,7 @@ _MOST_CALLS = 64
 
 # A little longer than a host takes from one cell's result to the next cell.
 _CLOSELY_S = 0.0003
+_yield = getattr(os, "sched_yield", lambda: None)
 # As long as a host takes from a session's start to its first cell.
 _EXPECTED_S = 0.002
 
@@ -105,10 +106,15 @@ class Switchboard:
         began = monotonic()
         ready = self._poll.poll(0)
         while not ready and monotonic() - began < self._closely:
+            # Whoever is to send the frame may need this processor.
+            _yield()
             ready = self._poll.poll(0)
-        if not ready:
+        # What comes while it is looked for, or soon after, is likely to have a successor.
+        soon = bool(ready)
+        if not soon:
             self._poll.poll()
-        self._closely = _CLOSELY_S if monotonic() - began < _CLOSELY_S else 0.0
+            soon = monotonic() - began < _CLOSELY_S
+        self._closely = _CLOSELY_S if soon else 0.0
 
     def expect(self) -> None:
         """The next frame is on its way."""

@@ -527,9 +527,8 @@ export class Keeper implements Holder {
     const quarters = this.#quarters as Quarters;
     // Looked for while the kernel starts. An agent that had no folder has no saves.
     const { archive } = this.#options;
-    if (archive && !fresh && (this.#asleep || this.#cause)) {
-      this.#saves = this.#saver.settled().then(() => archive.saves());
-    }
+    const comesBack = !fresh && (this.#asleep || this.#cause !== undefined);
+    if (archive && comesBack) this.#saves = this.#saver.settled().then(() => archive.saves());
     // A transaction that nobody decided is rolled back by the death of its kernel.
     const twin = this.#undecided;
     this.#undecided = undefined;
@@ -543,11 +542,11 @@ export class Keeper implements Holder {
       return kernel;
     }
     const link = await (first ?? quarters.launch(place.begin()));
-    return await this.#bringBack(link);
+    return await this.#bringBack(link, comesBack);
   }
 
   /** A fresh kernel, with the last save in it where there is one to come back to. */
-  async #bringBack(link: KernelLink): Promise<Kernel> {
+  async #bringBack(link: KernelLink, comesBack: boolean): Promise<Kernel> {
     const cause = this.#cause;
     const saves = await this.#saves;
     this.#saves = Promise.resolve([]);
@@ -556,7 +555,7 @@ export class Keeper implements Holder {
       this.#recovered++;
     }
     if (saves.length === 0) {
-      const lost = this.#asleep || cause ? await this.#unreadable() : [];
+      const lost = comesBack ? await this.#unreadable() : [];
       const told = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
       return await this.#welcome(link, cause || lost.length > 0 ? told : undefined);
     }
