@@ -1,12 +1,14 @@
-/** The pages name what is there: exports, options and variables. */
+/** The pages name what is there: exports, options, variables and each other. */
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { SessionOptions } from './session/options.ts';
 
-const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
-const docs = readdirSync(new URL('../docs', import.meta.url)).filter((name) => name.endsWith('.md'));
-const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
+const fileOf = (path: string) => new URL(`../${path}`, import.meta.url);
+const read = (path: string) => readFileSync(fileOf(path), 'utf8');
+const docs = readdirSync(fileOf('docs')).filter((name) => name.endsWith('.md'));
+const pages = ['README.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`)];
 const exported = new Set(
   [...read('src/index.ts').matchAll(/\{([^}]*)\}/g)].flatMap(([, names = '']) =>
     names.split(',').map((name) => name.replace(/\btype\b/, '').trim()),
@@ -33,15 +35,27 @@ describe('the pages', () => {
     expect([...variables].filter((name) => !page.includes(name))).toEqual([]);
   });
 
-  it('lead to each other and to no page that is not there', () => {
-    const broken = pages.flatMap((page) => {
-      const links = [...read(page).matchAll(/\]\(([\w./-]+\.md)(?:#[\w-]+)?\)/g)].map(([, link = '']) => link);
-      const known = new Set([...pages, 'CONTRIBUTING.md', 'CHANGELOG.md']);
-      return links
-        .map((link) => new URL(link, `file:///${page}`).pathname.slice(1))
-        .filter((target) => !known.has(target))
-        .map((target) => `${page}: ${target}`);
-    });
+  it('lead to pages and headings that are there', () => {
+    const broken = pages.flatMap((page) =>
+      [...read(page).matchAll(/\]\(([\w./-]*)(?:#([\w-]+))?\)/g)]
+        .map(([, link = '', anchor]) => ({
+          target: new URL(link || basename(page), `file:///${page}`).pathname.slice(1),
+          anchor,
+        }))
+        .filter(({ target, anchor }) => !existsSync(fileOf(target)) || (anchor && !anchorsOf(target).includes(anchor)))
+        .map(({ target, anchor }) => `${page}: ${target}#${anchor}`),
+    );
     expect(broken).toEqual([]);
   });
 });
+
+/** As GitHub makes them. */
+function anchorsOf(page: string): string[] {
+  const headings = [...read(page).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}

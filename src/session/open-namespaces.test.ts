@@ -2,13 +2,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { shutdown } from './executors.ts';
+
 import { openNamespaces } from './open-namespaces.ts';
+import { closeStorages } from './storages.ts';
 
 const folders: string[] = [];
 
 afterEach(async () => {
-  await shutdown();
+  await closeStorages();
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
 });
 
