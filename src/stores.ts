@@ -31,7 +31,7 @@ export class OpenStores {
 
   async listAgents(place: StoragePlace): Promise<readonly AgentInfo[]> {
     const { listAgents } = await import('./session/agents.ts');
-    await this.#closeFiles();
+    await this.#closeFilesAtEnd();
     return await listAgents({ dataDir: place.dataDir, storage: await this.redis(place.redis) });
   }
 
@@ -52,7 +52,7 @@ export class OpenStores {
 
   async openNamespaces({ redis, ...options }: NamespacesOptions): Promise<OpenedNamespaces> {
     const { openNamespaces } = await import('./session/open-namespaces.ts');
-    await this.#closeFiles();
+    await this.#closeFilesAtEnd();
     const { dataDir, python, packages, toolFolders } = options;
     return await openNamespaces({ dataDir, python, packages, toolFolders, storage: await this.redis(redis) });
   }
@@ -94,11 +94,11 @@ export class OpenStores {
       import('./session/storages.ts'),
       import('./session/data-folder.ts'),
     ]);
-    await this.#closeFiles();
+    await this.#closeFilesAtEnd();
     return await storageFor(await this.redis(redis), dataFolder(dataDir)).storage;
   }
 
-  async #closeFiles(): Promise<void> {
+  async #closeFilesAtEnd(): Promise<void> {
     const { closeStorages } = await import('./session/storages.ts');
     this.closeFirst(closeStorages);
   }

@@ -213,9 +213,3 @@ class Output:
 
     def after_fork(self) -> None:
         self._flusher.forget()
-
-    def forget_marks(self) -> None:
-        """In a fork that was frozen in the middle of a cell: that cell is over."""
-        self._mark = b""
-        self._flusher.in_cell = False
-

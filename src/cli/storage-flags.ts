@@ -85,6 +85,6 @@ export function retyped({ storage, data, redis, prefix }: StorageFlags): string 
 }
 
 /** An address for people to read. One that is no address may still hold a secret. */
-export function withoutPassword(url: string): string {
+function withoutPassword(url: string): string {
   return url.replace(/(:\/\/[^/@:]*):.*@/s, '$1:***@');
 }

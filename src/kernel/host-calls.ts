@@ -90,7 +90,7 @@ export class HostCalls {
   }
 }
 
-export function encodeRefusal(error: unknown): Buffer {
+function encodeRefusal(error: unknown): Buffer {
   if (!(error instanceof CellaError)) {
     // A mistake of ours: the operator learns all of it, the code that there was one, and nothing of the host's insides.
     process.emitWarning(error instanceof Error ? error : new Error(String(error)));

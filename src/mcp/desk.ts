@@ -24,7 +24,7 @@ export interface DeskParts {
 }
 
 const NO_SECRETS =
-  'getpass() was called, but a form of an MCP client must not ask for secrets: use a credential of a tool instead';
+  'getpass() was called, but a form of an MCP client must not ask for secrets: let a tool that runs on the host use it';
 const NOBODY =
   'input() was called, but this MCP client cannot ask anybody (it has no elicitation): put the value into the code';
 

@@ -30,7 +30,8 @@ export async function keepOutput(
       description: `${whole ? 'All output' : 'The beginning and the end of the output'} of execution ${execution}.`,
       metadata: { kind: KIND, agent },
     });
-    await forgetOlder(artifacts, agent);
+    // One that cannot be deleted is tried again after the next output.
+    await forgetOlder(artifacts, agent).catch(() => {});
     const what = whole ? 'All of it is' : 'Its beginning and its end are';
     return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
   } catch (error) {
@@ -42,6 +43,6 @@ export async function keepOutput(
 async function forgetOlder(artifacts: ArtifactsApi, agent: string): Promise<void> {
   const all = await artifacts.list();
   const own = all.filter(({ metadata }) => metadata.kind === KIND && metadata.agent === agent);
-  const newestFirst = own.toSorted((one, other) => other.createdAt - one.createdAt);
+  const newestFirst = own.toSorted((one, other) => other.updatedAt - one.updatedAt);
   for (const { name } of newestFirst.slice(MOST_KEPT)) await artifacts.delete(name);
 }

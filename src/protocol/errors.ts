@@ -268,12 +268,6 @@ export const errorCodes = {
     retry: false,
     advice: 'Name a package, with versions if needed: `pandas>=2.0`. URLs, options and paths are not taken.',
   },
-  DEPS_FAILED: {
-    http: 502,
-    rpc: -32056,
-    retry: true,
-    advice: 'The installer’s own words are in the message; the packages that were there still work.',
-  },
   INSTALLER_MISSING: {
     http: 500,
     rpc: -32057,

@@ -35,7 +35,7 @@ export function makeHome(agents: string, isolated: boolean): Home {
 }
 
 /** The home of a key, if it has one. */
-export function findHome(own: string, isolated: boolean): Home | undefined {
+function findHome(own: string, isolated: boolean): Home | undefined {
   const facts = lstatSync(own, { throwIfNoEntry: false });
   if (facts === undefined) return undefined;
   if (!facts.isDirectory()) throw new CellaError('INVALID_OPTIONS', `dataDir: ${own} is not a folder.`);

@@ -18,10 +18,11 @@ import { CellaError } from '../protocol/errors.ts';
 import type { PyValue } from '../protocol/values.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi, WorkOptions } from './api-namespaces.ts';
+import { firstUse } from './first-use.ts';
 import type { BorrowedStorage } from './storages.ts';
 
 export interface NamespacesOptions {
-  /** Asked once, when something of it is first needed. */
+  /** Asked when something of it is first needed, and again where it could not be opened. */
   readonly borrowStorage: () => BorrowedStorage;
   /** The interpreter of the kernels. */
   readonly python: string;
@@ -44,11 +45,11 @@ const MB = 1024 * 1024;
 export class Namespaces implements NamespacesApi {
   readonly #options: NamespacesOptions;
   readonly #ends = new AsyncDisposableStack();
-  #storage: Promise<Storage> | undefined;
-  #tools: Promise<Tools> | undefined;
-  #skills: Promise<Skills> | undefined;
-  #artifacts: Promise<Artifacts> | undefined;
-  #deps: Promise<Deps> | undefined;
+  readonly #openStorage = firstUse(() => this.#borrowStorage());
+  readonly #openTools = firstUse(() => this.#makeTools());
+  readonly #openSkills = firstUse(() => this.#makeSkills());
+  readonly #openArtifacts = firstUse(() => this.#makeArtifacts());
+  readonly #openDeps = firstUse(() => this.#makeDeps());
 
   constructor(options: NamespacesOptions) {
     this.#options = options;
@@ -104,12 +105,13 @@ export class Namespaces implements NamespacesApi {
   /** For the code of one kernel. */
   handler(): CallHandler {
     let artifacts: Promise<{ readonly methods: Methods; closeAll(): Promise<void> }> | undefined;
+    const openHandles = firstUse(async () => (await this.#openArtifacts()).methods());
     const methodsOf = async (namespace: string): Promise<Methods> => {
       if (namespace === 'tools') return (await this.#openTools()).methods();
       if (namespace === 'skills') return (await this.#openSkills()).methods();
       if (namespace === 'deps') return (await this.#openDeps()).methods();
       if (namespace !== 'artifacts') return {};
-      artifacts ??= this.#openArtifacts().then((opened) => opened.methods());
+      artifacts = openHandles();
       return (await artifacts).methods;
     };
     return {
@@ -129,32 +131,10 @@ export class Namespaces implements NamespacesApi {
     await this.#ends.disposeAsync();
   }
 
-  #openStorage(): Promise<Storage> {
-    if (this.#storage) return this.#storage;
+  async #borrowStorage(): Promise<Storage> {
     const { storage, giveBack } = this.#options.borrowStorage();
     this.#keep(giveBack);
-    this.#storage = storage;
-    return storage;
-  }
-
-  #openTools(): Promise<Tools> {
-    this.#tools ??= this.#makeTools();
-    return this.#tools;
-  }
-
-  #openSkills(): Promise<Skills> {
-    this.#skills ??= this.#makeSkills();
-    return this.#skills;
-  }
-
-  #openArtifacts(): Promise<Artifacts> {
-    this.#artifacts ??= this.#makeArtifacts();
-    return this.#artifacts;
-  }
-
-  #openDeps(): Promise<Deps> {
-    this.#deps ??= this.#makeDeps();
-    return this.#deps;
+    return await storage;
   }
 
   async #makeTools(): Promise<Tools> {

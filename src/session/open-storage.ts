@@ -11,7 +11,7 @@ export interface StorageChoice {
   readonly prefix?: string | undefined;
 }
 
-export const DEFAULT_PREFIX = 'cella';
+const DEFAULT_PREFIX = 'cella';
 
 /** Whoever opens it closes it. */
 export async function openStorage(choice: StorageChoice): Promise<Storage> {

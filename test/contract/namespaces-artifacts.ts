@@ -70,6 +70,24 @@ artifacts.load("a", path="out.bin")
       expect(await pyValue(session, code)).toEqual(['file', true]);
     });
 
+    it('leave no file open that was saved by its path, and those of the code as they were', async () => {
+      const { session } = await openWith(place);
+      const code = `
+import os
+from pathlib import Path
+def count(): return len(os.listdir("/proc/self/fd"))
+Path("in.bin").write_bytes(b"abc")
+before, after = count(), []
+for name in ("a", "../x"):
+    try: artifacts.save(name, Path("in.bin"))
+    except ValueError as error: refused = error  # holds the frames, and what is in them
+    after.append(count() - before)
+file = open("in.bin", "rb")
+artifacts.save("b", file)
+[after, file.closed]`;
+      expect(await pyValue(session, code)).toEqual([[0, 0], false]);
+    });
+
     it('tell what is known of them, keep when they began, and are gone when they are deleted', async () => {
       const { session, storage } = await openWith(place);
       await pyValue(session, 'artifacts.save("report", "one", description="First", metadata={"tags": ["a"]})');

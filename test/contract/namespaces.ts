@@ -6,6 +6,7 @@ import type { Open } from '../support/session.ts';
 import { namespaceArtifacts } from './namespaces-artifacts.ts';
 import { namespaceCalls } from './namespaces-calls.ts';
 import { namespaceDeps } from './namespaces-deps.ts';
+import { namespaceServices } from './namespaces-services.ts';
 import { namespaceSkills } from './namespaces-skills.ts';
 import { namespaceTools } from './namespaces-tools.ts';
 
@@ -19,6 +20,7 @@ export function namespacesContract(name: string, place: Place): void {
   describe(`namespaces on ${name}`, () => {
     namespaceCalls(place);
     namespaceTools(place);
+    namespaceServices(place);
     namespaceSkills(place);
     namespaceArtifacts(place);
     namespaceDeps(place);

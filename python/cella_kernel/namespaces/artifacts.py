@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterator, List, Optional, Union
 
 from . import encoding, host
 
@@ -28,15 +28,12 @@ class Artifacts:
     ) -> Dict[str, Any]:
         """Keeps a value under a name, in place of what had it before."""
         content, facts = encoding.encode(value)
-        facts = {**facts, "description": description, "metadata": encoding.plain(metadata or {})}
-        handle = host.call("artifacts.begin", name=name)
         try:
-            for chunk in _chunks(content):
-                host.call("artifacts.write", handle=handle, data=chunk)
-            return host.call("artifacts.finish", handle=handle, **facts)
-        except BaseException:
-            _let_go("artifacts.abort", handle)
-            raise
+            return _send(name, content, {**facts, "description": description, "metadata": encoding.plain(metadata or {})})
+        finally:
+            # A file that the code has opened is the code's to close.
+            if isinstance(value, os.PathLike) and not isinstance(content, bytes):
+                content.close()
 
     def load(self, name: str, path: Union[str, "os.PathLike[str]", None] = None) -> Any:
         """What was saved. With `path`, its bytes are written to that file, and the path is given."""
@@ -79,7 +76,18 @@ class Artifacts:
         return "<artifacts: artifacts.list() shows them, help(artifacts) tells how to use them>"
 
 
-def _chunks(content: Union[bytes, BinaryIO]) -> Iterator[bytes]:
+def _send(name: str, content: encoding.Content, facts: Dict[str, Any]) -> Dict[str, Any]:
+    handle = host.call("artifacts.begin", name=name)
+    try:
+        for chunk in _chunks(content):
+            host.call("artifacts.write", handle=handle, data=chunk)
+        return host.call("artifacts.finish", handle=handle, **facts)
+    except BaseException:
+        _let_go("artifacts.abort", handle)
+        raise
+
+
+def _chunks(content: encoding.Content) -> Iterator[bytes]:
     stream = io.BytesIO(content) if isinstance(content, bytes) else content
     while True:
         chunk = stream.read(_CHUNK)

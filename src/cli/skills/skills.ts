@@ -67,7 +67,7 @@ function toRow(skill: SkillInfo): string[] {
 }
 
 /** As in the source. */
-export function parametersToText({ parameters }: Pick<SkillInfo, 'parameters'>): string {
+function parametersToText({ parameters }: Pick<SkillInfo, 'parameters'>): string {
   return toPlain(parameters.map(parameterToText).join(', '));
 }
 

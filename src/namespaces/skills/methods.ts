@@ -21,8 +21,8 @@ export function skillMethods(skills: SkillCalls): Methods {
   return {
     'skills.list': method(z.strictObject({}), async () => (await skills.list()).map(infoValue)),
     'skills.get': method(Named, async ({ name }) => {
-      const { source, description, parameters, ...rest } = await skills.get(name);
-      return { name: rest.name, source, description, parameters: parameters.map(parameterValue) };
+      const skill = await skills.get(name);
+      return { ...infoValue(skill), source: skill.source };
     }),
     'skills.search': method(Search, async ({ query, limit }) => {
       return (await skills.search(query, { limit })).map(infoValue);
@@ -35,7 +35,7 @@ export function skillMethods(skills: SkillCalls): Methods {
   };
 }
 
-function infoValue({ name, description, parameters, updatedAt }: SkillInfo): PyValue {
+function infoValue({ name, description, parameters, updatedAt }: SkillInfo): { [name: string]: PyValue } {
   return { name, description, parameters: parameters.map(parameterValue), updatedAt };
 }
 

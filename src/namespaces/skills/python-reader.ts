@@ -6,6 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { type SkillReader, SkillReading } from './contract.ts';
 import { invalidSkill } from './invalid.ts';
 import { ReaderProcess } from './reader-process.ts';
+import { checkLength } from './source-limit.ts';
 
 export interface PythonSkillReaderOptions {
   /** Gives the path of the interpreter. It is asked when a helper is started. */
@@ -16,7 +17,6 @@ export interface PythonSkillReaderOptions {
   readonly idleMs?: number;
 }
 
-const MOST_SOURCE_BYTES = 256 * 1024;
 const PROGRAM = new URL('../../../python/cella_skill_reader.py', import.meta.url);
 
 const Reply = z.union([
@@ -59,9 +59,7 @@ export class PythonSkillReader implements SkillReader {
 
   async #read(source: string): Promise<SkillReading> {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The reader of skills is closed.');
-    if (Buffer.byteLength(source) > MOST_SOURCE_BYTES) {
-      throw invalidSkill(`it is longer than ${MOST_SOURCE_BYTES / 1024} KB`);
-    }
+    checkLength(source);
     clearTimeout(this.#idle);
     const helper = await this.#start();
     const answer = await helper.ask(source, this.#timeoutMs);

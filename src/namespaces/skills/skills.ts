@@ -10,6 +10,7 @@ import { invalidSkill } from './invalid.ts';
 import { Library } from './library.ts';
 import { skillMethods } from './methods.ts';
 import { checkSkillName } from './name.ts';
+import { checkLength } from './source-limit.ts';
 
 export interface NewSkill {
   readonly name: string;
@@ -18,7 +19,6 @@ export interface NewSkill {
   readonly description?: string | null;
 }
 
-const MOST_SOURCE_BYTES = 256 * 1024;
 const MOST_DESCRIPTION_CHARACTERS = 4000;
 const MOST_FOUND = 100;
 
@@ -110,9 +110,7 @@ function checkSource(given: string): string {
   const source = given.replace(/^\ufeff/, '');
   if (!source.isWellFormed()) throw invalidSkill('it holds a lone surrogate, which no file can hold');
   if (source.includes('\0')) throw invalidSkill('it holds a null character');
-  if (Buffer.byteLength(source) > MOST_SOURCE_BYTES) {
-    throw invalidSkill(`it is longer than ${MOST_SOURCE_BYTES / 1024} KB`);
-  }
+  checkLength(source);
   return source;
 }
 

@@ -6,7 +6,7 @@ import { type Auth, hasControl } from './http-fields.ts';
 export type Credentials = (name: string) => Promise<string | undefined>;
 
 /** An empty secret is a missing one. */
-export async function lookUp(credentials: Credentials | undefined, name: string, tool: string): Promise<string> {
+async function lookUp(credentials: Credentials | undefined, name: string, tool: string): Promise<string> {
   const secret = await credentials?.(name);
   if (secret !== undefined && secret !== '') return secret;
   const message = `The tool ${tool} needs the credential ${name}, which is not there.`;

@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { CredentialName } from './fields.ts';
 
 /** As in RFC 9110: no spaces, no colon, no control characters. */
-export const HeaderName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be the name of a header');
-export const HeaderValue = z.string().refine((text) => !hasControl(text), 'holds a control character');
+const HeaderName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be the name of a header');
+const HeaderValue = z.string().refine((text) => !hasControl(text), 'holds a control character');
 export const Headers = z.record(HeaderName, HeaderValue);
 
 export const HttpUrl = z.string().refine((text) => {

@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { ArtifactInfo } from '../../protocol/artifact.ts';
 import { factsByName } from '../media-type.ts';
 import { systemCode } from './failure.ts';
+import { isSettled } from './settled.ts';
 
 /** The file as it was written: where it is still so, the sum need not be made again. */
 const Known = ArtifactInfo.extend({ stamp: z.string() });
@@ -52,8 +53,6 @@ export async function infoOf(name: string, file: FileHandle, about: readonly Kno
 }
 
 const PART_BYTES = 1024 * 1024;
-/** The coarsest clock of a file system in use ticks every two seconds; a change within a tick does not show. */
-const TICK_MS = 2000;
 const MOST_SUMS = 1000;
 /** Those of files that somebody else wrote, so that a list does not read all of them each time. */
 const sums = new Map<string, string>();
@@ -62,7 +61,7 @@ async function sumOf(file: FileHandle, facts: BigIntStats): Promise<string> {
   const key = [facts.dev, stampOf(facts), facts.ctimeNs].join(' ');
   const known = sums.get(key);
   if (known !== undefined) return known;
-  const settled = Math.abs(Date.now() - Number(facts.ctimeMs)) > TICK_MS;
+  const settled = isSettled(facts);
   const sum = await makeSum(file);
   if (sums.size >= MOST_SUMS) sums.clear();
   if (settled) sums.set(key, sum);

@@ -5,9 +5,7 @@ import type { BigIntStats } from 'node:fs';
 import { type FileHandle, lstat } from 'node:fs/promises';
 import { MOST_TEXT_BYTES } from '../text-limit.ts';
 import { openPlain } from './entries.ts';
-
-/** The coarsest clock of a file system in use ticks every two seconds. */
-const TICK_MS = 2000;
+import { isSettled } from './settled.ts';
 
 export class Stamps {
   readonly #known = new Map<string, { readonly facts: string; readonly stamp: string }>();
@@ -28,7 +26,7 @@ export class Stamps {
     const stats = await file.stat({ bigint: true });
     // Nobody reads a text that is too long.
     if (stats.size > MOST_TEXT_BYTES) return factsOf(stats);
-    const settled = Math.abs(Date.now() - Number(stats.ctimeMs)) > TICK_MS;
+    const settled = isSettled(stats);
     const content = createHash('sha256')
       .update(await file.readFile())
       .digest('hex');

@@ -21,7 +21,7 @@ export interface Content {
   readonly chunks: number;
 }
 
-export const chunkKey = (keys: Keys, { id }: { readonly id: string }, index: number): string =>
+const chunkKey = (keys: Keys, { id }: { readonly id: string }, index: number): string =>
   keys.of('chunk', id, String(index));
 
 /**

@@ -6,7 +6,7 @@ export type Reply = Buffer | string | number | null | Reply[];
 
 export type Argument = string | Buffer;
 
-export const isNothing = (reply: Reply | undefined): reply is null | undefined => reply === null || reply === undefined;
+const isNothing = (reply: Reply | undefined): reply is null | undefined => reply === null || reply === undefined;
 
 export function asBytes(reply: Reply | undefined): Buffer {
   if (Buffer.isBuffer(reply)) return reply;

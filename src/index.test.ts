@@ -1,0 +1,61 @@
+/** The pages name what is there: exports, options, variables and each other. */
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { SessionOptions } from './session/options.ts';
+
+const fileOf = (path: string) => new URL(`../${path}`, import.meta.url);
+const read = (path: string) => readFileSync(fileOf(path), 'utf8');
+const docs = readdirSync(fileOf('docs')).filter((name) => name.endsWith('.md'));
+const pages = ['README.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`)];
+const exported = new Set(
+  [...read('src/index.ts').matchAll(/\{([^}]*)\}/g)].flatMap(([, names = '']) =>
+    names.split(',').map((name) => name.replace(/\btype\b/, '').trim()),
+  ),
+);
+
+describe('the pages', () => {
+  it.each(pages)('%s imports only what the library exports', (page) => {
+    const imports = [...read(page).matchAll(/import (?:type )?\{([^}]*)\} from 'cella'/g)];
+    const names = imports.flatMap(([, list = '']) =>
+      list.split(',').map((name) => name.replace(/^\s*type /, '').trim()),
+    );
+    expect(names.filter((name) => !exported.has(name))).toEqual([]);
+  });
+
+  it('tell every option of a session', () => {
+    const page = read('docs/library.md');
+    expect(Object.keys(SessionOptions.shape).filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
+  });
+
+  it('tell every variable that Cella reads', () => {
+    const page = read('docs/cli.md');
+    const variables = new Set(read('src/environment.ts').match(/CELLA_[A-Z_]+/g));
+    expect([...variables].filter((name) => !page.includes(name))).toEqual([]);
+  });
+
+  it('lead to pages and headings that are there', () => {
+    const broken = pages.flatMap((page) =>
+      [...read(page).matchAll(/\]\(([\w./-]*)(?:#([\w-]+))?\)/g)]
+        .map(([, link = '', anchor]) => ({
+          target: new URL(link || basename(page), `file:///${page}`).pathname.slice(1),
+          anchor,
+        }))
+        .filter(({ target, anchor }) => !existsSync(fileOf(target)) || (anchor && !anchorsOf(target).includes(anchor)))
+        .map(({ target, anchor }) => `${page}: ${target}#${anchor}`),
+    );
+    expect(broken).toEqual([]);
+  });
+});
+
+/** As GitHub makes them. */
+function anchorsOf(page: string): string[] {
+  const headings = [...read(page).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}

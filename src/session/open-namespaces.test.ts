@@ -1,0 +1,44 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { openNamespaces } from './open-namespaces.ts';
+import { closeStorages } from './storages.ts';
+
+const folders: string[] = [];
+
+afterEach(async () => {
+  await closeStorages();
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'cella-namespaces-'));
+  folders.push(folder);
+  return folder;
+}
+
+it('what could not be opened is opened by the next call, once it can be', async () => {
+  const dataDir = await newFolder();
+  const inTheWay = join(dataDir, 'checkpoints');
+  await writeFile(inTheWay, 'a file where a folder belongs');
+  await using namespaces = await openNamespaces({ dataDir });
+  const calls = [
+    () => namespaces.tools.list(),
+    () => namespaces.skills.list(),
+    () => namespaces.artifacts.list(),
+    () => namespaces.deps.list(),
+  ];
+  for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+  await rm(inTheWay);
+  for (const call of calls) expect(await call()).toEqual([]);
+});
+
+it('a program that needs a sandbox is told that there is none', async () => {
+  await using namespaces = await openNamespaces({ dataDir: await newFolder() });
+  await namespaces.tools.add('name: say\ncommand: echo\n');
+  await expect(namespaces.tools.call('say', {})).rejects.toMatchObject({
+    code: 'TOOL_FAILED',
+    message: expect.stringContaining('open a session'),
+  });
+});
