@@ -82,6 +82,10 @@ describe('cella skills', () => {
       err: 'cella: n must be a whole number, and is "much".\nWrite it as n=VALUE.\n',
     });
     expect(await run('skills', 'run', 'double', '21')).toMatchObject({ code: 2, err: expect.stringContaining('"21"') });
+    expect(await run('skills', 'run', 'double')).toMatchObject({
+      code: 2,
+      err: 'cella: The skill double needs n.\nWrite it as n=VALUE.\n',
+    });
     expect(await run('skills', 'create', 'bad', file('bad.py', 'def run(:\n'))).toMatchObject({
       code: 1,
       err: expect.stringContaining('line 1'),
@@ -307,7 +311,7 @@ describe('Redis storage', () => {
     const target = `${redis.url}/?prefix=${prefix()}`;
     expect(await run('store', 'push', target)).toMatchObject({
       code: 0,
-      out: `1 tool, 1 skill, 1 artifact copied to ${redis.url}/.\n`,
+      out: `1 tool, 1 skill, 1 artifact copied to ${target}.\n`,
     });
     expect(await run('store', 'push', target, '--only', 'skills')).toMatchObject({
       code: 0,
@@ -323,7 +327,10 @@ describe('Redis storage', () => {
     const pulled = await other.run(['store', 'pull', target, 'double', '--json']);
     expect(JSON.parse(pulled.out)).toMatchObject({ copied: [{ kind: 'skills', name: 'double' }], skipped: [] });
     expect((await other.run(['store', 'list'])).out).toMatch(/^KIND +NAME\nskill +double\n$/);
-    expect(await run('store', 'pull', target, 'nobody')).toMatchObject({ code: 1 });
+    expect(await run('store', 'pull', target, 'nobody')).toMatchObject({
+      code: 1,
+      err: `cella: There is no nobody in ${target}.\n`,
+    });
     expect(await run('store', 'pull', join(folder, 'gone'))).toMatchObject({ code: 2 });
   });
 

@@ -73,8 +73,8 @@ export async function add(
 export async function remove(tools: ToolsApi, name: string, report: Report): Promise<number> {
   if (!(await tools.remove(name))) {
     const known = (await tools.list()).some((tool) => tool.name === name);
-    const why = known ? 'It lies in a folder, so delete its file there.' : 'There is none of that name.';
-    throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}. ${why}`);
+    const why = known ? ' It lies in a folder, so delete its file there.' : '';
+    throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}.${why}`);
   }
   await report.done({ removed: name }, `Removed the tool ${toPlain(name)}.`);
   return Exit.ok;
