@@ -120,6 +120,14 @@ describe('cella tools', () => {
     expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 1, err: expect.stringContaining('tools list') });
   });
 
+  it('tells that the tools of an MCP server are called, and not the server', async () => {
+    const server = 'name: desk\ntype: mcp\nurl: http://127.0.0.1:1/mcp\n';
+    expect(await run('tools', 'add', file('desk.yaml', server))).toMatchObject({
+      code: 0,
+      out: 'Added the tool desk.TOOL(...).\n',
+    });
+  });
+
   it('reads folders too, where a broken definition does not hide the others', async () => {
     file('say.yaml', SAY);
     file('broken.yaml', 'name: broken\n  command: [\n');
