@@ -27,10 +27,12 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   TOOL_NOT_FOUND: '`cella tools list` shows them, and tells which definitions are broken.',
   TOOL_ARGUMENTS: '`cella tools show NAME` tells what it takes.',
   APPROVAL_REFUSED: '`cella tools call` takes --approve where nobody can be asked.',
+  CREDENTIAL_MISSING: 'Commands have no credentials: a program gives them to its session, see docs/tools.md.',
   SKILL_NOT_FOUND: '`cella skills list` shows them.',
   ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
   ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',
   DEPS_LOCKED: 'The packages were locked with --no-runtime-deps; list and sync still work.',
+  STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
 };

@@ -10,7 +10,12 @@ export function noticesOf({ recovered, woken }: ResultEvent): string[] {
     const ended = `The kernel before this one has ended: ${recovered.cause.message} Nothing is run again.`;
     return [ended, ...comebackOf(recovered)];
   }
-  return woken ? comebackOf(woken) : [];
+  return woken && hasNews(woken) ? comebackOf(woken) : [];
+}
+
+/** A save without names brings nothing back, and takes nothing away. */
+function hasNews({ savedAgoMs, restored, lost }: Woken): boolean {
+  return savedAgoMs === undefined || restored.length + lost.length > 0;
 }
 
 function comebackOf({ savedAgoMs, restored, lost }: Woken): string[] {

@@ -22,6 +22,14 @@ function report(more: Partial<ResultEvent>, { printed = '', output = new Output(
 }
 
 describe('a report', () => {
+  it('tells of a save only where it brought names back, or lost some', () => {
+    expect(report({ repr: '2', woken: { savedAgoMs: 3000, restored: [], lost: [] } }).text).toBe('2');
+    expect(report({ repr: '2', woken: { savedAgoMs: 3000, restored: ['x'], lost: [] } }).text).toMatch(
+      /^\[notice\].*: x\.\n/,
+    );
+    expect(report({ repr: '2', woken: { restored: [], lost: [] } }).text).toMatch(/^\[notice\].*every name is gone/);
+  });
+
   it('never shows more than a model can use, whatever is long, and says what is cut', () => {
     const long = 'x'.repeat(50_000);
     const lost = Array.from({ length: 500 }, (_, index) => ({ name: `name${index}`, reason: long }));

@@ -112,7 +112,7 @@ async function copyDep(to: DepsStore, requirement: string, overwrite: boolean): 
     const taken = (await to.list()).some((other) => parseRequirement(other).name === name);
     if (taken) return false;
   }
-  return to.add(requirement);
+  return (await to.add(requirement)) || overwrite;
 }
 
 function isWanted(kind: TransferKind, name: string, names: readonly string[] | undefined): boolean {

@@ -100,6 +100,9 @@ it('what is there already is left as it is, or replaced', async () => {
   expect((await target.tools.get('grep'))?.text).toBe('name: grep');
   expect((await bytesOf(target, 'large'))?.equals(large)).toBe(true);
   expect(await target.deps.list()).toEqual(['requests>=2']);
+  // What is the same already is not told as left alone where all was to be replaced.
+  const again = await copyNamespaces(source, target, { kinds: ['tools', 'artifacts', 'deps'], overwrite: true });
+  expect(again.skipped).toEqual([]);
 });
 
 it('an artifact is never in memory as a whole', async () => {

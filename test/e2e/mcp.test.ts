@@ -29,6 +29,19 @@ schema:
 `,
 );
 writeFileSync(join(tools, 'broken.yaml'), 'name: [broken\n');
+writeFileSync(
+  join(tools, 'tally.yaml'),
+  `name: tally
+command: wc
+schema:
+  options:
+    lines: { type: boolean, default: true }
+  positional:
+    - { name: files, variadic: true }
+recipes:
+  bytes: { preset: { lines: false } }
+`,
+);
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
@@ -203,6 +216,9 @@ except KeyboardInterrupt:
     const listed = await cella.call('list_tools');
     expect(textOf(listed)).toMatch(/tools\.say\(words: string\): Repeats words on a line \[a person must approve/);
     expect(textOf(listed)).toMatch(/\[cannot be used\].*broken\.yaml/);
+    // As code writes it, and without a colon where there is nothing to say.
+    expect(textOf(listed)).toMatch(/^tools\.tally\(\*files: string, lines: boolean = True\)$/m);
+    expect(textOf(listed)).toMatch(/^ {2}tools\.tally\.bytes\(\*files: string, lines: boolean = False\)$/m);
     const found = await cella.call('search_tools', { query: 'repeat words' });
     expect(found.structuredContent).toMatchObject({ tools: [{ call: 'tools.say(words: string)' }] });
   });

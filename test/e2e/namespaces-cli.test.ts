@@ -82,6 +82,10 @@ describe('cella skills', () => {
       err: 'cella: n must be a whole number, and is "much".\nWrite it as n=VALUE.\n',
     });
     expect(await run('skills', 'run', 'double', '21')).toMatchObject({ code: 2, err: expect.stringContaining('"21"') });
+    expect(await run('skills', 'run', 'double')).toMatchObject({
+      code: 2,
+      err: 'cella: The skill double needs n.\nWrite it as n=VALUE.\n',
+    });
     expect(await run('skills', 'create', 'bad', file('bad.py', 'def run(:\n'))).toMatchObject({
       code: 1,
       err: expect.stringContaining('line 1'),
@@ -114,6 +118,14 @@ describe('cella tools', () => {
     expect(await json('tools', 'call', 'say.hello')).toEqual({ tool: 'say', recipe: 'hello', result: 'hello\n' });
     expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 0 });
     expect(await run('tools', 'remove', 'say')).toMatchObject({ code: 1, err: expect.stringContaining('tools list') });
+  });
+
+  it('tells that the tools of an MCP server are called, and not the server', async () => {
+    const server = 'name: desk\ntype: mcp\nurl: http://127.0.0.1:1/mcp\n';
+    expect(await run('tools', 'add', file('desk.yaml', server))).toMatchObject({
+      code: 0,
+      out: 'Added the tool desk.TOOL(...).\n',
+    });
   });
 
   it('reads folders too, where a broken definition does not hide the others', async () => {
@@ -307,7 +319,7 @@ describe('Redis storage', () => {
     const target = `${redis.url}/?prefix=${prefix()}`;
     expect(await run('store', 'push', target)).toMatchObject({
       code: 0,
-      out: `1 tool, 1 skill, 1 artifact copied to ${redis.url}/.\n`,
+      out: `1 tool, 1 skill, 1 artifact copied to ${target}.\n`,
     });
     expect(await run('store', 'push', target, '--only', 'skills')).toMatchObject({
       code: 0,
@@ -323,7 +335,10 @@ describe('Redis storage', () => {
     const pulled = await other.run(['store', 'pull', target, 'double', '--json']);
     expect(JSON.parse(pulled.out)).toMatchObject({ copied: [{ kind: 'skills', name: 'double' }], skipped: [] });
     expect((await other.run(['store', 'list'])).out).toMatch(/^KIND +NAME\nskill +double\n$/);
-    expect(await run('store', 'pull', target, 'nobody')).toMatchObject({ code: 1 });
+    expect(await run('store', 'pull', target, 'nobody')).toMatchObject({
+      code: 1,
+      err: `cella: There is no nobody in ${target}.\n`,
+    });
     expect(await run('store', 'pull', join(folder, 'gone'))).toMatchObject({ code: 2 });
   });
 

@@ -19,8 +19,9 @@ Examples:
 
 Those that cannot be installed are told with the installer's reason, the others are added; the exit
 code is 1 then. A password in --index can be seen by other users of this machine: put it in
-CELLA_INDEX instead. The code finds packages of the index that it runs with, so give \`cella run\`
-the same --index, or set CELLA_INDEX for both.`;
+CELLA_INDEX instead. The code finds packages that came from the places it runs with, so give
+\`cella run\` the same --index, --wheels and --no-index, or set CELLA_INDEX, CELLA_WHEELS and
+CELLA_NO_INDEX for both.`;
 
 export const remove = `
 Examples:

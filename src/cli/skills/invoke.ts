@@ -25,11 +25,19 @@ export function parseSkillArguments(
   json: string | undefined,
 ): Record<string, PyValue> {
   const { named, positional } = parseArguments(words, json, skill.parameters.map(known));
-  if (positional.length === 0) return named;
-  throw new UsageError(
-    `An argument of the skill ${skill.name} has no name: ${JSON.stringify(words.find((word) => !word.includes('=')))}.`,
-    'Write arguments as name=value.',
+  if (positional.length > 0) {
+    const word = JSON.stringify(words.find((each) => !each.includes('=')));
+    throw new UsageError(
+      `An argument of the skill ${skill.name} has no name: ${word}.`,
+      'Write arguments as name=value.',
+    );
+  }
+  // One that has no name for callers is for the skill itself to complain of.
+  const missing = skill.parameters.find(
+    ({ name, kind, required }) => required && kind !== 'positional_only' && !Object.hasOwn(named, name),
   );
+  if (!missing) return named;
+  throw new UsageError(`The skill ${skill.name} needs ${missing.name}.`, `Write it as ${missing.name}=VALUE.`);
 }
 
 const types: Readonly<Record<string, ValueType>> = {

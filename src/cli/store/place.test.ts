@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkSource, isSame, parsePlace } from './place.ts';
+import { checkSource, isSame, parsePlace, toAddress } from './place.ts';
 
 describe('parsePlace', () => {
   it('is a folder, or a Redis server with a prefix', () => {
@@ -14,6 +14,19 @@ describe('parsePlace', () => {
     expect(() => parsePlace(text, '/data')).toThrow(/storage|Redis/);
     expect(() => parsePlace(text, '/data')).not.toThrow('s3cret');
   });
+});
+
+it.each(['/backup', 'redis://127.0.0.1:6379', 'redis://host:1/2?prefix=team', 'redis://host:1/?prefix=a:b'])(
+  'what is told of %s names it again',
+  (text) => {
+    const place = parsePlace(text, '/data');
+    expect(parsePlace(toAddress(place), '/data')).toEqual(place);
+  },
+);
+
+it('what is told of a place has its prefix and no password', () => {
+  const place = { dataDir: '/data', redis: { url: 'redis://:s3cret@host:1', prefix: 'team' } };
+  expect(toAddress(place)).toBe('redis://:***@host:1/?prefix=team');
 });
 
 describe('isSame', () => {

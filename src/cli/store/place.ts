@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { StoragePlace } from '../context.ts';
 import { UsageError } from '../exit.ts';
+import { placeToText } from '../storage-flags.ts';
 
 /** `redis://host:port/?prefix=team`, or a folder. `dataDir` is for files that Redis storage does without. */
 export function parsePlace(text: string, dataDir: string): StoragePlace {
@@ -21,6 +22,14 @@ export function parsePlace(text: string, dataDir: string): StoragePlace {
   if (unknown !== undefined) throw new UsageError(`A Redis address knows no ?${unknown}=.`, SUCH_AS);
   url.search = '';
   return { dataDir, redis: { url: url.href, ...(prefix === null ? {} : { prefix }) } };
+}
+
+/** As it can be named again, without its password. */
+export function toAddress(place: StoragePlace): string {
+  const address = placeToText(place);
+  const prefix = place.redis?.prefix;
+  if (prefix === undefined) return address;
+  return `${address.replace(/(:\/\/[^/]*)$/, '$1/')}?prefix=${encodeURIComponent(prefix)}`;
 }
 
 const SUCH_AS = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';

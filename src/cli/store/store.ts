@@ -1,24 +1,24 @@
 /** `cella store`: tools, skills, artifacts and deps of a storage, and from one to another. */
 
+import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import type { StoragePlace, Stores, Transfer, TransferKind } from '../context.ts';
 import { Exit, UsageError } from '../exit.ts';
 import type { Report } from '../report.ts';
-import { placeToText } from '../storage-flags.ts';
-import { countToText, sizeToText } from '../texts.ts';
-import { checkSource, isSame } from './place.ts';
+import { countToText, sizeToText, toPlain } from '../texts.ts';
+import { checkSource, isSame, toAddress } from './place.ts';
 
 const columns = [{ title: 'KIND' }, { title: 'NAME' }, { title: 'SIZE', align: 'right' as const }];
 
 export async function list(place: StoragePlace, stores: Stores, report: Report): Promise<number> {
   const { tools, skills, artifacts, deps } = await stores.listStore(place);
-  const facts = { storage: placeToText(place), tools, skills, artifacts, deps };
+  const facts = { storage: toAddress(place), tools, skills, artifacts, deps };
   const rows = [
     ...tools.map((name) => ['tool', name]),
     ...skills.map((name) => ['skill', name]),
     ...artifacts.map(({ name, size }) => ['artifact', name, sizeToText(size)]),
     ...deps.map((requirement) => ['package', requirement]),
   ];
-  if (rows.length === 0) await report.nothing(facts, `There is nothing in ${placeToText(place)} yet.`);
+  if (rows.length === 0) await report.nothing(facts, `There is nothing in ${toAddress(place)} yet.`);
   else await report.table(facts, columns, rows);
   return Exit.ok;
 }
@@ -42,17 +42,29 @@ export async function copy(request: CopyRequest, stores: Stores, report: Report)
   const transfer = { ...how, ...(names === undefined ? {} : { names }), onProgress };
   const { copied, skipped } = await stores.copyThings(from, to, transfer);
   const exitCode = names !== undefined && copied.length + skipped.length === 0 ? Exit.failed : Exit.ok;
-  const facts = { from: placeToText(from), to: placeToText(to), copied, skipped };
+  const facts = { from: toAddress(from), to: toAddress(to), copied, skipped };
   if (await report.tellProgram(facts)) return exitCode;
-  await report.done({}, `${countKinds(copied)} copied to ${placeToText(to)}.`);
+  await report.done({}, `${countKinds(copied)} copied to ${toAddress(to)}.`);
   if (skipped.length > 0) {
     const were = skipped.length === 1 ? 'was' : 'were';
     await report.warn([`cella: ${countKinds(skipped)} ${were} there already; --overwrite replaces what is there.`]);
+  }
+  const missing = (names ?? []).filter((name) => ![...copied, ...skipped].some((item) => isNamed(item, name)));
+  if (missing.length > 0) {
+    await report.warn([`cella: There is no ${missing.map(toPlain).join(', no ')} in ${toAddress(from)}.`]);
   }
   if (copied.some(({ kind }) => kind === 'deps')) {
     await report.nothing({}, 'Packages are installed by `cella deps sync`, or --sync-deps.');
   }
   return exitCode;
+}
+
+type Item = Awaited<ReturnType<Transfer>>['copied'][number];
+
+/** Packages may be spelled in any way, with versions or without. */
+function isNamed({ kind, name }: Item, wanted: string): boolean {
+  if (name === wanted.normalize('NFC')) return true;
+  return kind === 'deps' && parseRequirement(name).name === packageName(wanted);
 }
 
 const words: Readonly<Record<TransferKind, string>> = {
@@ -62,7 +74,7 @@ const words: Readonly<Record<TransferKind, string>> = {
   deps: 'package',
 };
 
-function countKinds(items: Awaited<ReturnType<Transfer>>['copied']): string {
+function countKinds(items: readonly Item[]): string {
   const counts = Object.entries(Object.groupBy(items, ({ kind }) => words[kind]));
   const texts = counts.map(([word, each]) => countToText(each?.length ?? 0, word));
   return texts.length === 0 ? 'Nothing was' : texts.join(', ');

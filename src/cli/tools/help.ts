@@ -5,12 +5,12 @@ Examples:
   $ cella tools add grep.yaml
   $ cella tools list
   $ cella tools show grep
-  $ cella tools call grep pattern=TODO file=notes.txt
-  $ cella tools call grep.count pattern=TODO file=notes.txt
+  $ cella tools call grep TODO notes.txt
+  $ cella tools call grep.count TODO notes.txt
 
-A tool is described in YAML: a program, an MCP server or an HTTP request. The code of every agent of a
-storage can call it as \`tools.grep(pattern="TODO")\`. --tools DIR, or CELLA_TOOLS, names folders with
-more definitions.`;
+A tool is described in YAML: a program, an MCP server or an HTTP request; \`cella tools add --help\`
+shows one. The code of every agent of a storage can call it as \`tools.grep("TODO", "notes.txt")\`.
+--tools DIR, or CELLA_TOOLS, names folders with more definitions.`;
 
 export const list = `
 Examples:
@@ -58,7 +58,7 @@ A tool in a folder of --tools stays; delete its file there.`;
 export const call = `
 Examples:
   $ cella tools call grep TODO notes.txt
-  $ cella tools call grep.count pattern=TODO file=notes.txt
+  $ cella tools call grep.count pattern=TODO file=notes.txt      with the grep of \`tools add --help\`
   $ cella tools call weather --args '{"city": "Oslo", "days": 3}' --json
   $ cella tools call deploy target=test --approve
 

@@ -41,7 +41,7 @@ export async function show(tools: ToolsApi, name: string, report: Report): Promi
   const tool = await tools.describe(name);
   if (await report.tellProgram({ tool })) return Exit.ok;
   const { terminal } = report;
-  await terminal.outLines(signature(tool.name, tool.parameters), 'bold');
+  await terminal.outLines(howToCall(tool), 'bold');
   const facts = [
     tool.description === '' ? [] : [paragraph(tool.description)],
     [`${tool.kind}, runs ${placeOf(tool)}${tool.requires_approval ? ', asks a person first' : ''}`],
@@ -55,7 +55,7 @@ export async function show(tools: ToolsApi, name: string, report: Report): Promi
     `  ${signature(`${tool.name}.${recipe.name}`, recipe.parameters)}`,
     ...(recipe.description === '' ? [] : [`      ${toPlain(firstLine(recipe.description))}`]),
   ]);
-  await terminal.outLines(`\nRecipes:\n${recipes.join('\n')}`);
+  await terminal.outLines(`\n${tool.kind === 'mcp' ? 'Tools' : 'Recipes'}:\n${recipes.join('\n')}`);
   return Exit.ok;
 }
 
@@ -66,15 +66,15 @@ export async function add(
   report: Report,
 ): Promise<number> {
   const tool = await tools.add(yaml, options);
-  await report.done({ tool }, `Added the tool ${signature(tool.name, tool.parameters)}.`);
+  await report.done({ tool }, `Added the tool ${howToCall(tool)}.`);
   return Exit.ok;
 }
 
 export async function remove(tools: ToolsApi, name: string, report: Report): Promise<number> {
   if (!(await tools.remove(name))) {
     const known = (await tools.list()).some((tool) => tool.name === name);
-    const why = known ? 'It lies in a folder, so delete its file there.' : 'There is none of that name.';
-    throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}. ${why}`);
+    const why = known ? ' It lies in a folder, so delete its file there.' : '';
+    throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}.${why}`);
   }
   await report.done({ removed: name }, `Removed the tool ${toPlain(name)}.`);
   return Exit.ok;
@@ -87,6 +87,11 @@ function toRow(tool: ToolInfo): string[] {
 }
 
 const placeOf = ({ runs_on }: ToolInfo): string => (runs_on === 'host' ? 'on the host' : 'in the sandbox');
+
+/** A server is not called itself: its tools are. */
+function howToCall({ kind, name, parameters }: ToolInfo): string {
+  return kind === 'mcp' ? `${toPlain(name)}.TOOL(...)` : signature(name, parameters);
+}
 
 export function signature(name: string, parameters: readonly ToolParameter[]): string {
   const shown = parameters.map((parameter) => {

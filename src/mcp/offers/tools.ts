@@ -74,11 +74,23 @@ function tell({ name, description, kind, requires_approval, parameters, recipes 
 
 function toLines({ call, description, requires_approval, recipes }: Told): string[] {
   const asks = requires_approval ? ' [a person must approve each call]' : '';
-  return [`${call}: ${description}${asks}`, ...recipes.map((recipe) => `  ${recipe.call}: ${recipe.description}`)];
+  const line = (code: string, about: string) => (about === '' ? code : `${code}: ${about}`);
+  return [
+    `${line(call, description)}${asks}`,
+    ...recipes.map((recipe) => `  ${line(recipe.call, recipe.description)}`),
+  ];
 }
 
 function signature(parameters: readonly Parameter[]): string {
-  const word = ({ name, type, required, default: preset, variadic }: Parameter) =>
-    `${variadic ? '*' : ''}${name}: ${type}${required ? '' : ` = ${preset === undefined ? 'None' : JSON.stringify(preset)}`}`;
+  const word = ({ name, type, items, required, default: preset, variadic }: Parameter) => {
+    if (variadic) return `*${name}: ${items ?? type}`;
+    return `${name}: ${type}${required ? '' : ` = ${toPython(preset)}`}`;
+  };
   return parameters.map(word).join(', ');
+}
+
+/** As code writes it. */
+function toPython(preset: Parameter['default']): string {
+  if (preset === undefined || preset === null) return 'None';
+  return typeof preset === 'boolean' ? (preset ? 'True' : 'False') : JSON.stringify(preset);
 }

@@ -16,14 +16,15 @@ const reasons: Readonly<Record<string, string>> = {
 /** The server is there and will have nothing to do with us, or not yet. */
 const REFUSALS = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|Client sent AUTH|DB index)|LOADING|MASTERDOWN)/;
 
+const PASSWORD = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|Client sent AUTH))/;
+
 export function unreachable(where: string, reason: string): CellaError {
-  return new CellaError(
-    'STORAGE_UNREACHABLE',
-    `Redis did not answer at ${where} (${reason}). Start it, or use file storage.`,
-    {
-      details: { where, reason },
-    },
-  );
+  const next = PASSWORD.test(reason)
+    ? 'Correct the user and the password in its address.'
+    : 'Start it, or use file storage.';
+  return new CellaError('STORAGE_UNREACHABLE', `Redis did not answer at ${where} (${reason}). ${next}`, {
+    details: { where, reason },
+  });
 }
 
 /** From an error that the server answered with. */
