@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { readEnvironment } from './environment.ts';
+import { readCredential, readEnvironment } from './environment.ts';
 
 describe('readEnvironment', () => {
   it('takes what is set', () => {
@@ -55,5 +55,17 @@ describe('readEnvironment', () => {
   it('makes a relative data folder absolute, and manages without HOME', () => {
     expect(readEnvironment({ CELLA_DATA_DIR: 'data' }).dataDir).toBe(`${process.cwd()}/data`);
     expect(readEnvironment({}).dataDir).toBe(`${homedir()}/.local/share/cella`);
+  });
+});
+
+describe('readCredential', () => {
+  it('finds a secret by the name that a tool mentions', () => {
+    const env = { CELLA_CREDENTIAL_TICKETS_TOKEN: 'hush', CELLA_CREDENTIAL_EMPTY: '' };
+    expect(['tickets_token', 'tickets-token', 'Tickets.Token'].map((name) => readCredential(name, env))).toEqual([
+      'hush',
+      'hush',
+      'hush',
+    ]);
+    expect([readCredential('empty', env), readCredential('other', env)]).toEqual([undefined, undefined]);
   });
 });

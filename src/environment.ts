@@ -79,3 +79,8 @@ function dataHome(env: NodeJS.ProcessEnv): string {
   if (named && isAbsolute(named)) return named;
   return join(env.HOME || homedir(), '.local', 'share');
 }
+
+/** The secret of that name: CELLA_CREDENTIAL_ and the name in capitals, with `_` for what a variable cannot hold. */
+export function readCredential(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env[`CELLA_CREDENTIAL_${name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`] || undefined;
+}

@@ -7,7 +7,7 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { placeToText } from './cli/storage-flags.ts';
 import { Terminal } from './cli/terminal.ts';
-import { readEnvironment } from './environment.ts';
+import { readCredential, readEnvironment } from './environment.ts';
 import { CellaError } from './protocol/errors.ts';
 import { OpenStores } from './stores.ts';
 
@@ -22,6 +22,9 @@ function version(): string {
 
 const stores = new OpenStores();
 
+/** Of whoever runs the command: they go to the tool that mentions them, and nowhere else. */
+const credentials = async (name: string): Promise<string | undefined> => readCredential(name);
+
 async function openSession({ redis, ...options }: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
@@ -29,7 +32,7 @@ async function openSession({ redis, ...options }: OpenOptions) {
   ]);
   stores.closeFirst(executors.shutdown);
   const storage = await stores.redis(redis);
-  return await Session.open({ ...options, ...(storage ? { storage } : {}) });
+  return await Session.open({ credentials, ...options, ...(storage ? { storage } : {}) });
 }
 
 async function detect({ python: named, place }: { python: string | undefined; place: StoragePlace }) {
@@ -71,7 +74,7 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
     version: version(),
     agentKey,
     timeoutMs,
-    session: options,
+    session: { credentials, ...options },
     storage: () => stores.redis(redis),
     http: http && { ...http, token: environment.mcpToken },
     ended,

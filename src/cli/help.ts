@@ -27,6 +27,7 @@ Environment:
   CELLA_INDEX        the package index where --index is not given; the place for its password
   CELLA_EXTRA_INDEX, CELLA_WHEELS, CELLA_NO_INDEX    other places that packages come from
   CELLA_TOOLS        folders with definitions of tools, separated by colons
+  CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
   NO_COLOR           any text turns colours off

@@ -27,7 +27,7 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   TOOL_NOT_FOUND: '`cella tools list` shows them, and tells which definitions are broken.',
   TOOL_ARGUMENTS: '`cella tools show NAME` tells what it takes.',
   APPROVAL_REFUSED: '`cella tools call` takes --approve where nobody can be asked.',
-  CREDENTIAL_MISSING: 'Commands have no credentials: a program gives them to its session, see docs/tools.md.',
+  CREDENTIAL_MISSING: 'Set the variable CELLA_CREDENTIAL_NAME, with the name that the message tells in capitals.',
   SKILL_NOT_FOUND: '`cella skills list` shows them.',
   ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
   ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',

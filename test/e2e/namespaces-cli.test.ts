@@ -139,6 +139,19 @@ describe('cella tools', () => {
     expect(inKernel).toMatchObject({ code: 0, out: 'hi\n' });
   });
 
+  it('takes the secret that a tool mentions from a variable, and shows it to that tool alone', async () => {
+    const script = 'printf %s $KEY | wc -c';
+    const yaml = `name: key\ndescription: x\ncommand: [sh, -c, ${script}]\nruns_on: host\nenv: { KEY: { credential: my-key } }\n`;
+    await run('tools', 'add', file('key.yaml', yaml));
+    expect(await run('tools', 'call', 'key')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('CELLA_CREDENTIAL_'),
+    });
+    const code = 'import os; print(tools.key().strip(), "hush" in str(os.environ))';
+    const told = await cella.run(['run', '-c', code], { env: { CELLA_CREDENTIAL_MY_KEY: 'hush-hush' } });
+    expect(told).toMatchObject({ code: 0, out: '9 False\n' });
+  });
+
   it('tells what is wrong with a call, a name or a definition', async () => {
     await run('tools', 'add', file('say.yaml', SAY));
     expect(await json('tools', 'call', 'nobody')).toMatchObject({ type: 'error', code: 'TOOL_NOT_FOUND' });
