@@ -19,8 +19,16 @@ export interface CallHandler {
   close(): void;
 }
 
+export interface HostCall {
+  readonly id: number;
+  readonly method: string;
+  readonly params: PyValue;
+  /** How many bytes it is reckoned to hold until it is replied to. */
+  readonly held: number;
+}
+
 export interface HostCallEvents {
-  reply(id: number, payload: Buffer): void;
+  reply(id: number, payload: Buffer, held: number): void;
   progress(method: string, text: string): void;
   /** Whether somebody is being asked right now. */
   asking(begins: boolean): void;
@@ -47,12 +55,12 @@ export class HostCalls {
     return this.#running.has(id);
   }
 
-  start(id: number, method: string, params: PyValue): void {
+  start({ id, method, params, held }: HostCall): void {
     const controller = new AbortController();
     this.#running.set(id, controller);
     void this.#perform(method, params, controller.signal).then((reply) => {
       // A kernel that is dead hears nothing any more.
-      if (this.#running.delete(id)) this.#events.reply(id, reply);
+      if (this.#running.delete(id)) this.#events.reply(id, reply, held);
     });
   }
 
