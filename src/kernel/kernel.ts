@@ -129,12 +129,12 @@ export class Kernel {
     this.#calls = new Calls((id, reply) => {
       this.#asked();
       const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
-      this.#reply(id, encodeValue(answer));
+      void this.#reply(id, encodeValue(answer));
     });
     this.#hostCalls = new HostCalls(handler, {
       reply: (id, payload, held) => {
         this.#callBytes -= held;
-        this.#reply(id, payload);
+        return this.#reply(id, payload);
       },
       progress: (task, text) => this.#progress({ type: 'progress', task, text }),
       asking: (begins) => {
@@ -435,13 +435,12 @@ export class Kernel {
   }
 
   /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
-  #reply(id: number, payload: Buffer): void {
+  async #reply(id: number, payload: Buffer): Promise<void> {
     const size = payload.length + FRAME_COST;
     this.#callBytes += size;
-    void this.#link.control.sendSlowly(FrameType.reply, id, payload).then(() => {
-      this.#callBytes -= size;
-      this.#pump();
-    });
+    await this.#link.control.sendSlowly(FrameType.reply, id, payload);
+    this.#callBytes -= size;
+    this.#pump();
   }
 
   /** The code gave up waiting. */
