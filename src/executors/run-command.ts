@@ -5,6 +5,9 @@ import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { CommandLink, Enclosure } from './contract.ts';
 
+/** All that a program has written can be read at once when it has ended; a pipe that is open longer is somebody else's. */
+const LAST_WORDS_MS = 1000;
+
 export async function runCommand(enclosure: Enclosure, command: Command): Promise<CommandResult> {
   command.signal?.throwIfAborted();
   const link = await enclosure.command(command.argv, command.env ?? {});
@@ -25,11 +28,18 @@ export async function runCommand(enclosure: Enclosure, command: Command): Promis
 }
 
 async function finish(link: CommandLink, command: Command, timedOut: () => boolean): Promise<CommandResult> {
-  const [stdout, stderr, exit] = await Promise.all([
+  const output = Promise.all([
     gather(link.stdout, command.outputLimitBytes),
     gather(link.stderr, command.outputLimitBytes),
-    link.exited,
   ]);
+  const exit = await link.exited;
+  // The program may have given its output to a process that lives on, and keeps it open.
+  const timer = setTimeout(() => {
+    link.stdout.close();
+    link.stderr.close();
+  }, LAST_WORDS_MS);
+  const [stdout, stderr] = await output;
+  clearTimeout(timer);
   command.signal?.throwIfAborted();
   if (exit.problem !== undefined) {
     throw new CellaError('TOOL_FAILED', `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`);

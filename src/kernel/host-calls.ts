@@ -19,8 +19,17 @@ export interface CallHandler {
   close(): void;
 }
 
+export interface HostCall {
+  readonly id: number;
+  readonly method: string;
+  readonly params: PyValue;
+  /** How many bytes it is reckoned to hold until it is replied to. */
+  readonly held: number;
+}
+
 export interface HostCallEvents {
-  reply(id: number, payload: Buffer): void;
+  /** Resolves when the kernel has taken it, or is gone. */
+  reply(id: number, payload: Buffer, held: number): Promise<void>;
   progress(method: string, text: string): void;
   /** Whether somebody is being asked right now. */
   asking(begins: boolean): void;
@@ -29,10 +38,15 @@ export interface HostCallEvents {
 /** How Python tells refusals apart: by the class of the exception that it raises. */
 type Kind = 'value' | 'lookup' | 'permission' | 'timeout' | 'runtime';
 
+/** Their replies may be large: one after the other, so that the host holds one of them at a time. */
+const BULKY: ReadonlySet<string> = new Set(['artifacts.read', 'artifacts.list', 'skills.list', 'skills.search']);
+const MOST_REPLY_BYTES = 256 * 1024 * 1024;
+
 export class HostCalls {
   readonly #handler: CallHandler | undefined;
   readonly #events: HostCallEvents;
   readonly #running = new Map<number, AbortController>();
+  #bulky: Promise<void> = Promise.resolve();
 
   constructor(handler: CallHandler | undefined, events: HostCallEvents) {
     this.#handler = handler;
@@ -47,13 +61,17 @@ export class HostCalls {
     return this.#running.has(id);
   }
 
-  start(id: number, method: string, params: PyValue): void {
+  start({ id, method, params, held }: HostCall): void {
     const controller = new AbortController();
     this.#running.set(id, controller);
-    void this.#perform(method, params, controller.signal).then((reply) => {
+    const work = async () => {
+      if (!this.#running.has(id)) return;
+      const reply = await this.#perform(method, params, controller.signal);
       // A kernel that is dead hears nothing any more.
-      if (this.#running.delete(id)) this.#events.reply(id, reply);
-    });
+      if (this.#running.delete(id)) await this.#events.reply(id, reply, held);
+    };
+    if (BULKY.has(method)) this.#bulky = this.#bulky.then(work);
+    else void work();
   }
 
   /** The code no longer waits. It hears of the end all the same, so that the number is free again. */
@@ -83,7 +101,12 @@ export class HostCalls {
     };
     try {
       if (!this.#handler) throw new CellaError('INVALID_OPTIONS', `Nothing answers ${method} here.`);
-      return encodeValue({ value: await this.#handler.call(method, params, context) });
+      const reply = encodeValue({ value: await this.#handler.call(method, params, context) });
+      if (reply.length <= MOST_REPLY_BYTES) return reply;
+      throw new CellaError(
+        'INVALID_OPTIONS',
+        `What ${method} gives is ${reply.length} bytes, too large for one reply.`,
+      );
     } catch (error) {
       return encodeRefusal(error);
     }

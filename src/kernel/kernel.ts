@@ -51,6 +51,11 @@ const MOST_CALLS = 256;
 /** More than a kernel can number. */
 const REQUESTS = 2 ** 32;
 const MOST_WAITING_BYTES = 64 * 1024 * 1024;
+const MOST_CALL_BYTES = 64 * 1024 * 1024;
+/** What a frame that waits takes beside its payload. */
+const FRAME_COST = 256;
+/** What the reply to a call is reckoned to take until it is known: all that a kernel calls at once has room. */
+const REPLY_COST = 1024 * 1024;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
 const QUESTION_GRACE_MS = 2000;
@@ -107,6 +112,8 @@ export class Kernel {
   #state: State = { kind: 'starting' };
   #frames: Waiting[] = [];
   #waitingBytes = 0;
+  /** Of calls that are carried out, and of replies that the kernel has not taken. */
+  #callBytes = 0;
   #pumping = false;
   #clock: StopClock | undefined;
   #questions = 0;
@@ -122,10 +129,13 @@ export class Kernel {
     this.#calls = new Calls((id, reply) => {
       this.#asked();
       const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
-      this.#link.control.send(FrameType.reply, id, encodeValue(answer));
+      void this.#reply(id, encodeValue(answer));
     });
     this.#hostCalls = new HostCalls(handler, {
-      reply: (id, payload) => this.#link.control.send(FrameType.reply, id, payload),
+      reply: (id, payload, held) => {
+        this.#callBytes -= held;
+        return this.#reply(id, payload);
+      },
       progress: (task, text) => this.#progress({ type: 'progress', task, text }),
       asking: (begins) => {
         this.#asking += begins ? 1 : -1;
@@ -297,7 +307,7 @@ export class Kernel {
     // A kernel that was cut off is dying: nothing that it still sends is heard.
     if (this.#violation !== undefined) return;
     this.#frames.push({ frame });
-    this.#waitingBytes += frame.payload.length;
+    this.#waitingBytes += sizeOf(frame);
     // What waits for output to be read must not fill the host's memory meanwhile.
     if (this.#waitingBytes > MOST_WAITING_BYTES) this.#link.control.pause();
     this.#pump();
@@ -313,7 +323,7 @@ export class Kernel {
         if (!this.#handle(next)) break;
         this.#frames.shift();
         const before = this.#waitingBytes;
-        this.#waitingBytes -= next.frame.payload.length;
+        this.#waitingBytes -= sizeOf(next.frame);
         if (before > MOST_WAITING_BYTES && this.#waitingBytes <= MOST_WAITING_BYTES) this.#link.control.resume();
       }
     } catch (error) {
@@ -405,8 +415,11 @@ export class Kernel {
       throw new FrameError(`a second call with the number ${frame.id}`);
     }
     if (this.#calls.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
+    if (this.#callBytes >= MOST_CALL_BYTES) return false;
     if (method !== 'input') {
-      this.#hostCalls.start(frame.id, method, params);
+      const held = Math.max(frame.payload.length, REPLY_COST);
+      this.#callBytes += held;
+      this.#hostCalls.start({ id: frame.id, method, params, held });
       return true;
     }
     const call = parseInputCall(params);
@@ -419,6 +432,15 @@ export class Kernel {
     this.#outputs.release(call.marks);
     this.#askForInput(this.#state.execution, frame.id, call);
     return true;
+  }
+
+  /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
+  async #reply(id: number, payload: Buffer): Promise<void> {
+    const size = payload.length + FRAME_COST;
+    this.#callBytes += size;
+    await this.#link.control.sendSlowly(FrameType.reply, id, payload);
+    this.#callBytes -= size;
+    this.#pump();
   }
 
   /** The code gave up waiting. */
@@ -538,6 +560,10 @@ export class Kernel {
     this.#clock = undefined;
     this.#calls.forget();
   }
+}
+
+function sizeOf({ payload }: Frame): number {
+  return payload.length + FRAME_COST;
 }
 
 function once<T>(next: Waiting, parse: (payload: Buffer) => T): T {

@@ -99,6 +99,36 @@ export function namespaceTools(place: Place): void {
       expect(await pyValue(session, 'tools.sh("cat; echo done")')).toBe('done\n');
     });
 
+    it('end with their program, whoever keeps its output open', async () => {
+      const { session, storage } = await openWith(place);
+      await storage.tools.put('py', 'name: py\ndescription: x\ncommand: [python3, give.py]\n');
+      const result = await session.run(
+        `
+import os, socket, threading
+listener = socket.socket(socket.AF_UNIX)
+listener.bind('taken')
+listener.listen()
+kept = []
+def keep():
+    connection = listener.accept()[0]
+    kept.append(socket.recv_fds(connection, 1, 2))
+    connection.send(b'.')
+threading.Thread(target=keep, daemon=True).start()
+with open('give.py', 'w') as file:
+    file.write('''
+import socket
+print('given', flush=True)
+other = socket.socket(socket.AF_UNIX)
+other.connect('taken')
+socket.send_fds(other, [b'.'], [1, 2])
+other.recv(1)
+''')
+(tools.py(), len(kept))`,
+        { timeoutMs: 20_000 },
+      );
+      expect(result).toMatchObject({ status: 'ok', value: ['given\n', 1] });
+    });
+
     it('ask before they run where they must, and are refused where nobody can be asked', async () => {
       const yaml = SHELL('sh', 'requires_approval: true\n');
       const { session, storage } = await openWith(place);

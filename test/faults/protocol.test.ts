@@ -110,6 +110,51 @@ for fd in range(1024):
   });
 });
 
+/** Sends until there is no room for long, and ends with 9; or until everything is sent, and ends with 7. */
+const FLOOD = `
+import select
+def flood(pieces):
+    with socket.socket(fileno=os.dup(control)) as way:
+        for data in pieces:
+            while data:
+                if not select.select([], [way], [], 3)[1]:
+                    os._exit(9)
+                try:
+                    data = data[way.send(data, socket.MSG_DONTWAIT):]
+                except BlockingIOError:
+                    pass
+    os._exit(7)
+`;
+
+describe('a kernel that asks for more than it takes is held up, and the host keeps its memory', () => {
+  test.each([
+    [
+      'calls whose replies it does not read',
+      `
+artifacts.save('wordy', b'', metadata={'words': 'x' * 60000})
+flood(frame('c', number, pack(('artifacts.get', {'name': 'wordy'}))) for number in range(100000, 600000))`,
+    ],
+    [
+      'questions that are refused at once',
+      `
+def asked(number):
+    return frame('c', number, pack(('input', {'execution': 1, 'prompt': 'x' * 4096, 'password': False, 'marks': (0, 0)})))
+flood(asked(number) for number in range(100000, 400000))`,
+    ],
+    [
+      'frames without a payload, behind one that waits',
+      `
+send(frame('p', 2, pack({'data': {}, 'marks': (10 ** 9, 0)})))
+flood(frame('x', 1) * 1000 for _ in range(2000))`,
+    ],
+  ])('%s', async (_name, code) => {
+    const { session, undisturbed } = await pair();
+    const result = await attack(session, FLOOD + code, 60_000);
+    expect(result).toMatchObject({ status: 'died', death: { exitCode: 9 } });
+    await undisturbed();
+  });
+});
+
 describe('a kernel that leaves its connection has died', () => {
   test.each([
     [

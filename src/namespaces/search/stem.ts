@@ -54,6 +54,9 @@ const IRREGULAR: ReadonlyMap<string, string> = new Map(
     .map(([word = '', plain = '']) => [word, plain]),
 );
 
+/** Longer ones are no words of a language: they are left as they are, and cannot keep the patterns here busy. */
+const LONGEST_WORD = 64;
+
 /** How many syllables a stem has, roughly. */
 function measure(stem: string): number {
   return stem.match(MEASURE)?.length ?? 0;
@@ -62,6 +65,7 @@ function measure(stem: string): number {
 export function stem(word: string): string {
   const irregular = IRREGULAR.get(word);
   if (irregular !== undefined) return irregular;
+  if (word.length > LONGEST_WORD) return word;
   if (word.length < 4) return word === 'ids' ? 'id' : word;
   let text = plural(word);
   text = pastAndGerund(text);

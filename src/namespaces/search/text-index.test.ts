@@ -60,6 +60,12 @@ describe('an index of texts', () => {
     );
   });
 
+  test('a word that is longer than words are is taken as it is, at once', () => {
+    const word = `b${'a'.repeat(200_000)}ting`;
+    expect(stem(word)).toBe(word);
+    expect(ids(new TextIndex([document('long', word)]).search(word, 5))).toEqual(['long']);
+  });
+
   test('names of the language itself are words like any other', () => {
     const other = new TextIndex([document('constructor', '__proto__ toString')]);
     expect(ids(other.search('constructor', 5))).toEqual(['constructor']);

@@ -303,4 +303,10 @@ describe('a search', () => {
     expect(await found('zzz')).toEqual([]);
     expect(await found('')).toHaveLength(3);
   });
+
+  it('of more words than a question has is refused, for code', async () => {
+    await using tools = await testTools(['name: grep\ndescription: Searches.\ncommand: grep\n']);
+    const query = 'word '.repeat(100_000);
+    await expect(tools.ask('tools.search', { query })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+  });
 });

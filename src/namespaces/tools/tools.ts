@@ -29,6 +29,7 @@ export interface AddOptions {
 }
 
 const MOST_FOUND = 100;
+const MOST_QUERY_CHARACTERS = 10_000;
 
 export class Tools {
   readonly #options: ToolsOptions;
@@ -98,7 +99,7 @@ export class Tools {
     return {
       'tools.list': method(z.object({}), async () => (await this.list()).map(infoValue)),
       'tools.search': method(
-        z.object({ query: z.string(), limit: z.int().min(1).max(MOST_FOUND).nullish() }),
+        z.object({ query: z.string().max(MOST_QUERY_CHARACTERS), limit: z.int().min(1).max(MOST_FOUND).nullish() }),
         async ({ query, limit }) => (await this.search(query, { limit: limit ?? 10 })).map(infoValue),
       ),
       'tools.describe': method(z.object({ name: z.string() }), async ({ name }) =>

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { HostCalls } from './host-calls.ts';
+
+/** Calls of one kernel, which takes its replies when it is told to. */
+function calls() {
+  const begun: string[] = [];
+  const replied: { id: number; bytes: number; take: () => void }[] = [];
+  const handler = {
+    call: (method: string) => {
+      begun.push(method);
+      return Promise.resolve(method === 'skills.search' ? new Uint8Array(257 * 1024 * 1024) : method);
+    },
+    close: () => undefined,
+  };
+  const hostCalls = new HostCalls(handler, {
+    reply: (id, { length: bytes }) => new Promise((take) => replied.push({ id, bytes, take })),
+    progress: () => undefined,
+    asking: () => undefined,
+  });
+  const start = (id: number, method: string) => hostCalls.start({ id, method, params: {}, held: 0 });
+  return { begun, replied, start, hostCalls };
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test('a call with a large reply begins when the kernel has taken the one before; others do not wait', async () => {
+  const { begun, replied, start } = calls();
+  start(1, 'artifacts.read');
+  start(2, 'artifacts.list');
+  start(3, 'tools.call');
+  await settled();
+  expect(begun).toEqual(['tools.call', 'artifacts.read']);
+  replied.find(({ id }) => id === 1)?.take();
+  await settled();
+  expect(begun).toEqual(['tools.call', 'artifacts.read', 'artifacts.list']);
+});
+
+test('calls that wait are not begun for a kernel that is dead', async () => {
+  const { begun, replied, start, hostCalls } = calls();
+  start(1, 'artifacts.read');
+  start(2, 'artifacts.read');
+  await settled();
+  hostCalls.close();
+  for (const { take } of replied) take();
+  await settled();
+  expect(begun).toEqual(['artifacts.read']);
+});
+
+test('a reply that is too large for the connection is a refusal', async () => {
+  const { replied, start } = calls();
+  start(1, 'skills.search');
+  await settled();
+  expect(replied).toMatchObject([{ id: 1 }]);
+  expect(replied[0]?.bytes).toBeLessThan(1000);
+});
