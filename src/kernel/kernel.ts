@@ -42,6 +42,7 @@ import type { Exit, KernelLink } from './link.ts';
 import { newMark } from './mark.ts';
 import { Outputs, type StreamName } from './outputs.ts';
 import { type AnyQuestion, Question, type QuestionSettings } from './question.ts';
+import { Queue } from './queue.ts';
 import { type LoadableSegment, sendSegments } from './segments.ts';
 import { StopClock } from './stop-clock.ts';
 import { stopWatching, watchFor } from './vigil.ts';
@@ -110,7 +111,7 @@ export class Kernel {
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
-  #frames: Waiting[] = [];
+  readonly #frames = new Queue<Waiting>();
   #waitingBytes = 0;
   /** Of calls that are carried out, and of replies that the kernel has not taken. */
   #callBytes = 0;
@@ -319,7 +320,7 @@ export class Kernel {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      for (let next = this.#frames[0]; next && this.#state.kind !== 'dead'; next = this.#frames[0]) {
+      for (let next = this.#frames.first; next && this.#state.kind !== 'dead'; next = this.#frames.first) {
         if (!this.#handle(next)) break;
         this.#frames.shift();
         const before = this.#waitingBytes;
@@ -525,7 +526,7 @@ export class Kernel {
 
   #cutOff(reason: string): void {
     this.#violation ??= reason;
-    this.#frames = [];
+    this.#frames.clear();
     this.#link.kill();
   }
 
@@ -534,7 +535,7 @@ export class Kernel {
     await this.#outputs.last();
     if (this.#state.kind === 'dead') return;
     const before = this.#state;
-    this.#frames = [];
+    this.#frames.clear();
     this.#outputs.finish();
     this.#leave();
     const lastStderr = before.kind === 'running' ? before.execution.lastStderr : '';
