@@ -130,9 +130,11 @@ class Switchboard:
 
     def call(self, method: str, params: Dict[str, Any]) -> Any:
         """Asks the host and waits for its reply; an interrupt ends the wait. Raises CallError where it is refused."""
-        with self._interrupts:
-            number = self._begin(method, params)
+        number = 0
         try:
+            # An interrupt that comes meanwhile is raised at the end of this block, when the call is on its way.
+            with self._interrupts:
+                number = self._begin(method, params)
             reply = self._wait(number)
         except BaseException:
             self._give_up(number)
@@ -146,10 +148,11 @@ class Switchboard:
         """The same for a task: others go on while it waits."""
         loop = asyncio.get_running_loop()
         future: "asyncio.Future[bytes]" = loop.create_future()
-        with self._interrupts:
-            number = self._begin(method, params, future)
-            self._listen(loop)
+        number = 0
         try:
+            with self._interrupts:
+                number = self._begin(method, params, future)
+                self._listen(loop)
             reply = await future
         except BaseException:
             self._give_up(number)
