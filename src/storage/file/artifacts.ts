@@ -137,7 +137,7 @@ export class FileArtifacts implements ArtifactStore {
   async #inTurn<T>(name: string, action: string, work: (path: string) => Promise<T>): Promise<T> {
     const { folder } = this.#place;
     await using _turn = await this.#turn(name);
-    return guarded(action, `${folder}: ${name}`, async () => work(await pathOf(folder, name, '')));
+    return await guarded(action, `${folder}: ${name}`, async () => work(await pathOf(folder, name, '')));
   }
 
   async #turn(name: string): Promise<Lock> {
