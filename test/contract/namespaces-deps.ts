@@ -34,6 +34,8 @@ export function namespaceDeps(place: Place): void {
       expect(await pyValue(session, 'import tiny_a; tiny_a.X')).toBe(42);
       await session.reset();
       expect(await pyValue(session, 'import tiny_a; tiny_a.X')).toBe(42);
+      await using forked = await session.fork({ agentKey: 'forked' });
+      expect(await pyValue(forked, 'import tiny_a; tiny_a.X')).toBe(42);
       const later = await openWith(place, { ...options, storage, agentKey: 'later', allowRuntimeDeps: false });
       expect(await pyValue(later.session, 'import tiny_a; tiny_a.X')).toBe(42);
     });
@@ -126,9 +128,9 @@ export function namespaceDeps(place: Place): void {
 
     it('of a version that was asked for come before those of the interpreter', async () => {
       const { index, wheels } = await newIndex();
-      await makeWheel(wheels, 'cloudpickle-two', { files: { 'ipykernel.py': 'WHOSE = "mine"\n' } });
+      await makeWheel(wheels, 'shadow', { files: { 'ipykernel.py': 'WHOSE = "mine"\n' } });
       const { session } = await openWith(place, { packages: { index: index.url } });
-      expect(await pyValue(session, 'deps.add("cloudpickle-two"); import ipykernel; ipykernel.WHOSE')).toBe('mine');
+      expect(await pyValue(session, 'deps.add("shadow"); import ipykernel; ipykernel.WHOSE')).toBe('mine');
     });
   });
 
