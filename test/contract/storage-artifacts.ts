@@ -3,7 +3,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { ArtifactFacts } from '../../src/protocol/artifact.ts';
-import type { Storage } from '../../src/storage/contract.ts';
 import {
   badNames,
   bytesOf,
