@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, rm } from 'node:fs/promises';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
-import { CellaError } from '../../protocol/errors.ts';
 import { checkFacts } from '../artifact-facts.ts';
 import type { ArtifactWriter } from '../contract.ts';
+import { WriterSteps } from '../writer-steps.ts';
 import { stampOf } from './artifact-about.ts';
 import { storageFailed } from './failure.ts';
 
@@ -22,11 +22,6 @@ interface Steps {
   readonly onEnd: () => void;
 }
 
-type State =
-  | { readonly kind: 'writing' }
-  | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'ended' };
-
 export class FileArtifactWriter implements ArtifactWriter {
   readonly #name: string;
   readonly #path: string;
@@ -34,75 +29,49 @@ export class FileArtifactWriter implements ArtifactWriter {
   readonly #steps: Steps;
   readonly #hash = createHash('sha256');
   #size = 0;
-  #state: State = { kind: 'writing' };
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns: WriterSteps;
 
   constructor(name: string, path: string, file: FileHandle, steps: Steps) {
     this.#name = name;
     this.#path = path;
     this.#file = file;
     this.#steps = steps;
+    const failure = (cause: unknown) => storageFailed('write the artifact', name, cause);
+    this.#turns = new WriterSteps('artifact', steps.onEnd, failure);
   }
 
   write(bytes: Uint8Array): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.take(async () => {
       await this.#file.writeFile(bytes);
       this.#hash.update(bytes);
       this.#size += bytes.length;
     });
   }
 
-  async finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
-    try {
-      return await this.#inTurn(async () => {
-        const checked = checkFacts(this.#name, facts);
-        await this.#file.sync();
-        const stamp = stampOf(await this.#file.stat({ bigint: true }));
-        await this.#file.close();
-        const sum = { size: this.#size, sha256: this.#hash.digest('hex'), stamp };
-        const info = await this.#steps.publish({ path: this.#path, ...sum }, checked);
-        this.#end();
-        return info;
-      });
-    } catch (error) {
-      await this.abort();
-      throw error;
-    }
+  finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
+    const work = async () => {
+      const checked = checkFacts(this.#name, facts);
+      await this.#file.sync();
+      const stamp = stampOf(await this.#file.stat({ bigint: true }));
+      await this.#file.close();
+      const sum = { size: this.#size, sha256: this.#hash.digest('hex'), stamp };
+      return await this.#steps.publish({ path: this.#path, ...sum }, checked);
+    };
+    return this.#turns.finish(work, () => this.#undo());
   }
 
-  async abort(): Promise<void> {
-    await this.#turn;
-    if (this.#state.kind === 'ended') return;
-    this.#end();
-    await this.#file.close();
-    await rm(this.#path, { force: true }).catch((cause) => {
-      throw storageFailed('remove', this.#path, cause);
-    });
+  abort(): Promise<void> {
+    return this.#turns.abort(() => this.#undo());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.abort();
   }
 
-  #end(): void {
-    this.#state = { kind: 'ended' };
-    this.#steps.onEnd();
-  }
-
-  /** One after the other. What failed once stays failed: a gap in the data must not be written over. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(async () => {
-      if (this.#state.kind === 'ended') throw new CellaError('STORAGE_FAILED', 'This artifact has been ended before.');
-      if (this.#state.kind === 'failed') throw this.#state.error;
-      try {
-        return await work();
-      } catch (cause) {
-        const error = storageFailed('write the artifact', this.#name, cause);
-        this.#state = { kind: 'failed', error };
-        throw error;
-      }
+  async #undo(): Promise<void> {
+    await this.#file.close();
+    await rm(this.#path, { force: true }).catch((cause) => {
+      throw storageFailed('remove', this.#path, cause);
     });
-    this.#turn = turn.catch(() => {});
-    return turn;
   }
 }

@@ -2,16 +2,11 @@
 
 import { rm } from 'node:fs/promises';
 import type { Manifest } from '../../protocol/checkpoint.ts';
-import { CellaError } from '../../protocol/errors.ts';
 import type { CheckpointWriter } from '../contract.ts';
 import { checkManifest } from '../manifest-check.ts';
+import { WriterSteps } from '../writer-steps.ts';
 import { ChunkWriter } from './chunks.ts';
 import { storageFailed } from './failure.ts';
-
-type State =
-  | { readonly kind: 'writing' }
-  | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'ended' };
 
 interface Steps {
   /** Writes the manifest into the folder and gives the folder its name. */
@@ -23,67 +18,41 @@ export class FileCheckpointWriter implements CheckpointWriter {
   readonly #folder: string;
   readonly #steps: Steps;
   readonly #chunks: ChunkWriter;
-  #state: State = { kind: 'writing' };
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns: WriterSteps;
 
   constructor(folder: string, steps: Steps) {
     this.#folder = folder;
     this.#steps = steps;
     this.#chunks = new ChunkWriter(folder);
+    const failure = (cause: unknown) => storageFailed('write the checkpoint in', folder, cause);
+    this.#turns = new WriterSteps('checkpoint', steps.onEnd, failure);
   }
 
   write(bytes: Uint8Array): Promise<void> {
-    return this.#inTurn(() => this.#chunks.write(bytes));
+    return this.#turns.take(() => this.#chunks.write(bytes));
   }
 
-  async finish(manifest: Manifest): Promise<void> {
-    try {
-      await this.#inTurn(async () => {
-        const checked = checkManifest(manifest, this.#chunks.bytes);
-        await this.#chunks.end();
-        await this.#steps.publish(checked);
-        this.#end();
-      });
-    } catch (error) {
-      await this.abort();
-      throw error;
-    }
+  finish(manifest: Manifest): Promise<void> {
+    const work = async () => {
+      const checked = checkManifest(manifest, this.#chunks.bytes);
+      await this.#chunks.end();
+      await this.#steps.publish(checked);
+    };
+    return this.#turns.finish(work, () => this.#undo());
   }
 
-  async abort(): Promise<void> {
-    await this.#turn;
-    if (this.#state.kind === 'ended') return;
-    this.#end();
-    await this.#chunks.close();
-    await rm(this.#folder, { recursive: true, force: true }).catch((cause) => {
-      throw storageFailed('remove', this.#folder, cause);
-    });
+  abort(): Promise<void> {
+    return this.#turns.abort(() => this.#undo());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.abort();
   }
 
-  #end(): void {
-    this.#state = { kind: 'ended' };
-    this.#steps.onEnd();
-  }
-
-  /** One after the other. What failed once stays failed: a gap in the data must not be written over. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#turn.then(async () => {
-      if (this.#state.kind === 'ended')
-        throw new CellaError('STORAGE_FAILED', 'This checkpoint has been ended before.');
-      if (this.#state.kind === 'failed') throw this.#state.error;
-      try {
-        await work();
-      } catch (cause) {
-        const error = storageFailed('write the checkpoint in', this.#folder, cause);
-        this.#state = { kind: 'failed', error };
-        throw error;
-      }
+  async #undo(): Promise<void> {
+    await this.#chunks.close();
+    await rm(this.#folder, { recursive: true, force: true }).catch((cause) => {
+      throw storageFailed('remove', this.#folder, cause);
     });
-    this.#turn = turn.catch(() => {});
-    return turn;
   }
 }

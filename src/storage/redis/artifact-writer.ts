@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { checkFacts } from '../artifact-facts.ts';
 import type { ArtifactWriter } from '../contract.ts';
+import { WriterSteps } from '../writer-steps.ts';
 import { ChunkWriter, type Content } from './chunks.ts';
 import type { Place } from './place.ts';
-import { Turns } from './turns.ts';
 
 export interface Written {
   readonly content: Content;
@@ -23,18 +23,18 @@ export class RedisArtifactWriter implements ArtifactWriter {
   readonly #name: string;
   readonly #chunks: ChunkWriter;
   readonly #hash = createHash('sha256');
-  readonly #turns: Turns;
+  readonly #steps: WriterSteps;
   readonly #publish: Steps['publish'];
 
   constructor({ link, keys }: Place, name: string, { publish, onEnd }: Steps) {
     this.#name = name;
     this.#chunks = new ChunkWriter(link, keys);
-    this.#turns = new Turns('artifact', onEnd);
+    this.#steps = new WriterSteps('artifact', onEnd);
     this.#publish = publish;
   }
 
   write(bytes: Uint8Array): Promise<void> {
-    return this.#turns.take(async () => {
+    return this.#steps.take(async () => {
       this.#hash.update(bytes);
       await this.#chunks.write(bytes);
     });
@@ -47,14 +47,19 @@ export class RedisArtifactWriter implements ArtifactWriter {
       const { content, bytes } = this.#chunks;
       return this.#publish({ content, size: bytes, sha256: this.#hash.digest('hex') }, checked);
     };
-    return this.#turns.finish(work, () => this.#chunks.discard());
+    return this.#steps.finish(work, () => this.#undo());
   }
 
   abort(): Promise<void> {
-    return this.#turns.abort(() => this.#chunks.discard());
+    return this.#steps.abort(() => this.#undo());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.abort();
+  }
+
+  /** What cannot be removed expires. */
+  async #undo(): Promise<void> {
+    await this.#chunks.discard().catch(() => {});
   }
 }

@@ -3,9 +3,9 @@
 import type { Manifest } from '../../protocol/checkpoint.ts';
 import type { CheckpointWriter } from '../contract.ts';
 import { checkManifest } from '../manifest-check.ts';
+import { WriterSteps } from '../writer-steps.ts';
 import { ChunkWriter, type Content } from './chunks.ts';
 import type { Place } from './place.ts';
-import { Turns } from './turns.ts';
 
 interface Steps {
   readonly publish: (manifest: Manifest, content: Content) => Promise<void>;
@@ -14,17 +14,17 @@ interface Steps {
 
 export class RedisCheckpointWriter implements CheckpointWriter {
   readonly #chunks: ChunkWriter;
-  readonly #turns: Turns;
+  readonly #steps: WriterSteps;
   readonly #publish: Steps['publish'];
 
   constructor({ link, keys }: Place, { publish, onEnd }: Steps) {
     this.#chunks = new ChunkWriter(link, keys);
-    this.#turns = new Turns('checkpoint', onEnd);
+    this.#steps = new WriterSteps('checkpoint', onEnd);
     this.#publish = publish;
   }
 
   write(bytes: Uint8Array): Promise<void> {
-    return this.#turns.take(() => this.#chunks.write(bytes));
+    return this.#steps.take(() => this.#chunks.write(bytes));
   }
 
   finish(manifest: Manifest): Promise<void> {
@@ -33,14 +33,19 @@ export class RedisCheckpointWriter implements CheckpointWriter {
       await this.#chunks.end();
       await this.#publish(checked, this.#chunks.content);
     };
-    return this.#turns.finish(work, () => this.#chunks.discard());
+    return this.#steps.finish(work, () => this.#undo());
   }
 
   abort(): Promise<void> {
-    return this.#turns.abort(() => this.#chunks.discard());
+    return this.#steps.abort(() => this.#undo());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.abort();
+  }
+
+  /** What cannot be removed expires. */
+  async #undo(): Promise<void> {
+    await this.#chunks.discard().catch(() => {});
   }
 }

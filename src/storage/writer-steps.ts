@@ -1,22 +1,25 @@
 /** The steps of one writer, one after the other: begun, ended once, and never past a step that failed. */
 
-import { CellaError } from '../../protocol/errors.ts';
+import { CellaError } from '../protocol/errors.ts';
 
 type State =
   | { readonly kind: 'writing' }
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'ended' };
 
-export class Turns {
+export class WriterSteps {
   /** For messages: "checkpoint". */
   readonly #what: string;
   readonly #onEnd: () => void;
+  readonly #failure: (cause: unknown) => unknown;
   #state: State = { kind: 'writing' };
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(what: string, onEnd: () => void) {
+  /** `failure` makes of what a step throws what the caller is told. */
+  constructor(what: string, onEnd: () => void, failure: (cause: unknown) => unknown = (cause) => cause) {
     this.#what = what;
     this.#onEnd = onEnd;
+    this.#failure = failure;
   }
 
   /** What failed once stays failed: a gap in the data must not be written over. */
@@ -28,7 +31,8 @@ export class Turns {
       if (this.#state.kind === 'failed') throw this.#state.error;
       try {
         return await work();
-      } catch (error) {
+      } catch (cause) {
+        const error = this.#failure(cause);
         this.#state = { kind: 'failed', error };
         throw error;
       }
@@ -55,8 +59,7 @@ export class Turns {
     await this.#turn;
     if (this.#state.kind === 'ended') return;
     this.#end();
-    // What cannot be removed expires.
-    await undo().catch(() => {});
+    await undo();
   }
 
   #end(): void {
