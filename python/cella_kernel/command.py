@@ -10,7 +10,7 @@ import os
 import signal
 from typing import Any, Dict, List, Optional
 
-from . import frames
+from . import frames, packages
 from .frames import Channel
 from .processes import close_others, end_descendants
 from .sandbox import landlock, launch, linux
@@ -55,7 +55,7 @@ def _stop(*_: object) -> None:
 
 def _start(command: Dict[str, Any], out: int, err: int) -> int:
     argv: List[str] = command["argv"]
-    env = {**os.environ, **command["env"]}
+    env = {**os.environ, **packages.variables(command.get("packages")), **command["env"]}
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -6,7 +6,7 @@ import importlib
 import os
 import site
 import sys
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 _added: List[str] = []
 _current: Optional[str] = None
@@ -30,13 +30,16 @@ def use(folder: Optional[str]) -> None:
         # Before the interpreter's own packages, so that a version that was asked for wins; after its library.
         at = next((index for index, path in enumerate(before) if path.endswith("-packages")), len(before))
         sys.path[:] = [*before[:at], *_added, *before[at:]]
-        _enter(folder)
+        os.environ.update(variables(folder))
     importlib.invalidate_caches()
 
 
-def _enter(folder: str) -> None:
-    for name, path in (("PYTHONPATH", folder), ("PATH", os.path.join(folder, "bin"))):
-        os.environ[name] = os.pathsep.join(filter(None, (os.environ.get(name), path)))
+def variables(folder: Optional[str]) -> Dict[str, str]:
+    """What a program must find in its environment to use the set, beside what is there already."""
+    if folder is None:
+        return {}
+    places = (("PYTHONPATH", folder), ("PATH", os.path.join(folder, "bin")))
+    return {name: os.pathsep.join(filter(None, (os.environ.get(name), path))) for name, path in places}
 
 
 def _leave(folder: Optional[str]) -> None:

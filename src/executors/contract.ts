@@ -1,6 +1,8 @@
 /** Executor: where kernels run. One contract, whatever stands between host and interpreter. */
 
 import type { ByteSource, Exit, KernelLink } from '../kernel/link.ts';
+import type { Capabilities } from '../protocol/capabilities.ts';
+import type { Interpreter } from '../protocol/interpreter.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
 export interface LaunchOptions {
@@ -20,7 +22,16 @@ export interface Usage {
   readonly twins: Readonly<Record<string, number>>;
 }
 
-/** A program that runs beside the kernels. */
+/** A program to be run beside the kernels. */
+export interface Program {
+  readonly argv: readonly string[];
+  /** Beside what every process in the enclosure has. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The folder, as it is inside, of the packages that it finds. */
+  readonly packages?: string | undefined;
+}
+
+/** One that runs. */
 export interface CommandLink {
   readonly stdout: ByteSource;
   readonly stderr: ByteSource;
@@ -34,8 +45,8 @@ export interface CommandLink {
 export interface Enclosure {
   /** A spare's first kernel is woken up before this returns. */
   launch(options: LaunchOptions): Promise<KernelLink>;
-  /** Starts a program, with its input closed; `env` comes beside what every process in here has. */
-  command(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<CommandLink>;
+  /** Starts a program, with its input closed. */
+  command(program: Program): Promise<CommandLink>;
   /** Lets go of a twin. */
   drop(twin: number): void;
   /** Told when a twin has ended without being asked to. */
@@ -66,6 +77,9 @@ export interface Spare {
 }
 
 export interface Executor {
+  readonly capabilities: Capabilities;
+  /** The Python that its kernels run, as far as packages must fit it. */
+  interpreter(): Promise<Interpreter>;
   open(spec: LaunchSpec): Promise<Enclosure>;
   /** How many of that shape are ready. */
   spares(shape: string): number;

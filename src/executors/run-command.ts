@@ -8,9 +8,13 @@ import type { CommandLink, Enclosure } from './contract.ts';
 /** All that a program has written can be read at once when it has ended; a pipe that is open longer is somebody else's. */
 const LAST_WORDS_MS = 1000;
 
-export async function runCommand(enclosure: Enclosure, command: Command): Promise<CommandResult> {
+export async function runCommand(
+  enclosure: Enclosure,
+  command: Command,
+  packages: string | undefined,
+): Promise<CommandResult> {
   command.signal?.throwIfAborted();
-  const link = await enclosure.command(command.argv, command.env ?? {});
+  const link = await enclosure.command({ argv: command.argv, env: command.env ?? {}, packages });
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;

@@ -280,6 +280,36 @@ export const errorCodes = {
     retry: true,
     advice: 'Start the server that the message names, or use file storage. What was running goes on when it is back.',
   },
+  ENGINE_UNREACHABLE: {
+    http: 503,
+    rpc: -32060,
+    retry: true,
+    advice: 'Start Docker or Podman, or name its socket with the `engine` option, --engine or DOCKER_HOST.',
+  },
+  IMAGE_NOT_FOUND: {
+    http: 404,
+    rpc: -32061,
+    retry: false,
+    advice: 'Make the default image with `cella image build`, or pull the named one with `docker pull`.',
+  },
+  IMAGE_UNUSABLE: {
+    http: 422,
+    rpc: -32062,
+    retry: false,
+    advice: 'Use an image with Python 3.9 or later, or make one with `cella image build`.',
+  },
+  CONTAINER_FAILED: {
+    http: 500,
+    rpc: -32063,
+    retry: true,
+    advice: 'The engine’s own words are in the message.',
+  },
+  CAPABILITY_MISSING: {
+    http: 501,
+    rpc: -32064,
+    retry: false,
+    advice: 'Use an executor that can do it: `subprocess` or `container`; `capabilities` tells what this one cannot.',
+  },
   PEER_MISSING: {
     http: 500,
     rpc: -32019,

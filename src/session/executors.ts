@@ -1,11 +1,15 @@
-/** The executors of this process: sessions of one kind share a template, which ends some time after the last of them. */
+/** The executors of this process: sessions of one kind share one, which ends some time after the last of them. */
 
 import type { Executor } from '../executors/contract.ts';
-import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
-import type { TemplateConfig } from '../executors/subprocess/template.ts';
 import { closeStorages } from './storages.ts';
 
 const IDLE_MS = 30_000;
+
+/** How to make an executor. Those with the same key are one. */
+export interface ExecutorRecipe {
+  readonly key: string;
+  make(): Executor;
+}
 
 interface Entry {
   readonly executor: Executor;
@@ -15,9 +19,8 @@ interface Entry {
 
 const entries = new Map<string, Entry>();
 
-export function borrowExecutor(config: TemplateConfig): { executor: Executor; giveBack: () => void } {
-  const key = JSON.stringify(config);
-  const entry = entries.get(key) ?? { executor: new SubprocessExecutor(config), users: 0, timer: undefined };
+export function borrowExecutor({ key, make }: ExecutorRecipe): { executor: Executor; giveBack: () => void } {
+  const entry = entries.get(key) ?? { executor: make(), users: 0, timer: undefined };
   entries.set(key, entry);
   clearTimeout(entry.timer);
   entry.users++;
@@ -40,7 +43,7 @@ export function wakeSpares(): void {
   for (const { executor } of entries.values()) executor.wakeSpares();
 }
 
-/** Ends every template and spare of this process at once. Sessions that are still open lose their kernels. */
+/** Ends every executor and spare of this process at once. Sessions that are still open lose their kernels. */
 export async function shutdown(): Promise<void> {
   const all = [...entries.values()];
   entries.clear();

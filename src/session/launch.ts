@@ -1,13 +1,10 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { delimiter, dirname, join, resolve } from 'node:path';
-import { readEnvironment } from '../environment.ts';
+import { dirname, join, resolve } from 'node:path';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
-import type { TemplateConfig } from '../executors/subprocess/template.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
-import { findPython } from '../sandbox/python.ts';
 import {
   type LaunchSpec,
   limitsToSpec,
@@ -19,10 +16,11 @@ import {
 import { folderName } from '../storage/folder-name.ts';
 import { claimHome, discardHome, exists, type Home, homeOf, INSIDE, makeHome, sweepHomes } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
+import { type Recipe, recipeFor } from './recipes.ts';
 
 /** Everything about the sandbox of one session that is known before there is one. */
 export class Launch {
-  readonly template: TemplateConfig;
+  readonly recipe: Recipe;
   /** What the caller wants the code to find in its environment. */
   readonly env: Readonly<Record<string, string>>;
   /** The folder, as kernels see it, of the package set that they begin with. */
@@ -30,6 +28,8 @@ export class Launch {
   /** Where all package sets lie, on the host, and as kernels see it. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly #isolated: boolean;
+  /** Whether the code runs as a user of its own. */
+  readonly #ownUser: boolean;
   #own: string;
   #borrowed = false;
   /** Whose folder it is. */
@@ -38,18 +38,13 @@ export class Launch {
   readonly #elsewhereStored: boolean;
   readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
 
-  private constructor(options: CheckedOptions, python: string, dataDir: string) {
+  private constructor(options: CheckedOptions, recipe: Recipe, dataDir: string) {
     const policy = policyOf(options.sandbox);
-    this.#isolated = options.sandbox !== 'off';
-    const root = this.#isolated && process.getuid?.() === 0;
-    this.template = {
-      python,
-      sandbox: this.#isolated ? 'on' : 'off',
-      cgroup: policy.cgroup ?? (root ? 'required' : 'if-available'),
-      preload: options.preload,
-      env: environmentFor(python),
-      startTimeoutMs: options.startTimeoutMs,
-    };
+    this.recipe = recipe;
+    // Without a sandbox the code finds everything by the host's own names.
+    this.#isolated = recipe.kind !== 'subprocess' || options.sandbox !== 'off';
+    const root = recipe.kind !== 'in-process' && this.#isolated && process.getuid?.() === 0;
+    this.#ownUser = root;
     this.agentKey = options.agentKey;
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
     this.#elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
@@ -68,8 +63,7 @@ export class Launch {
   }
 
   static async prepare(options: CheckedOptions, dataDir: string): Promise<Launch> {
-    const python = await locatePython(options.python);
-    return new Launch(options, python, dataDir);
+    return new Launch(options, await recipeFor(options, dataDir), dataDir);
   }
 
   /** Works in the folder of another agent, which it was forked from. */
@@ -87,13 +81,6 @@ export class Launch {
   /** Whether any package set was ever made here. */
   hasPackages(): boolean {
     return readdirSync(this.packageFolder.path).length > 0;
-  }
-
-  /** What programs beside the kernel find in their environment, beside what every process in the sandbox has. */
-  commandEnv(): Record<string, string> {
-    if (this.packages === undefined) return { ...this.env };
-    const path = `${this.template.env.PATH}${delimiter}${join(this.packages, 'bin')}`;
-    return { PYTHONPATH: this.packages, PATH: path, ...this.env };
   }
 
   /** Deletes the folder of this agent; one that is shared stays with its owner. */
@@ -121,7 +108,7 @@ export class Launch {
         discardHome(spare.spec.folder.path);
       }
     }
-    return { enclosure: await executor.open(this.#spec(homeOf(this.#own, this.#isolated))), fresh };
+    return { enclosure: await executor.open(this.#spec(homeOf(this.#own, this.#ownUser))), fresh };
   }
 
   /** Sandboxes for other keys with the same options. */
@@ -132,7 +119,7 @@ export class Launch {
       count,
       make: () => {
         sweepHomes(agents);
-        return this.#spec(makeHome(agents, this.#isolated));
+        return this.#spec(makeHome(agents, this.#ownUser));
       },
       discard: (spec) => discardHome(spec.folder.path),
     };
@@ -157,35 +144,4 @@ export class Launch {
       cwd: this.#elsewhere ?? join(inside, 'workspace'),
     };
   }
-}
-
-const located = new Map<string | undefined, Promise<string>>();
-
-/** Looked up once a process: a new session must not wait for the disk. */
-export function locatePython(named: string | undefined): Promise<string> {
-  const wanted = named ?? readEnvironment().python;
-  let found = located.get(wanted);
-  if (!found) {
-    found = findPython(wanted);
-    located.set(wanted, found);
-    found.catch(() => located.delete(wanted));
-  }
-  return found;
-}
-
-/** Nothing of the host's own environment: no key, token or path of it reaches the code. */
-function environmentFor(python: string): Record<string, string> {
-  return {
-    HOME: join(INSIDE, 'home'),
-    PATH: [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
-    USER: 'cella',
-    LOGNAME: 'cella',
-    LANG: 'C.UTF-8',
-    TMPDIR: '/tmp',
-    MPLBACKEND: 'agg',
-    // Threads of a native library do not survive a fork, and with them no rollback and no checkpoint is possible.
-    OPENBLAS_NUM_THREADS: '1',
-    OMP_NUM_THREADS: '1',
-    MKL_NUM_THREADS: '1',
-  };
 }

@@ -15,6 +15,7 @@ import type { Credentials } from '../namespaces/tools/credentials.ts';
 import type { Tools } from '../namespaces/tools/tools.ts';
 import type { CommandRunner } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { Interpreter } from '../protocol/interpreter.ts';
 import type { PyValue } from '../protocol/values.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi, WorkOptions } from './api-namespaces.ts';
@@ -24,8 +25,10 @@ import type { BorrowedStorage } from './storages.ts';
 export interface NamespacesOptions {
   /** Asked when something of it is first needed, and again where it could not be opened. */
   readonly borrowStorage: () => BorrowedStorage;
-  /** The interpreter of the kernels. */
-  readonly python: string;
+  /** The interpreter of the kernels: a program of the host's, or what is known of one that lives elsewhere. */
+  readonly python: string | (() => Promise<Interpreter>);
+  /** A Python of the host's that reads skills without running them. */
+  readonly readerPython: () => Promise<string>;
   /** Where package sets lie: on the host, and as a kernel sees it. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly packages: PackageSource;
@@ -159,7 +162,7 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/skills/python-reader.ts'),
       this.#openStorage(),
     ]);
-    const reader = new PythonSkillReader({ python: async () => this.#options.python });
+    const reader = new PythonSkillReader({ python: this.#options.readerPython });
     this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader });
   }

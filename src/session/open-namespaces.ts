@@ -7,8 +7,8 @@ import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 import { dataFolder } from './data-folder.ts';
-import { locatePython } from './launch.ts';
 import { Namespaces } from './namespaces.ts';
+import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
 
 export interface OpenNamespacesOptions {
@@ -24,9 +24,11 @@ export type OpenedNamespaces = NamespacesApi & AsyncDisposable;
 
 export async function openNamespaces(options: OpenNamespacesOptions = {}): Promise<OpenedNamespaces> {
   const dataDir = dataFolder(options.dataDir);
+  const python = await locatePython(options.python);
   const namespaces = new Namespaces({
     borrowStorage: () => storageFor(options.storage, dataDir),
-    python: await locatePython(options.python),
+    python,
+    readerPython: async () => python,
     packageFolder: { path: join(dataDir, 'packages'), inside: PACKAGES_INSIDE },
     packages: PackageSource.parse(options.packages ?? {}),
     allowRuntimeDeps: true,

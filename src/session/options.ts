@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
+import { executorKinds } from '../protocol/capabilities.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { Limits, SandboxOption } from '../protocol/policy.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
@@ -23,6 +24,12 @@ export const SessionOptions = z.strictObject({
   cwd: text.min(1).optional(),
   /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
   env: z.record(wellFormed.regex(/^[^=\0]+$/, 'must be a variable name'), wellFormed).default({}),
+  /** Where the code runs: `auto` is `subprocess`. See docs/executors.md. */
+  executor: z.enum(['auto', ...executorKinds]).default('auto'),
+  /** For `container`: the image, in place of the one that `cella image build` makes. */
+  image: text.min(1).max(500).optional(),
+  /** For `container`: the address of Docker or Podman (`unix:///run/docker.sock`), in place of the usual ones. */
+  engine: text.min(1).optional(),
   /** A Python 3.9 or later: a path, or a name on PATH. */
   python: text.min(1).optional(),
   sandbox: SandboxOption,
@@ -121,13 +128,31 @@ export function checkCheckpointOptions(options: unknown): z.output<typeof Checkp
 
 export function checkOptions(options: unknown): CheckedOptions {
   const checked = check(SessionOptions, options);
-  const limited =
-    typeof options === 'object' && options !== null && 'limits' in options && options.limits !== undefined;
-  if (checked.sandbox === 'off' && limited) {
-    const problems = ['limits: cannot be kept without a sandbox; leave them out, or turn the sandbox on'];
-    throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems[0]}.`, { details: { problems } });
+  const problems = contradictions(checked, options as SessionOptions);
+  if (problems.length === 0) return checked;
+  throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
+    details: { problems },
+  });
+}
+
+/** What no executor can do, or not this one. `given` is what the caller wrote, before defaults. */
+function contradictions({ executor, sandbox, image, engine, python }: CheckedOptions, given: SessionOptions): string[] {
+  const problems: string[] = [];
+  const contained = executor === 'container';
+  if (!contained && image !== undefined) problems.push('image: only the executor `container` has images');
+  if (!contained && engine !== undefined) problems.push('engine: only the executor `container` has one');
+  if (contained && sandbox === 'off') problems.push('sandbox: a container cannot be turned off');
+  if ((contained || executor === 'in-process') && python !== undefined) {
+    problems.push(`python: ${executor} brings its own`);
   }
-  return checked;
+  if (executor === 'in-process') {
+    if (typeof sandbox === 'object') problems.push('sandbox: `in-process` has none, and runs trusted code only');
+    const kept = Object.keys(given.limits ?? {}).filter((name) => name !== 'memoryMb');
+    if (kept.length > 0) problems.push(`limits: \`in-process\` keeps memoryMb only, not ${kept.join(', ')}`);
+  } else if (sandbox === 'off' && given.limits !== undefined) {
+    problems.push('limits: cannot be kept without a sandbox; leave them out, or turn the sandbox on');
+  }
+  return problems;
 }
 
 export function checkPoolOptions<T>(schema: z.ZodType<T>, options: unknown): T {

@@ -6,6 +6,7 @@ import { EventListener, EventQueue } from '../kernel/events.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../pool/keeper.ts';
 import { type Slots, unlimited } from '../pool/slots.ts';
+import type { Capabilities } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
@@ -35,6 +36,7 @@ import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
 import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
+import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
 
 /** In records: wherever the data folder is. */
@@ -68,7 +70,8 @@ export class Session implements SessionApi {
     this.#namespaces = new Namespaces({
       ...parts.options,
       borrowStorage: () => storageFor(parts.options.storage, parts.dataDir),
-      python: parts.launch.template.python,
+      python: () => parts.executor.interpreter(),
+      readerPython: () => locatePython(parts.options.python),
       packageFolder: parts.launch.packageFolder,
       sandboxed: { run: (command) => this.#runBeside(command) },
       onPackages: (folder) => {
@@ -108,7 +111,7 @@ export class Session implements SessionApi {
     const ledger = await opening;
     if (ledger.workspaceOf !== undefined) launch.share(ledger.workspaceOf, dataDir);
     ledger.beginIn(launch.elsewhere ?? OWN_WORKSPACE);
-    const { executor, giveBack } = borrowExecutor(launch.template);
+    const { executor, giveBack } = borrowExecutor(launch.recipe);
     const session = new Session({ options: checked, launch, executor, ledger, slots, giveBack, dataDir });
     try {
       await session.#preparePackages();
@@ -150,6 +153,11 @@ export class Session implements SessionApi {
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
   get pid(): number {
     return this.#keeper.pid;
+  }
+
+  /** What its executor can do. */
+  get capabilities(): Capabilities {
+    return this.#parts.executor.capabilities;
   }
 
   get closed(): boolean {
@@ -253,12 +261,16 @@ export class Session implements SessionApi {
   fork(options: ForkOptions): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
+      if (!this.capabilities.liveFork) {
+        const why = `The executor ${this.#parts.launch.recipe.kind} cannot make a second kernel with the same memory`;
+        throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
+      }
       const mine = this.#options;
       const forked: CheckedOptions = { ...mine, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { launch, slots, dataDir } = this.#parts;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
-      const { executor, giveBack } = borrowExecutor(launch.template);
+      const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
       try {
         await session.#keeper.reserve();
@@ -345,8 +357,8 @@ export class Session implements SessionApi {
   /** A program in the sandbox of this session, beside its kernel. */
   async #runBeside(command: Command): Promise<CommandResult> {
     const enclosure = await this.#keeper.enclosure();
-    const env = { ...this.#parts.launch.commandEnv(), ...command.env };
-    return await runCommand(enclosure, { ...command, env });
+    const { env, packages } = this.#parts.launch;
+    return await runCommand(enclosure, { ...command, env: { ...env, ...command.env } }, packages);
   }
 
   /** Ends what runs, and comes before what waits. */

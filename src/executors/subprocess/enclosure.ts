@@ -15,7 +15,8 @@ import {
 } from '../../protocol/kernel.ts';
 import { refusal } from '../../protocol/refusal.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { CommandLink, Enclosure, LaunchOptions, Usage } from '../contract.ts';
+import type { CommandLink, LaunchOptions, Program, Usage } from '../contract.ts';
+import type { Preparable } from '../spares.ts';
 import { signalName } from './signals.ts';
 import { FrameSocket, PipeSource } from './socket.ts';
 import type { Template } from './template.ts';
@@ -37,7 +38,7 @@ interface StartSettings {
 interface Purpose {
   readonly from?: LaunchOptions['from'];
   readonly spare?: boolean;
-  readonly command?: { readonly argv: readonly string[]; readonly env: Readonly<Record<string, string>> };
+  readonly command?: Program;
 }
 
 interface Attachment {
@@ -47,7 +48,7 @@ interface Attachment {
   readonly stderr: PipeSource;
 }
 
-export class SubprocessEnclosure implements Enclosure {
+export class SubprocessEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
   readonly #template: Template;
   readonly #id = randomUUID();
@@ -120,8 +121,8 @@ export class SubprocessEnclosure implements Enclosure {
     return this.#attach({ from }).then((attachment) => this.#start(attachment, { env, packages, reseed }));
   }
 
-  async command(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<CommandLink> {
-    const { kernel, control, stdout, stderr } = await this.#attach({ command: { argv, env } });
+  async command(program: Program): Promise<CommandLink> {
+    const { kernel, control, stdout, stderr } = await this.#attach({ command: program });
     let problem: string | undefined;
     control.read(
       (frame) => {

@@ -1,20 +1,36 @@
 /** The subprocess executor: CPython in a sandbox, forked from a warm template. */
 
+import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
+import { askInterpreter } from '../../sandbox/interpreter.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
+import { Spares } from '../spares.ts';
 import { SubprocessEnclosure } from './enclosure.ts';
-import { Spares } from './spares.ts';
 import { Template, type TemplateConfig } from './template.ts';
 
 export class SubprocessExecutor implements Executor {
   readonly #config: TemplateConfig;
-  readonly #spares = new Spares(() => this.#live());
+  readonly capabilities = ALL_CAPABILITIES;
+  readonly #spares = new Spares(async () => {
+    const template = await this.#live();
+    return {
+      get alive() {
+        return template.alive;
+      },
+      make: (spec) => new SubprocessEnclosure(template, spec),
+    };
+  });
   #template: Promise<Template> | undefined;
   #closed = false;
 
   constructor(config: TemplateConfig) {
     this.#config = config;
+  }
+
+  interpreter(): Promise<Interpreter> {
+    return askInterpreter(this.#config.python);
   }
 
   async open(spec: LaunchSpec): Promise<Enclosure> {

@@ -3,8 +3,8 @@
 import { access, constants } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
+import { askingArgs, type HostInterpreter, readAnswer } from '../../sandbox/interpreter.ts';
 import { type Installer, pip, uv } from './installer.ts';
-import { askingArgs, type Interpreter, readAnswer } from './interpreter.ts';
 import { type InstallerRun, runInstaller } from './process.ts';
 import { aborted } from './shared-work.ts';
 import { tied } from './tied.ts';
@@ -21,7 +21,7 @@ print("pip", pip.__version__ + "\\t" + (runner if os.path.exists(runner) else ""
 `;
 
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
-export async function findInstaller(wanted: Interpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
+export async function findInstaller(wanted: HostInterpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
   const others = await programs('python3', searchPath);
   const python = await reachable(wanted, others, attempt);
   for (const command of await programs('uv', searchPath)) {
@@ -42,7 +42,7 @@ export async function findInstaller(wanted: Interpreter, searchPath: string, att
  * A Python in root's own folders cannot be run by others, and packages are never installed as root. One with the same
  * tag takes the same wheels.
  */
-async function reachable({ executable, tag }: Interpreter, others: string[], attempt: Attempt): Promise<string> {
+async function reachable({ executable, tag }: HostInterpreter, others: string[], attempt: Attempt): Promise<string> {
   for (const python of [executable, ...others]) {
     const line = await firstLine(python, askingArgs(), attempt);
     if (readAnswer(line ?? '')?.tag === tag) return python;

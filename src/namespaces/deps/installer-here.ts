@@ -3,9 +3,9 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { askInterpreter } from '../../sandbox/interpreter.ts';
 import { findInstaller } from './find-installer.ts';
 import { removeTree } from './frozen.ts';
-import { askInterpreter } from './interpreter.ts';
 import { ownSearchPath } from './search-path.ts';
 import { openWorkplace } from './workplace.ts';
 

@@ -3,12 +3,14 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
+import { askInterpreter } from '../../sandbox/interpreter.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
 import { findInstaller } from './find-installer.ts';
 import type { Installer } from './installer.ts';
-import { askInterpreter } from './interpreter.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
 import { noPlace } from './no-place.ts';
 import { ownSearchPath } from './search-path.ts';
@@ -22,8 +24,8 @@ export interface PackageSetsOptions {
   readonly folder: string;
   /** Where kernels see that folder; `PACKAGES_INSIDE` by default. */
   readonly inside?: string;
-  /** The Python of the kernels. */
-  readonly python: string;
+  /** The Python of the kernels: a program of the host's, or what is known of one that lives elsewhere. */
+  readonly python: string | (() => Promise<Interpreter>);
   readonly source?: PackageSourceOptions;
   /** Of one run of the installer. */
   readonly timeoutMs?: number;
@@ -50,13 +52,13 @@ export class PackageSets implements AsyncDisposable {
 
   /** A set's folder, as kernels see it. */
   async inside(set: string): Promise<string> {
-    const { tag } = await askInterpreter(this.#options.python);
+    const { tag } = await this.#interpreter();
     return join(this.#options.inside ?? PACKAGES_INSIDE, tag, set);
   }
 
   /** The sets for this Python. */
   async folder(): Promise<string> {
-    const { tag } = await askInterpreter(this.#options.python);
+    const { tag } = await this.#interpreter();
     const path = join(this.#options.folder, tag);
     try {
       if ((await mkdir(path, { recursive: true })) === undefined) return path;
@@ -124,7 +126,7 @@ export class PackageSets implements AsyncDisposable {
     this.#swept ??= sweepWorkplaces(building);
     await this.#swept;
     await this.folder();
-    const interpreter = await askInterpreter(this.#options.python);
+    const interpreter = await this.#interpreter();
     const { timeoutMs = TEN_MINUTES } = this.#options;
     const plan: Plan = {
       requirements: oneSpelling(requirements),
@@ -134,7 +136,10 @@ export class PackageSets implements AsyncDisposable {
       folder: building,
       installer: async ({ identity, cwd, env }, signal) => {
         const attempt = { identity, cwd, env, signal };
-        this.#installer ??= await findInstaller(interpreter, this.#options.searchPath ?? ownSearchPath(), attempt);
+        const { executable, tag } = interpreter;
+        if (executable === undefined) throw new CellaError('INSTALLER_MISSING', `Nothing here installs for ${tag}.`);
+        const host = { ...interpreter, executable };
+        this.#installer ??= await findInstaller(host, this.#options.searchPath ?? ownSearchPath(), attempt);
         return this.#installer;
       },
     };
@@ -144,8 +149,13 @@ export class PackageSets implements AsyncDisposable {
     return built;
   }
 
+  #interpreter(): Promise<Interpreter> {
+    const { python } = this.#options;
+    return typeof python === 'string' ? askInterpreter(python) : python();
+  }
+
   async #key(requirements: readonly string[]): Promise<string> {
-    const { tag } = await askInterpreter(this.#options.python);
+    const { tag } = await this.#interpreter();
     const facts = JSON.stringify([1, tag, oneSpelling(requirements), sourceKey(this.#source)]);
     return createHash('sha256').update(facts).digest('hex').slice(0, 32);
   }

@@ -3,15 +3,15 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { CellaError } from '../../protocol/errors.ts';
-import { failureOf, parseJson } from '../../sandbox/python.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Interpreter } from '../protocol/interpreter.ts';
+import { failureOf, parseJson } from './python.ts';
 
 const run = promisify(execFile);
 const ANSWER_MS = 10_000;
 
-export interface Interpreter {
-  /** `cp311-x86_64`: a folder's name. */
-  readonly tag: string;
+/** One of the host's own: wheels for it are chosen by itself. */
+export interface HostInterpreter extends Interpreter {
   /** The program itself, where the given path is a version manager's. */
   readonly executable: string;
 }
@@ -23,22 +23,25 @@ const PROGRAM = `
 import json, os, sys
 short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
 version = "%d%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
-print(json.dumps({"tag": short + version + "-" + os.uname().machine, "executable": sys.executable}))
+facts = {"tag": short + version + "-" + os.uname().machine, "version": list(sys.version_info[:2]), "executable": sys.executable}
+print(json.dumps(facts))
 `;
 
 const Answer = z.object({
   tag: z.string().regex(/^[a-z]+\d+[a-z]*-[A-Za-z0-9_]+$/),
+  version: z.tuple([z.int(), z.int()]),
   executable: z.string().startsWith('/'),
 });
 
-export function readAnswer(text: string): Interpreter | undefined {
-  return Answer.safeParse(parseJson(text)).data;
+export function readAnswer(text: string): HostInterpreter | undefined {
+  const answer = Answer.safeParse(parseJson(text)).data;
+  return answer && { ...answer, platforms: [] };
 }
 
-const known = new Map<string, Promise<Interpreter>>();
+const known = new Map<string, Promise<HostInterpreter>>();
 
 /** A failure is not remembered, since the reader may mend it. */
-export function askInterpreter(python: string): Promise<Interpreter> {
+export function askInterpreter(python: string): Promise<HostInterpreter> {
   const found = known.get(python);
   if (found) return found;
   const asked = ask(python);
@@ -47,7 +50,7 @@ export function askInterpreter(python: string): Promise<Interpreter> {
   return asked;
 }
 
-async function ask(python: string): Promise<Interpreter> {
+async function ask(python: string): Promise<HostInterpreter> {
   const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
   const { stdout } = await run(python, askingArgs(), options).catch((cause) => {
     throw notFound(python, failureOf(cause), cause);

@@ -1,14 +1,26 @@
 /** Enclosures that are ready before anybody asks for one: closed in, with a kernel that has said hello. */
 
-import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { Spare, SpareOrder } from '../contract.ts';
-import { SubprocessEnclosure } from './enclosure.ts';
-import type { Template } from './template.ts';
+import type { LaunchSpec } from '../sandbox/spec.ts';
+import type { Enclosure, Spare, SpareOrder } from './contract.ts';
 
 const REFILL_AFTER_MS = 25;
 
+/** One whose first kernel can be started ahead of time. */
+export interface Preparable extends Enclosure {
+  /** Starts it, and waits until it has said hello. */
+  prepare(): Promise<void>;
+  /** Has the kernel that was prepared wake up. */
+  wake(): void;
+}
+
+/** Where spares are made; one that has ended makes no more. */
+export interface Workshop {
+  readonly alive: boolean;
+  make(spec: LaunchSpec): Preparable;
+}
+
 interface Ready {
-  readonly enclosure: SubprocessEnclosure;
+  readonly enclosure: Preparable;
   readonly spec: LaunchSpec;
 }
 
@@ -20,11 +32,11 @@ interface Stock {
 }
 
 export class Spares {
-  readonly #live: () => Promise<Template>;
+  readonly #live: () => Promise<Workshop>;
   readonly #stocks = new Map<string, Stock>();
   #closed = false;
 
-  constructor(live: () => Promise<Template>) {
+  constructor(live: () => Promise<Workshop>) {
     this.#live = live;
   }
 
@@ -78,10 +90,10 @@ export class Spares {
   }
 
   async #prepare(stock: Stock): Promise<void> {
-    const template = await this.#live();
-    while (!this.#closed && stock.ready.length < stock.order.count && template.alive) {
+    const workshop = await this.#live();
+    while (!this.#closed && stock.ready.length < stock.order.count && workshop.alive) {
       const spec = stock.order.make();
-      const enclosure = new SubprocessEnclosure(template, spec);
+      const enclosure = workshop.make(spec);
       try {
         await enclosure.prepare();
       } catch (error) {

@@ -1,0 +1,11 @@
+/** The Python of the kernels, as far as a package must fit it. */
+
+export interface Interpreter {
+  /** `cp311-x86_64`: a folder's name. Interpreters with the same one take the same packages. */
+  readonly tag: string;
+  readonly version: readonly [major: number, minor: number];
+  /** The program, where it is one of the host's. */
+  readonly executable?: string | undefined;
+  /** The platforms whose wheels it takes, as wheels name them, best first. None: pure Python alone. */
+  readonly platforms: readonly string[];
+}

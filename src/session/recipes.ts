@@ -1,0 +1,66 @@
+/** Which executor a session's options ask for, and how it is made. What a session does not ask for is not even loaded. */
+
+import { delimiter, dirname, join } from 'node:path';
+import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
+import type { ExecutorKind } from '../protocol/capabilities.ts';
+import { policyOf } from '../sandbox/spec.ts';
+import type { ExecutorRecipe } from './executors.ts';
+import { INSIDE } from './homes.ts';
+import type { CheckedOptions } from './options.ts';
+import { locatePython } from './python.ts';
+
+export interface Recipe extends ExecutorRecipe {
+  readonly kind: ExecutorKind;
+}
+
+const MB = 1024 * 1024;
+
+export async function recipeFor(options: CheckedOptions, dataDir: string): Promise<Recipe> {
+  const { preload, startTimeoutMs } = options;
+  if (options.executor === 'container') {
+    const { ContainerExecutor } = await import('../executors/container/executor.ts');
+    const { image, engine } = options;
+    const config = { image, engine, dataDir, preload, startTimeoutMs, env: variables() };
+    return recipe('container', config, () => new ContainerExecutor(config));
+  }
+  if (options.executor === 'in-process') {
+    const { InProcessExecutor } = await import('../executors/in-process/executor.ts');
+    const memoryBytes = options.limits.memoryMb * MB;
+    const config = { dataDir, preload, startTimeoutMs, memoryBytes, env: variables() };
+    return recipe('in-process', config, () => new InProcessExecutor(config));
+  }
+  const python = await locatePython(options.python);
+  const isolated = options.sandbox !== 'off';
+  const { cgroup } = policyOf(options.sandbox);
+  const root = isolated && process.getuid?.() === 0;
+  const path = [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter);
+  const config = {
+    python,
+    sandbox: isolated ? ('on' as const) : ('off' as const),
+    cgroup: cgroup ?? (root ? ('required' as const) : ('if-available' as const)),
+    preload,
+    env: { ...variables(), PATH: path },
+    startTimeoutMs,
+  };
+  return recipe('subprocess', config, () => new SubprocessExecutor(config));
+}
+
+function recipe(kind: ExecutorKind, config: object, make: ExecutorRecipe['make']): Recipe {
+  return { kind, key: JSON.stringify([kind, config]), make };
+}
+
+/** Nothing of the host's own environment: no key, token or path of it reaches the code. */
+function variables(): Record<string, string> {
+  return {
+    HOME: join(INSIDE, 'home'),
+    USER: 'cella',
+    LOGNAME: 'cella',
+    LANG: 'C.UTF-8',
+    TMPDIR: '/tmp',
+    MPLBACKEND: 'agg',
+    // Threads of a native library do not survive a fork, and with them no rollback and no checkpoint is possible.
+    OPENBLAS_NUM_THREADS: '1',
+    OMP_NUM_THREADS: '1',
+    MKL_NUM_THREADS: '1',
+  };
+}
