@@ -10,6 +10,12 @@ export interface Environment {
   readonly dataDir: string;
   /** CELLA_PYTHON: a path, or a name on PATH. */
   readonly python: string | undefined;
+  /** CELLA_EXECUTOR: where code runs, as it was written. */
+  readonly executor: string | undefined;
+  /** CELLA_IMAGE: the image, for commands that run code in containers. */
+  readonly image: string | undefined;
+  /** CELLA_ENGINE: the address of Docker or Podman, for the same. */
+  readonly engine: string | undefined;
   /** CELLA_STORAGE: `file` or `redis`, as it was written. */
   readonly storage: string | undefined;
   /** CELLA_REDIS: the address of the server, for commands that use Redis. */
@@ -43,6 +49,9 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     agentKey: env.CELLA_AGENT_KEY || undefined,
     dataDir: env.CELLA_DATA_DIR ? resolve(env.CELLA_DATA_DIR) : join(dataHome(env), 'cella'),
     python: env.CELLA_PYTHON || undefined,
+    executor: env.CELLA_EXECUTOR || undefined,
+    image: env.CELLA_IMAGE || undefined,
+    engine: env.CELLA_ENGINE || undefined,
     storage: env.CELLA_STORAGE || undefined,
     redis: env.CELLA_REDIS || undefined,
     prefix: env.CELLA_PREFIX || undefined,

@@ -6,7 +6,8 @@ import { type CellaError, type ErrorCode, errorCodes } from '../protocol/errors.
 /** Only where the library's own advice names what cannot be typed. */
 const adviceHere: Partial<Record<ErrorCode, string>> = {
   INVALID_OPTIONS: 'Correct what is named; --help tells all options.',
-  PYTHON_NOT_FOUND: 'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON.',
+  PYTHON_NOT_FOUND:
+    'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON. `cella doctor` tells which executors can run here.',
   SANDBOX_UNAVAILABLE:
     'Run `cella doctor` to see what is missing and how to get it. --sandbox off runs trusted code without isolation.',
   WORKSPACE_NOT_WRITABLE:
@@ -32,6 +33,8 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
   ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',
   DEPS_LOCKED: 'The packages were locked with --no-runtime-deps; list and sync still work.',
+  ENGINE_UNREACHABLE: 'Start Docker or Podman, or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
+  CAPABILITY_MISSING: 'Use an executor that can do it: --executor subprocess or --executor container.',
   STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
@@ -41,11 +44,16 @@ const flags: Readonly<Record<string, string>> = {
   agentKey: '--agent',
   cwd: '--cwd',
   dataDir: '--data',
+  engine: '--engine',
+  executor: '--executor',
+  image: '--image',
+  limits: '--memory',
   'limits.memoryMb': '--memory',
   'packages.index': '--index',
   'packages.extraIndexes': '--extra-index',
   'packages.wheelFolders': '--wheels',
   python: '--python',
+  sandbox: '--sandbox',
   toolFolders: '--tools',
 };
 
@@ -59,7 +67,8 @@ export function adviceOn(code: ErrorCode): string {
   return adviceHere[code] ?? errorCodes[code].advice;
 }
 
-export function messageOf({ code, message, cause }: CellaError): string {
+export function messageOf({ code, message: told, cause }: CellaError): string {
+  const message = told.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');
   if (code !== 'INVALID_OPTIONS') return message;
   const named = message.replace(/(^|: |; )([\w.]+): /g, (all, before: string, option: string) => {
     const flag = flags[option];

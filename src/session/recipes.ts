@@ -8,6 +8,7 @@ import type { ExecutorRecipe } from './executors.ts';
 import { INSIDE } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
 import { locatePython } from './python.ts';
+import { requireLinux } from './ways-out.ts';
 
 export interface Recipe extends ExecutorRecipe {
   readonly kind: ExecutorKind;
@@ -29,8 +30,9 @@ export async function recipeFor(options: CheckedOptions, dataDir: string): Promi
     const config = { dataDir, preload, startTimeoutMs, memoryBytes, env: variables() };
     return recipe('in-process', config, () => new InProcessExecutor(config));
   }
-  const python = await locatePython(options.python);
   const isolated = options.sandbox !== 'off';
+  if (isolated) requireLinux();
+  const python = await locatePython(options.python);
   const { cgroup } = policyOf(options.sandbox);
   const root = isolated && process.getuid?.() === 0;
   const path = [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter);
