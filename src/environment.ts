@@ -35,6 +35,10 @@ export interface Environment {
   readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
   readonly mcpToken: string | undefined;
+  /** DOCKER_HOST: the address of the container engine. */
+  readonly engine: string | undefined;
+  /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
+  readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
   readonly searchPath: string;
   /** HOME: the folder of whoever runs this process. */
@@ -59,6 +63,8 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
     autoSh: env.CELLA_AUTO_SH === '1',
     mcpToken: env.CELLA_MCP_TOKEN || undefined,
+    engine: env.DOCKER_HOST || undefined,
+    runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),
     noColor: Boolean(env.NO_COLOR),

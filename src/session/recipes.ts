@@ -1,6 +1,7 @@
 /** Which executor a session's options ask for, and how it is made. What a session does not ask for is not even loaded. */
 
 import { delimiter, dirname, join } from 'node:path';
+import { readEnvironment } from '../environment.ts';
 import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
 import type { ExecutorKind } from '../protocol/capabilities.ts';
 import { policyOf } from '../sandbox/spec.ts';
@@ -20,8 +21,10 @@ export async function recipeFor(options: CheckedOptions, dataDir: string): Promi
   const { preload, startTimeoutMs } = options;
   if (options.executor === 'container') {
     const { ContainerExecutor } = await import('../executors/container/executor.ts');
-    const { image, engine } = options;
-    const config = { image, engine, dataDir, preload, startTimeoutMs, env: variables() };
+    const { image } = options;
+    const { engine = readEnvironment().engine } = options;
+    const { runtimeDir } = readEnvironment();
+    const config = { image, engine, runtimeDir, dataDir, preload, startTimeoutMs, env: variables() };
     return recipe('container', config, () => new ContainerExecutor(config));
   }
   if (options.executor === 'in-process') {

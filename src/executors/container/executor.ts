@@ -11,6 +11,8 @@ export interface ContainerConfig {
   readonly image: string | undefined;
   /** The engine's address; without one it is looked for. */
   readonly engine: string | undefined;
+  /** Where a user's own engine has its socket. */
+  readonly runtimeDir?: string | undefined;
   readonly dataDir: string;
   readonly preload: readonly string[];
   readonly startTimeoutMs: number;
