@@ -14,7 +14,7 @@ export interface Environment {
   readonly executor: string | undefined;
   /** CELLA_IMAGE: the image, for commands that run code in containers. */
   readonly image: string | undefined;
-  /** CELLA_ENGINE: the address of Docker or Podman, for the same. */
+  /** CELLA_ENGINE, else DOCKER_HOST: the address of the container engine. */
   readonly engine: string | undefined;
   /** CELLA_STORAGE: `file` or `redis`, as it was written. */
   readonly storage: string | undefined;
@@ -35,8 +35,6 @@ export interface Environment {
   readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
   readonly mcpToken: string | undefined;
-  /** DOCKER_HOST: the address of the container engine. */
-  readonly engine: string | undefined;
   /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
   readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
@@ -55,7 +53,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     python: env.CELLA_PYTHON || undefined,
     executor: env.CELLA_EXECUTOR || undefined,
     image: env.CELLA_IMAGE || undefined,
-    engine: env.CELLA_ENGINE || undefined,
+    engine: env.CELLA_ENGINE || env.DOCKER_HOST || undefined,
     storage: env.CELLA_STORAGE || undefined,
     redis: env.CELLA_REDIS || undefined,
     prefix: env.CELLA_PREFIX || undefined,
@@ -63,7 +61,6 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
     autoSh: env.CELLA_AUTO_SH === '1',
     mcpToken: env.CELLA_MCP_TOKEN || undefined,
-    engine: env.DOCKER_HOST || undefined,
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),

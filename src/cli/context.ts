@@ -130,6 +130,9 @@ export interface Tools {
   detect(options: {
     readonly python: string | undefined;
     readonly place: StoragePlace;
+    /** Of containers, in place of the usual ones. */
+    readonly engine?: string | undefined;
+    readonly image?: string | undefined;
   }): Promise<Machine & Surroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;

@@ -107,7 +107,8 @@ Examples:
   $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
 
 The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing, or
-the chosen Redis does not answer. It also tells which program installs packages.`;
+the chosen Redis does not answer. It also tells which of the three executors can run here, what the
+others lack, and which program installs packages.`;
 
 export const bench = `
 Examples:

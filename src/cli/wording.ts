@@ -6,8 +6,7 @@ import { type CellaError, type ErrorCode, errorCodes } from '../protocol/errors.
 /** Only where the library's own advice names what cannot be typed. */
 const adviceHere: Partial<Record<ErrorCode, string>> = {
   INVALID_OPTIONS: 'Correct what is named; --help tells all options.',
-  PYTHON_NOT_FOUND:
-    'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON. `cella doctor` tells which executors can run here.',
+  PYTHON_NOT_FOUND: 'Install Python 3.9 or later, or name one with --python or CELLA_PYTHON.',
   SANDBOX_UNAVAILABLE:
     'Run `cella doctor` to see what is missing and how to get it. --sandbox off runs trusted code without isolation.',
   WORKSPACE_NOT_WRITABLE:
