@@ -58,6 +58,15 @@ describe('readEnvironment', () => {
     });
   });
 
+  it('takes the container engine from DOCKER_HOST, and the folder of a user’s sockets if it is absolute', () => {
+    const env = { DOCKER_HOST: 'unix:///run/docker.sock', XDG_RUNTIME_DIR: '/run/user/7' };
+    expect(readEnvironment(env)).toMatchObject({ engine: 'unix:///run/docker.sock', runtimeDir: '/run/user/7' });
+    expect(readEnvironment({ DOCKER_HOST: '', XDG_RUNTIME_DIR: 'run' })).toMatchObject({
+      engine: undefined,
+      runtimeDir: undefined,
+    });
+  });
+
   it.each(['0', 'true', 'yes', ''])('takes no other word for CELLA_AUTO_SH=1: %j', (word) => {
     expect(readEnvironment({ CELLA_AUTO_SH: word }).autoSh).toBe(false);
   });

@@ -1,0 +1,45 @@
+/** One engine for all files of a run: started by the first test that knocks, removed at the end. */
+
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { DockerEngine } from './docker.ts';
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-door-'));
+  let engine: Promise<DockerEngine> | undefined;
+  const started = () => {
+    engine ??= DockerEngine.start();
+    return engine;
+  };
+  const answer = async (socket: Socket) => {
+    const [word] = await once(socket, 'data');
+    const { address } = await started();
+    if (String(word).trim() === 'image') await withImage(address);
+    return address;
+  };
+  const door = createServer((socket) => {
+    socket.on('error', () => {}); // a test that was broken off
+    answer(socket).then(
+      (address) => socket.end(address),
+      (error) => socket.end(String(error)),
+    );
+  });
+  door.listen(join(folder, 'door'));
+  await once(door, 'listening');
+  project.provide('dockerDoor', join(folder, 'door'));
+  return async () => {
+    door.close();
+    await engine?.then(
+      (one) => one.remove(),
+      () => {}, // whoever asked for it was told
+    );
+    rmSync(folder, { recursive: true, force: true });
+  };
+}
+
+/** Until the default image can be built. */
+async function withImage(_address: string): Promise<void> {}
