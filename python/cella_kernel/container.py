@@ -21,15 +21,19 @@ from .sandbox.linux import LayerError
 
 
 def main(options: Dict[str, Any]) -> None:
-    """`options`: the folder of the door. Never returns."""
+    """`options`: the folder of the door, modules to preload. Never returns. Whoever comes to the door is ready."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    failed = kernel.preload(options["preload"])
+    kernel.build()
+    gc.collect()
+    gc.freeze()
     door = Door(options["folder"])
     channel = Channel(door.enter())
     try:
         silence()
-        request = _opening(channel)
-        _build(request["preload"])
-        spec = request["policy"]
+        spec = _opening(channel)["policy"]
+        if failed:
+            raise LayerError("preload", "%(name)s could not be imported: %(reason)s" % failed[0])
         _close_in(spec)
         pid_one = supervisor.Supervisor(channel, OwnGroup(), alone=True, door=door)
         pid_one.settle(spec, launch.Confinement(None, killed_first=True))
@@ -51,15 +55,6 @@ def _opening(channel: Channel) -> Dict[str, Any]:
     if frame[0] != frames.OPEN:
         raise LayerError("template", "a connection must begin with OPEN")
     return dict(json.loads(frame[2]))
-
-
-def _build(names: "list[str]") -> None:
-    failed = kernel.preload(names)
-    if failed:
-        raise LayerError("preload", "%(name)s could not be imported: %(reason)s" % failed[0])
-    kernel.build()
-    gc.collect()
-    gc.freeze()
 
 
 def _close_in(spec: Dict[str, Any]) -> None:

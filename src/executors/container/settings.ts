@@ -18,6 +18,7 @@ export interface ContainerPlan {
   readonly kernel: string;
   /** The folder of the door, on the host. */
   readonly door: string;
+  readonly preload: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
 }
@@ -38,7 +39,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
   return {
     Image: plan.image,
     Entrypoint: [plan.python, '-I', '-X', 'utf8', INSIDE.kernel],
-    Cmd: ['container', JSON.stringify({ folder: INSIDE.door })],
+    Cmd: ['container', JSON.stringify({ folder: INSIDE.door, preload: plan.preload })],
     Env: Object.entries(plan.env).map(([name, value]) => `${name}=${value}`),
     Labels: { ...plan.labels },
     User: `${spec.uid}:${spec.gid}`,
