@@ -333,9 +333,22 @@ class Kernel:
 the_kernel: Optional[Kernel] = None
 
 
+def preload(names: Sequence[str]) -> List[Dict[str, str]]:
+    """Imports modules that every kernel finds ready. Gives those that could not be, with the reason."""
+    failed = []
+    for name in names:
+        try:
+            __import__(name)
+        except Exception as error:  # any module may fail in any way; the host is told which did
+            failed.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
+    return failed
+
+
 def build() -> None:
     """In the template: makes the kernel that every process forked from it may become."""
     global the_kernel
+    # Whatever a kernel saves or loads goes through it; importing it takes as long as all the rest of a save.
+    preload(["cloudpickle"])
     the_kernel = Kernel()
     the_kernel.install()
     the_kernel.rehearse()

@@ -5,6 +5,7 @@ import { readEnvironment } from '../environment.ts';
 import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
 import type { ExecutorKind } from '../protocol/capabilities.ts';
 import { policyOf } from '../sandbox/spec.ts';
+import { look, newHolder } from '../storage/identity.ts';
 import type { ExecutorRecipe } from './executors.ts';
 import { INSIDE } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
@@ -25,7 +26,8 @@ export async function recipeFor(options: CheckedOptions, dataDir: string): Promi
     const { engine = readEnvironment().engine } = options;
     const { runtimeDir } = readEnvironment();
     const config = { image, engine, runtimeDir, dataDir, preload, startTimeoutMs, env: variables() };
-    return recipe('container', config, () => new ContainerExecutor(config));
+    const owner = { self: newHolder(), look };
+    return recipe('container', config, () => new ContainerExecutor(config, owner));
   }
   if (options.executor === 'in-process') {
     const { InProcessExecutor } = await import('../executors/in-process/executor.ts');

@@ -6,11 +6,14 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { buildImage } from '../../src/executors/container/build-image.ts';
+import { connectEngine } from '../../src/executors/container/engine.ts';
 import { DockerEngine } from './docker.ts';
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = mkdtempSync(join(tmpdir(), 'cella-door-'));
   let engine: Promise<DockerEngine> | undefined;
+  let image: Promise<void> | undefined;
   const started = () => {
     engine ??= DockerEngine.start();
     return engine;
@@ -18,7 +21,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const answer = async (socket: Socket) => {
     const [word] = await once(socket, 'data');
     const { address } = await started();
-    if (String(word).trim() === 'image') await withImage(address);
+    if (String(word).trim() === 'image') image ??= buildDefaultImage(address);
+    await image;
     return address;
   };
   const door = createServer((socket) => {
@@ -41,5 +45,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-/** Until the default image can be built. */
-async function withImage(_address: string): Promise<void> {}
+async function buildDefaultImage(address: string): Promise<void> {
+  const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
+  await buildImage(await connectEngine(address), { python, version: 'test' });
+}
