@@ -137,6 +137,10 @@ class Runner:
             loop._close_self_pipe()
             loop._make_self_pipe()
 
+    def leave_loop(self) -> None:
+        """What runs on it belongs to a moment that is no more."""
+        self._loop = None
+
     def go_on(self, switchboard: Switchboard) -> None:
         """Lets tasks that cells left behind run until the host sends something for the main loop."""
         loop = self._loop
