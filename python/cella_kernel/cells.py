@@ -10,7 +10,7 @@ import re
 import selectors
 import traceback
 from types import CodeType
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from . import sources
 from .interrupts import Interrupts
@@ -137,9 +137,14 @@ class Runner:
             loop._close_self_pipe()
             loop._make_self_pipe()
 
-    def leave_loop(self) -> None:
-        """What runs on it belongs to a moment that is no more."""
-        self._loop = None
+    def tasks(self) -> FrozenSet[Any]:
+        """Those that cells have left behind."""
+        return frozenset() if self._loop is None or self._loop.is_closed() else frozenset(asyncio.all_tasks(self._loop))
+
+    def end_tasks_but(self, kept: FrozenSet[Any]) -> None:
+        """What was begun since belongs to a time that is no more."""
+        for task in self.tasks() - kept:
+            task.cancel()
 
     def go_on(self, switchboard: Switchboard) -> None:
         """Lets tasks that cells left behind run until the host sends something for the main loop."""

@@ -20,4 +20,4 @@ class Bell:
 
     def alarm(self, seconds: float) -> None:
         """A SIGALRM after that time; 0 for none any more."""
-        write(self._fd, b"a" + _WORD.pack(max(1, int(seconds * 1000)) if seconds else 0))
+        write(self._fd, b"a" + _WORD.pack(max(2, int(seconds * 1000)) if seconds else 1))

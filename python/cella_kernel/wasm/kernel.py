@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import signal
-from typing import Any, Dict
+from typing import Any, Dict, FrozenSet, Tuple
 
 from .. import frames, sources
 from ..kernel import OWN, Kernel
 from ..values import pack
+from . import saving
 from .bell import Bell
 from .names import Names
 
@@ -19,7 +20,7 @@ class WasmKernel(Kernel):
         super().__init__()
         # There is no thread to flush what was printed: it goes out at once.
         self._output.flush_at_once()
-        self._moments: Dict[int, Names] = {}
+        self._moments: Dict[int, Tuple[Names, FrozenSet[Any]]] = {}
 
     def rehearse(self, rounds: int = 20) -> None:
         for number in range(rounds):
@@ -46,23 +47,21 @@ class WasmKernel(Kernel):
         """Keeps this moment: what the names hold, as far as it can be put back."""
         answer: Dict[str, Any] = {}
         try:
-            self._moments[number] = Names(self._namespace)
-        except (MemoryError, RecursionError) as error:
+            self._moments[number] = Names(self._namespace), self._runner.tasks()
+        except Exception as error:
             answer = {"unsafe": "its names could not be kept: %s" % (str(error) or type(error).__name__)}
         self._switchboard.send(frames.TWINNED, number, pack(answer))
 
     def _go_back(self, number: int, keep: bool) -> None:
-        moment = self._moments.get(number) if keep else self._moments.pop(number, None)
-        assert moment is not None, "the host asks for moments that are there"
+        moment, tasks = self._moments[number] if keep else self._moments.pop(number)
         moment.put_back()
         self._switchboard.start_over()
-        self._runner.leave_loop()
+        self._runner.end_tasks_but(tasks)
         self._repair()
         self._interrupts.arm(self._bell)  # type: ignore[arg-type]
         self._say_hello()
 
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
-        from . import saving
-
         self._output.flush()
-        saving.save(self, number, settings)
+        send = functools.partial(self._send_as, number)
+        saving.save(send, self._bell, self._namespace, sources.texts(), settings["limitBytes"], settings["seconds"])

@@ -11,6 +11,7 @@ import { Lodging } from './lodging.ts';
 export class InProcessEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
   readonly failure = undefined;
+  readonly forkless = true;
   readonly pid = process.pid;
   readonly #order: Omit<KernelOrder, 'memory'>;
   readonly #lodgings = new Set<Lodging>();

@@ -20,10 +20,22 @@ export interface SnapshotSettings {
   readonly timeoutMs: number;
 }
 
+/** Of this host: the same for every data folder. */
+const known = new Map<string, Promise<SharedArrayBuffer>>();
+
 /** From the data folder where there is a whole one; else it is made, and kept there if that can be done. */
 export async function snapshotFor(settings: SnapshotSettings): Promise<SharedArrayBuffer> {
+  const key = await keyOf(settings);
+  const found = known.get(key) ?? obtain(settings, key);
+  known.set(key, found);
+  // Whoever asks next tries again.
+  found.catch(() => known.delete(key));
+  return await found;
+}
+
+async function obtain(settings: SnapshotSettings, key: string): Promise<SharedArrayBuffer> {
   const folder = join(settings.dataDir, 'cache', 'pyodide');
-  const path = join(folder, `${await keyOf(settings)}.snapshot`);
+  const path = join(folder, `${key}.snapshot`);
   const kept = await read(path);
   if (kept) return share(kept);
   const made = await make(settings);
