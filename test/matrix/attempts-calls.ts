@@ -6,12 +6,15 @@ export const callAttempts: readonly Attempt[] = [
   {
     name: 'attributes of the object and of its class',
     code: `
+def through_c(name):
+    import ctypes
+    ctypes.pythonapi.PyObject_SetAttrString(ctypes.py_object(type(deps)), name.encode(), ctypes.py_object(True))
 tried = []
 for name in ("_allow_runtime", "allow_runtime", "allowRuntime", "_locked", "locked", "_wrapped", "_deps"):
     for way in (lambda: setattr(deps, name, True), lambda: object.__setattr__(deps, name, True), lambda: getattr(deps, name)):
         tried.append(word(way))
     setattr(type(deps), name, True)
-    ctypes.pythonapi.PyObject_SetAttrString(ctypes.py_object(type(deps)), name.encode(), ctypes.py_object(True))
+    tried.append(word(lambda: through_c(name)))
 both(deps)`,
   },
   {

@@ -16,7 +16,7 @@ export interface Attempt {
 
 /** `word(work)` tells what came of it; FOLDER is the package set, as the code sees it. */
 export const PRELUDE = `
-import ctypes, gc, marshal, os, pathlib, shutil, socket, struct, sys
+import gc, marshal, os, pathlib, shutil, socket, struct, sys
 import tiny_a
 from cella_kernel.namespaces import host
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(tiny_a.__file__)))
