@@ -10,6 +10,7 @@ import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
 import { Spares } from '../spares.ts';
+import { DEFAULT_IMAGE } from './default-image.ts';
 import { connectEngine } from './engine.ts';
 import { checkFolders } from './folders.ts';
 import { removeFolders, removeLeftovers } from './leftovers.ts';
@@ -114,7 +115,7 @@ export class ContainerExecutor implements Executor {
     ]);
     return {
       engine,
-      image: this.#config.image ?? 'cella',
+      image: this.#config.image ?? DEFAULT_IMAGE,
       python: '/usr/bin/python3',
       kernel: kernelPackage(),
       env: { ...env, PATH: '/usr/local/bin:/usr/bin:/bin' },
