@@ -6,15 +6,15 @@ export interface Link {
   readonly attributes: ReadonlyMap<string, string>;
 }
 
-const TAG = /<(a|base)\s([^>]*)>([^<]*)/gi;
-const ATTRIBUTE = /([a-z-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/gi;
+/** A > within quotes does not end a tag. Every part has a bound, so that no page is read twice over. */
+const TAG = /<(a|base)(\s(?:[^"'<>]|"[^"]{0,4096}"|'[^']{0,4096}'){0,8192})>([^<]{0,1024})/gi;
+const ATTRIBUTE = /([a-z-]+)(?:\s{0,8}=\s{0,8}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/gi;
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
 export function linksIn(html: string, address: URL): Link[] {
   const links: Link[] = [];
   let base = address;
-  // A > within quotes does not end a tag: the index writes `data-requires-python=">=3.9"` at times.
-  for (const [, tag, rest = '', text = ''] of withQuotesHidden(html).matchAll(TAG)) {
+  for (const [, tag, rest = '', text = ''] of html.matchAll(TAG)) {
     const attributes = attributesIn(rest);
     const href = attributes.get('href');
     if (href === undefined || !URL.canParse(href, base.href)) continue;
@@ -23,10 +23,6 @@ export function linksIn(html: string, address: URL): Link[] {
     else links.push({ url, text: plain(text).trim(), attributes });
   }
   return links;
-}
-
-function withQuotesHidden(html: string): string {
-  return html.replace(/=\s*(?:"[^"]*"|'[^']*')/g, (quoted) => quoted.replaceAll('>', '&gt;').replaceAll('<', '&lt;'));
 }
 
 function attributesIn(text: string): Map<string, string> {

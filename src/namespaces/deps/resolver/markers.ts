@@ -29,6 +29,7 @@ const NAMES = new Set([
   ...['implementation_name', 'implementation_version', 'extra'],
 ]);
 const LONGEST = 4000;
+const DEEPEST = 50;
 
 /** Undefined for what is no marker. */
 export function parseMarker(text: string): Marker | undefined {
@@ -64,6 +65,7 @@ function tokenize(text: string): Token[] | undefined {
 class Reader {
   readonly #tokens: readonly Token[];
   #at = 0;
+  #depth = 0;
 
   constructor(tokens: readonly Token[]) {
     this.#tokens = tokens;
@@ -100,7 +102,9 @@ class Reader {
 
   #one(): Marker | undefined {
     if (this.#take('(')) {
-      const inner = this.either();
+      this.#depth += 1;
+      const inner = this.#depth > DEEPEST ? undefined : this.either();
+      this.#depth -= 1;
       return this.#take(')') ? inner : undefined;
     }
     const left = this.#term();
