@@ -48,7 +48,7 @@ def chmod_and_write():
     lambda: os.rename(FOLDER, FOLDER + ".gone"),
     lambda: os.mkdir(os.path.join(FOLDER, "evil")),
     lambda: os.symlink("/tmp", os.path.join(FOLDER, "evil")),
-    lambda: os.link(theirs, os.path.join(FOLDER, "evil.py")),
+    lambda: getattr(os, "link", os.symlink)(theirs, os.path.join(FOLDER, "evil.py")),
     lambda: shutil.rmtree(FOLDER),
     lambda: shutil.rmtree(os.path.dirname(theirs)),
     chmod_and_write,

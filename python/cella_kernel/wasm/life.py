@@ -9,6 +9,7 @@ import os
 import pkgutil
 import signal
 import sys
+import warnings
 from typing import Any, Dict, List
 
 from .. import kernel
@@ -45,6 +46,10 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     # Pyodide has a loop of its own, which says of itself that it runs.
     asyncio._set_running_loop(None)
     asyncio.set_event_loop(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        # Its loops cannot wait, and plain code that runs a coroutine to its end makes one of its own.
+        asyncio.set_event_loop_policy(None)
     the_kernel: Any = kernel.the_kernel
     os.environ.clear()
     os.environ.update(env)
