@@ -41,8 +41,8 @@ export class ContainerExecutor implements Executor {
     const site = await this.#live();
     return { alive: !this.#closed, make: (spec) => this.#make(site, spec) };
   });
-  /** In use, by their ids. */
-  readonly #containers = new Set<string>();
+  /** Numbers of containers that are in use, or about to be made. */
+  readonly #inUse = new Set<string>();
   #site: Promise<Site> | undefined;
   #made = 0;
   #closed = false;
@@ -85,11 +85,14 @@ export class ContainerExecutor implements Executor {
   }
 
   async #make(site: Site, spec: LaunchSpec): Promise<SupervisedEnclosure> {
+    const number = String(this.#made++);
+    this.#inUse.add(number);
+    const onReleased = () => this.#inUse.delete(number);
     try {
-      const folder = join(this.#folder, String(this.#made++));
-      const way = await ContainerWay.open(site, spec, folder, this.#containers);
+      const way = await ContainerWay.open(site, spec, { number, folder: join(this.#folder, number), onReleased });
       return new SupervisedEnclosure(way);
     } catch (error) {
+      onReleased();
       // Whoever comes next looks for the engine again, and for what this one may have left.
       this.#site = undefined;
       throw error;
@@ -110,7 +113,7 @@ export class ContainerExecutor implements Executor {
     const engine = await connectEngine(address, runtimeDir);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     await Promise.all([
-      removeLeftovers(engine, dataDir, this.#owner, this.#containers),
+      removeLeftovers(engine, dataDir, this.#owner, this.#inUse),
       removeFolders(join(dataDir, 'containers'), this.#owner),
     ]);
     return {
