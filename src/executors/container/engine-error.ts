@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
+import { DEFAULT_IMAGE } from './default-image.ts';
 
 interface Attempt {
   readonly address: string;
@@ -40,7 +41,8 @@ export function engineError(error: unknown, { address, what, image }: Attempt): 
 }
 
 export function imageNotFound(image: string, cause?: unknown): CellaError {
-  const message = `There is no image ${image} on this machine; nothing is pulled by itself.`;
+  const way = image === DEFAULT_IMAGE ? '`cella image build` makes it' : `\`docker pull ${image}\` fetches it`;
+  const message = `There is no image ${image} on this machine: ${way}. Nothing is pulled by itself.`;
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }
 
