@@ -51,7 +51,8 @@ describe('a container that is', () => {
 
   test('out of memory says so, and the next cell runs in a fresh one', async () => {
     await using session = await openContainer({ limits: { memoryMb: 128 } });
-    const hog = 'import mmap\nheld = []\nwhile True:\n    held.append(mmap.mmap(-1, 1 << 24)); held[-1].write(b"x" * (1 << 24))';
+    const hog =
+      'import mmap\nheld = []\nwhile True:\n    held.append(mmap.mmap(-1, 1 << 24)); held[-1].write(b"x" * (1 << 24))';
     expect(await session.run(hog)).toMatchObject({ status: 'died', error: { name: 'KERNEL_OUT_OF_MEMORY' } });
     expect(await session.run('1 + 1')).toMatchObject({ status: 'ok', value: 2 });
   });

@@ -30,13 +30,13 @@ export class Container {
     this.#container = engine.docker.getContainer(id);
   }
 
-  static async create(engine: Engine, settings: ContainerCreateOptions): Promise<Container> {
+  /** `image` is what people call it. */
+  static async create(engine: Engine, image: string, settings: ContainerCreateOptions): Promise<Container> {
     const create = (abortSignal: AbortSignal) => engine.docker.createContainer({ ...settings, abortSignal });
-    const options = settings.Image === undefined ? {} : { image: settings.Image };
     // One that is busy takes long to make a container, and answers at once; one that hangs does neither.
     const hung = Promise.withResolvers<never>();
     call(engine, 'asking whether it is there', () => engine.docker.ping(), { timeoutMs: PING_MS }).catch(hung.reject);
-    const { id } = await Promise.race([call(engine, 'making a container', create, options), hung.promise]);
+    const { id } = await Promise.race([call(engine, 'making a container', create, { image }), hung.promise]);
     return new Container(engine, id);
   }
 

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../../kernel/link.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import { FrameSocket } from '../sockets.ts';
@@ -29,6 +30,9 @@ const LONGEST_REMOVAL_MS = 2000;
 /** What is the same for every container of an executor. */
 export interface Site extends Omit<ContainerPlan, 'spec' | 'door'> {
   readonly engine: Engine;
+  /** What people call the image. */
+  readonly imageName: string;
+  readonly interpreter: Interpreter;
   readonly startTimeoutMs: number;
 }
 
@@ -90,7 +94,8 @@ export class ContainerWay implements Way {
     const filled = pipes.fill();
     filled.catch(() => {}); // met below
     const labels = { ...site.labels, [LABEL.number]: number };
-    const container = await Container.create(site.engine, containerSettings({ ...site, labels, spec, door: folder }));
+    const settings = containerSettings({ ...site, labels, spec, door: folder });
+    const container = await Container.create(site.engine, site.imageName, settings);
     undo.defer(async () => void (await container.remove()));
     await container.start();
     const joined = Promise.race([connection, endedEarly(container, deadline)]).catch((error) => {
