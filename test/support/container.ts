@@ -1,25 +1,17 @@
 /** Sessions in containers for tests, on the engine that the files of a run share. */
 
-import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
-import { inject } from 'vitest';
-import { type Open, openSession } from './session.ts';
+import { existsSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Open, openSession, scratchFolder } from './session.ts';
+import { sharedEngineWithImage } from './shared-docker.ts';
 
-let address: Promise<string> | undefined;
+let cache: Promise<string> | undefined;
 
-/** The shared engine, with the default image in it. */
-export function engineAddress(): Promise<string> {
-  address ??= process.env.DEV_ENGINE ? Promise.resolve(process.env.DEV_ENGINE) : ask();
-  return address;
-}
-
-async function ask(): Promise<string> {
-  const door = connect(inject('dockerDoor'));
-  door.write('image\n');
-  const answer = await text(door);
-  if (!answer.startsWith('unix://')) throw new Error(answer);
-  return answer;
-}
-
-export const openContainer: Open = async (options = {}) =>
-  await openSession({ executor: 'container', engine: await engineAddress(), ...options });
+export const openContainer: Open = async ({ dataDir, ...options } = {}) => {
+  const engine = await sharedEngineWithImage();
+  const folder = dataDir ?? (await scratchFolder());
+  // The image is asked once for all of them, not once for each data folder.
+  cache ??= scratchFolder();
+  if (!existsSync(join(folder, 'cache'))) symlinkSync(await cache, join(folder, 'cache'));
+  return await openSession({ executor: 'container', engine, dataDir: folder, ...options });
+};

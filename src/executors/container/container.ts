@@ -9,6 +9,7 @@ import { isGone } from './engine-error.ts';
 /** An engine that hangs must not make others wait for a container that nobody needs. */
 const REMOVE_MS = 10_000;
 const LOOK_MS = 3000;
+const PING_MS = 5000;
 const LONGEST_WORDS = 4000;
 
 const Inspected = z.object({
@@ -29,9 +30,13 @@ export class Container {
     this.#container = engine.docker.getContainer(id);
   }
 
+  /** `image` is what people call it. */
   static async create(engine: Engine, image: string, settings: ContainerCreateOptions): Promise<Container> {
     const create = (abortSignal: AbortSignal) => engine.docker.createContainer({ ...settings, abortSignal });
-    const { id } = await call(engine, 'making a container', create, { image });
+    // One that is busy takes long to make a container, and answers at once; one that hangs does neither.
+    const hung = Promise.withResolvers<never>();
+    call(engine, 'asking whether it is there', () => engine.docker.ping(), { timeoutMs: PING_MS }).catch(hung.reject);
+    const { id } = await Promise.race([call(engine, 'making a container', create, { image }), hung.promise]);
     return new Container(engine, id);
   }
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import { kernelPackage } from '../../sandbox/python.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
@@ -13,8 +12,9 @@ import { Spares } from '../spares.ts';
 import { DEFAULT_IMAGE } from './default-image.ts';
 import { connectEngine } from './engine.ts';
 import { checkFolders } from './folders.ts';
+import { imageFacts } from './image.ts';
 import { removeFolders, removeLeftovers } from './leftovers.ts';
-import { labelsOf, type Owner } from './owner.ts';
+import { LABEL, labelsOf, type Owner } from './owner.ts';
 import { ContainerWay, type Site } from './way.ts';
 
 export interface ContainerConfig {
@@ -31,6 +31,9 @@ export interface ContainerConfig {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** In place of a number: the container that an image is asked in. */
+const ASKING = 'image';
+
 export class ContainerExecutor implements Executor {
   readonly capabilities = ALL_CAPABILITIES;
   readonly #config: ContainerConfig;
@@ -41,8 +44,8 @@ export class ContainerExecutor implements Executor {
     const site = await this.#live();
     return { alive: !this.#closed, make: (spec) => this.#make(site, spec) };
   });
-  /** In use, by their ids. */
-  readonly #containers = new Set<string>();
+  /** Numbers of containers that are in use, or about to be made. */
+  readonly #inUse = new Set<string>([ASKING]);
   #site: Promise<Site> | undefined;
   #made = 0;
   #closed = false;
@@ -53,8 +56,8 @@ export class ContainerExecutor implements Executor {
     this.#folder = join(config.dataDir, 'containers', owner.self);
   }
 
-  interpreter(): Promise<Interpreter> {
-    throw new CellaError('CAPABILITY_MISSING', `Not here: ${this.#config.dataDir}.`);
+  async interpreter(): Promise<Interpreter> {
+    return (await this.#live()).interpreter;
   }
 
   async open(spec: LaunchSpec): Promise<Enclosure> {
@@ -85,11 +88,14 @@ export class ContainerExecutor implements Executor {
   }
 
   async #make(site: Site, spec: LaunchSpec): Promise<SupervisedEnclosure> {
+    const number = String(this.#made++);
+    this.#inUse.add(number);
+    const onReleased = () => this.#inUse.delete(number);
     try {
-      const folder = join(this.#folder, String(this.#made++));
-      const way = await ContainerWay.open(site, spec, folder, this.#containers);
+      const way = await ContainerWay.open(site, spec, { number, folder: join(this.#folder, number), onReleased });
       return new SupervisedEnclosure(way);
     } catch (error) {
+      onReleased();
       // Whoever comes next looks for the engine again, and for what this one may have left.
       this.#site = undefined;
       throw error;
@@ -106,20 +112,25 @@ export class ContainerExecutor implements Executor {
   }
 
   async #prepare(): Promise<Site> {
-    const { dataDir, engine: address, runtimeDir, preload, startTimeoutMs, env } = this.#config;
+    const { image, dataDir, engine: address, runtimeDir, preload, startTimeoutMs, env } = this.#config;
     const engine = await connectEngine(address, runtimeDir);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     await Promise.all([
-      removeLeftovers(engine, dataDir, this.#owner, this.#containers),
+      removeLeftovers(engine, dataDir, this.#owner, this.#inUse),
       removeFolders(join(dataDir, 'containers'), this.#owner),
     ]);
+    const labels = labelsOf(dataDir, this.#owner.self);
+    const asking = { labels: { ...labels, [LABEL.number]: ASKING } };
+    const { id, python, path, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);
     return {
       engine,
-      image: this.#config.image ?? DEFAULT_IMAGE,
-      python: '/usr/bin/python3',
-      kernel: kernelPackage(),
-      env: { ...env, PATH: '/usr/local/bin:/usr/bin:/bin' },
-      labels: labelsOf(dataDir, this.#owner.self),
+      image: id,
+      imageName: image ?? DEFAULT_IMAGE,
+      interpreter,
+      python,
+      kernel,
+      env: { ...env, PATH: path },
+      labels,
       preload,
       startTimeoutMs,
     };

@@ -9,7 +9,7 @@ import { dataId, LABEL, type Owner } from './owner.ts';
 
 const Listed = z.array(z.object({ Id: z.string(), State: z.string(), Labels: z.record(z.string(), z.string()) }));
 
-/** `ours` are the containers of this process that are in use. Those of other data folders are not even looked at. */
+/** `ours` are the numbers that this process uses. Containers of other data folders are not even looked at. */
 export async function removeLeftovers(
   engine: Engine,
   dataDir: string,
@@ -19,9 +19,9 @@ export async function removeLeftovers(
   const label = [`${LABEL.cella}=1`, `${LABEL.data}=${dataId(dataDir)}`];
   const list = () => engine.docker.listContainers({ all: true, filters: { label } });
   const listed = Listed.parse(await call(engine, 'listing containers', list));
-  const left = listed.filter(({ Id, State, Labels }) => {
+  const left = listed.filter(({ State, Labels }) => {
     const whose = Labels[LABEL.owner] ?? '';
-    if (whose === owner.self) return !ours.has(Id);
+    if (whose === owner.self) return !ours.has(Labels[LABEL.number] ?? '');
     const seen = owner.look(whose);
     // Where the owner cannot be seen (before a reboot, or in another container), it has let go of what has ended.
     return seen === 'dead' || (seen === 'unseen' && (State === 'exited' || State === 'dead'));

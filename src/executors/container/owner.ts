@@ -11,7 +11,7 @@ export interface Owner {
   look(owner: string): 'alive' | 'dead' | 'unseen';
 }
 
-export const LABEL = { cella: 'cella', data: 'cella.data', owner: 'cella.owner' } as const;
+export const LABEL = { cella: 'cella', data: 'cella.data', owner: 'cella.owner', number: 'cella.number' } as const;
 
 export function labelsOf(dataDir: string, owner: string): Record<string, string> {
   return { [LABEL.cella]: '1', [LABEL.data]: dataId(dataDir), [LABEL.owner]: owner };

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../../kernel/link.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import { FrameSocket } from '../sockets.ts';
@@ -14,6 +15,7 @@ import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
 import { Container } from './container.ts';
 import { Door } from './door.ts';
 import type { Engine } from './engine.ts';
+import { LABEL } from './owner.ts';
 import { Pipes } from './pipes.ts';
 import { type ContainerPlan, containerSettings } from './settings.ts';
 
@@ -28,8 +30,30 @@ const LONGEST_REMOVAL_MS = 2000;
 /** What is the same for every container of an executor. */
 export interface Site extends Omit<ContainerPlan, 'spec' | 'door'> {
   readonly engine: Engine;
+  /** What people call the image. */
+  readonly imageName: string;
+  readonly interpreter: Interpreter;
   readonly startTimeoutMs: number;
 }
+
+/** The place of one container among those of its executor. */
+export interface Berth {
+  readonly number: string;
+  /** It is made, and removed, with the container. */
+  readonly folder: string;
+  readonly onReleased: () => void;
+}
+
+interface Parts {
+  readonly supervisor: FrameSocket;
+  readonly pid: number;
+  readonly container: Container;
+  readonly door: Door;
+  readonly pipes: Pipes;
+}
+
+/** The file that holds the first word, as pid 1 knows it. */
+const WORD = 'word';
 
 export class ContainerWay implements Way {
   readonly supervisor: FrameSocket;
@@ -40,58 +64,39 @@ export class ContainerWay implements Way {
   readonly #door: Door;
   readonly #pipes: Pipes;
   readonly #startTimeoutMs: number;
-  readonly #folder: string;
-  readonly #inUse: Set<string>;
+  readonly #berth: Berth;
   #released: Promise<void> | undefined;
 
-  private constructor(parts: {
-    supervisor: FrameSocket;
-    pid: number;
-    container: Container;
-    door: Door;
-    pipes: Pipes;
-    folder: string;
-    startTimeoutMs: number;
-    inUse: Set<string>;
-  }) {
+  private constructor(site: Site, berth: Berth, parts: Parts) {
     this.supervisor = parts.supervisor;
     this.pid = parts.pid;
     this.#container = parts.container;
     this.#door = parts.door;
     this.#pipes = parts.pipes;
-    this.#folder = parts.folder;
-    this.#startTimeoutMs = parts.startTimeoutMs;
-    this.#inUse = parts.inUse;
+    this.#berth = berth;
+    this.#startTimeoutMs = site.startTimeoutMs;
   }
 
-  /** `folder` is made here, and is the container's alone. It is in `inUse`, by its id, until it is removed. */
-  static async open(site: Site, spec: LaunchSpec, folder: string, inUse: Set<string>): Promise<ContainerWay> {
+  static async open(site: Site, spec: LaunchSpec, berth: Berth): Promise<ContainerWay> {
+    const { number, folder } = berth;
     await using undo = new AsyncDisposableStack();
     const stop = new AbortController();
     undo.defer(() => stop.abort());
     const deadline = AbortSignal.any([stop.signal, AbortSignal.timeout(site.startTimeoutMs)]);
     undo.defer(() => rm(folder, { recursive: true, force: true }));
-    await mkdir(folder, { recursive: true, mode: 0o755 });
-    await chmod(folder, 0o755);
+    await fillFolder(folder, spec);
     const door = await Door.open(folder);
     undo.defer(() => door.close());
     const { word, connection } = door.expect(deadline);
     connection.catch(() => {}); // met below, or something else has failed before
-    await Promise.all([
-      writeFile(join(folder, 'word'), word, { mode: 0o444 }),
-      writeFile(join(folder, 'passwd'), `cella:x:${spec.uid}:${spec.gid}:cella:${spec.home}:/bin/sh\n`),
-      writeFile(join(folder, 'group'), `cella:x:${spec.gid}:\n`),
-    ]);
+    await writeFile(join(folder, WORD), word, { mode: 0o444 });
     const pipes = new Pipes(folder);
     const filled = pipes.fill();
     filled.catch(() => {}); // met below
-    const settings = containerSettings({ ...site, spec, door: folder });
-    const container = await Container.create(site.engine, site.image, settings);
-    inUse.add(container.id);
-    undo.defer(async () => {
-      await container.remove();
-      inUse.delete(container.id);
-    });
+    const labels = { ...site.labels, [LABEL.number]: number };
+    const settings = containerSettings({ ...site, labels, spec, door: folder });
+    const container = await Container.create(site.engine, site.imageName, settings);
+    undo.defer(async () => void (await container.remove()));
     await container.start();
     const joined = Promise.race([connection, endedEarly(container, deadline)]).catch((error) => {
       throw error instanceof CellaError ? error : notReady(site.startTimeoutMs, error);
@@ -100,13 +105,12 @@ export class ContainerWay implements Way {
     const supervisor = new FrameSocket(socket, fromSupervisor);
     // Before anything of the user's can run: no name leads to the host any more, and no word is left.
     door.hide();
-    unlinkSync(join(folder, 'word'));
+    unlinkSync(join(folder, WORD));
     const { uid, gid, home, cwd, limits } = spec;
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy: { uid, gid, home, cwd, limits } }));
     undo.move();
     stop.abort();
-    const { startTimeoutMs } = site;
-    return new ContainerWay({ supervisor, pid, container, door, pipes, folder, startTimeoutMs, inUse });
+    return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes });
   }
 
   async attach(kernel: number, purpose: Purpose, signal: AbortSignal): Promise<Connection> {
@@ -151,11 +155,22 @@ export class ContainerWay implements Way {
 
   async #release(): Promise<void> {
     await Promise.race([this.#container.remove(), delay(LONGEST_REMOVAL_MS, undefined, { ref: false })]);
-    this.#inUse.delete(this.#container.id);
     this.supervisor.close();
     this.#door.close();
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.#berth.folder, { recursive: true, force: true });
+    this.#berth.onReleased();
   }
+}
+
+/** What the container finds at its door, beside the socket and the pipes: who it is. */
+async function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o755 });
+  // Whatever the umask of this process is.
+  await chmod(folder, 0o755);
+  await Promise.all([
+    writeFile(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`, { mode: 0o644 }),
+    writeFile(join(folder, 'group'), `cella:x:${gid}:\n`, { mode: 0o644 }),
+  ]);
 }
 
 /** Rejects with the reason where a container ends before its pid 1 has come to the door. */

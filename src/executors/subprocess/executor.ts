@@ -6,8 +6,8 @@ import type { Interpreter } from '../../protocol/interpreter.ts';
 import { askInterpreter } from '../../sandbox/interpreter.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
-import { Spares } from '../spares.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
+import { Spares } from '../spares.ts';
 import { Template, type TemplateConfig } from './template.ts';
 import { TemplateWay } from './way.ts';
 
