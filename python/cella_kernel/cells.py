@@ -10,7 +10,7 @@ import re
 import selectors
 import traceback
 from types import CodeType
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from . import sources
 from .interrupts import Interrupts
@@ -136,6 +136,15 @@ class Runner:
         if loop is not None and _usable(loop):
             loop._close_self_pipe()
             loop._make_self_pipe()
+
+    def tasks(self) -> FrozenSet[Any]:
+        """Those that cells have left behind."""
+        return frozenset() if self._loop is None or self._loop.is_closed() else frozenset(asyncio.all_tasks(self._loop))
+
+    def end_tasks_but(self, kept: FrozenSet[Any]) -> None:
+        """What was begun since belongs to a time that is no more."""
+        for task in self.tasks() - kept:
+            task.cancel()
 
     def go_on(self, switchboard: Switchboard) -> None:
         """Lets tasks that cells left behind run until the host sends something for the main loop."""

@@ -1,6 +1,7 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { ArtifactFacts } from '../protocol/artifact.ts';
+import type { ExecutorKind } from '../protocol/capabilities.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { Approve } from './approval.ts';
 import type { Machine, Surroundings } from './doctor.ts';
@@ -31,8 +32,19 @@ export interface NamespacesOptions extends StoragePlace {
   readonly toolFolders?: string[];
 }
 
+/** `auto` is `subprocess`. */
+export type ExecutorChoice = 'auto' | ExecutorKind;
+
+/** What a command line can say of where code runs. */
+export interface ExecutorOptions {
+  readonly executor?: ExecutorChoice;
+  /** For `container`: the image, and where its engine listens. */
+  readonly image?: string;
+  readonly engine?: string;
+}
+
 /** What a command line can say of a session. */
-export interface OpenOptions extends NamespacesOptions {
+export interface OpenOptions extends NamespacesOptions, ExecutorOptions {
   readonly agentKey?: string;
   readonly cwd?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
@@ -118,6 +130,9 @@ export interface Tools {
   detect(options: {
     readonly python: string | undefined;
     readonly place: StoragePlace;
+    /** Of containers, in place of the usual ones. */
+    readonly engine?: string | undefined;
+    readonly image?: string | undefined;
   }): Promise<Machine & Surroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;

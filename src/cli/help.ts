@@ -21,6 +21,8 @@ Environment:
   CELLA_AGENT_KEY    who owns the kernel where --agent is not given
   CELLA_DATA_DIR     where Cella keeps its files where --data is not given
   CELLA_PYTHON       the Python where --python is not given
+  CELLA_EXECUTOR     where code runs where --executor is not given
+  CELLA_IMAGE, CELLA_ENGINE    the image and the engine of --executor container
   CELLA_STORAGE      file or redis, where --storage is not given
   CELLA_REDIS        the Redis server where --redis is not given; the place for its password
   CELLA_PREFIX       what keys in Redis begin with where --prefix is not given
@@ -44,6 +46,7 @@ Examples:
   $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
   $ cella run --transaction rollback_always -c 'x = 0'      a dry run
   $ cella run --sync-deps --no-runtime-deps report.py       all packages first, and no others
+  $ cella run --executor container -c 'import os; os.uname()'
 
 Names, functions and imports stay with the agent from one run to the next, and so do its files.
 What the code prints goes to stdout and stderr as it comes; the last value's repr follows on stdout.
@@ -104,7 +107,8 @@ Examples:
   $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
 
 The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing, or
-the chosen Redis does not answer. It also tells which program installs packages.`;
+the chosen Redis does not answer. It also tells which of the three executors can run here, what the
+others lack, and which program installs packages.`;
 
 export const bench = `
 Examples:

@@ -144,13 +144,23 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
   const summary = 'tell whether this machine can isolate code, and what is missing';
   addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor))
     .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
+    .option('--engine <address>', 'the container engine to look at (default: CELLA_ENGINE, DOCKER_HOST)', parseText)
+    .option('--image <name>', 'the image to look at (default: CELLA_IMAGE, else the default image)', parseText)
     .option('--json', 'print the report as JSON')
-    .action(async (flags: StorageFlags & { python?: string; json?: true }) => {
+    .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
       const place = storagePlaceOf(flags, context.defaults);
-      done(await doctor(await context.detect({ python, place }), { json: flags.json === true, noColor }, stdout));
+      const engine = flags.engine ?? context.defaults.engine;
+      const image = flags.image ?? context.defaults.image;
+      done(
+        await doctor(
+          await context.detect({ python, place, engine, image }),
+          { json: flags.json === true, noColor },
+          stdout,
+        ),
+      );
     });
 }
 

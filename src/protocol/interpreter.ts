@@ -4,6 +4,8 @@ export interface Interpreter {
   /** `cp311-x86_64`: a folder's name. Interpreters with the same one take the same packages. */
   readonly tag: string;
   readonly version: readonly [major: number, minor: number];
+  /** The third number of its version. Without it packages are chosen for the last release of that version. */
+  readonly patch?: number | undefined;
   /** The program, where it is one of the host's. */
   readonly executable?: string | undefined;
   /** The platforms whose wheels it takes, as wheels name them, best first. None: pure Python alone. */

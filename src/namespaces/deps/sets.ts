@@ -3,20 +3,20 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { askInterpreter } from '../../sandbox/interpreter.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
-import { findInstaller } from './find-installer.ts';
-import type { Installer } from './installer.ts';
+import { type Attempt, findForeignInstaller, findInstaller } from './find-installer.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
 import { noPlace } from './no-place.ts';
+import { checkInterpreter, isPure } from './resolver/target.ts';
 import { ownSearchPath } from './search-path.ts';
 import { type Audience, SharedWork, type Waiter } from './shared-work.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
 import type { Failure } from './words.ts';
+import { ownWorker, programWorker, type Worker } from './worker.ts';
 import { sweepWorkplaces } from './workplace.ts';
 
 export interface PackageSetsOptions {
@@ -43,7 +43,7 @@ export class PackageSets implements AsyncDisposable {
   readonly #builds = new SharedWork<SetResult>();
   readonly #attempts = new SharedWork<Built>();
   #swept: Promise<void> | undefined;
-  #installer: Installer | undefined;
+  #worker: Worker | undefined;
 
   constructor(options: PackageSetsOptions) {
     this.#options = options;
@@ -134,29 +134,38 @@ export class PackageSets implements AsyncDisposable {
       source: this.#source,
       timeoutMs,
       folder: building,
-      installer: async ({ identity, cwd, env }, signal) => {
-        const attempt = { identity, cwd, env, signal };
-        const { executable, tag } = interpreter;
-        if (executable === undefined) throw new CellaError('INSTALLER_MISSING', `Nothing here installs for ${tag}.`);
-        const host = { ...interpreter, executable };
-        this.#installer ??= await findInstaller(host, this.#options.searchPath ?? ownSearchPath(), attempt);
-        return this.#installer;
+      pure: interpreter.executable === undefined && isPure(interpreter),
+      worker: async ({ identity, cwd, env }, signal) => {
+        this.#worker ??= await this.#findWorker(interpreter, { identity, cwd, env, signal });
+        return this.#worker;
       },
     };
     const built = await buildSet(plan, audience);
     // It may be that program that is gone; the next time it is looked for again.
-    if (built.kind === 'failed') this.#installer = undefined;
+    if (built.kind === 'failed') this.#worker = undefined;
     return built;
   }
 
-  #interpreter(): Promise<Interpreter> {
+  async #findWorker(interpreter: Interpreter, attempt: Attempt): Promise<Worker> {
+    const { searchPath = ownSearchPath() } = this.#options;
+    const { executable } = interpreter;
+    if (executable !== undefined) {
+      return programWorker(await findInstaller({ ...interpreter, executable }, searchPath, attempt));
+    }
+    const installer = await findForeignInstaller(interpreter, searchPath, attempt);
+    return installer ? programWorker(installer, interpreter) : ownWorker(interpreter);
+  }
+
+  async #interpreter(): Promise<Interpreter> {
     const { python } = this.#options;
-    return typeof python === 'string' ? askInterpreter(python) : python();
+    return checkInterpreter(typeof python === 'string' ? await askInterpreter(python) : await python());
   }
 
   async #key(requirements: readonly string[]): Promise<string> {
-    const { tag } = await this.#interpreter();
-    const facts = JSON.stringify([1, tag, oneSpelling(requirements), sourceKey(this.#source)]);
+    const { tag, platforms } = await this.#interpreter();
+    const own = [1, tag, oneSpelling(requirements), sourceKey(this.#source)];
+    // Two images may have the same Python and not the same libc.
+    const facts = JSON.stringify(platforms.length === 0 ? own : [...own, platforms]);
     return createHash('sha256').update(facts).digest('hex').slice(0, 32);
   }
 }

@@ -1,0 +1,57 @@
+"""What is around the names at one moment: folder, environment, random numbers, and which modules are there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any, Iterator
+
+_LIBRARY = ("/lib/python", "<frozen", "/lib/cella")
+
+
+def is_of_the_code(file: Any) -> bool:
+    """Whether a module or function comes from the workspace or a package set, not from Python's own library."""
+    return type(file) is str and not file.startswith(_LIBRARY)
+
+
+class Around:
+    def __init__(self) -> None:
+        self._folder = os.getcwd()
+        self._environment = dict(os.environ)
+        self._lists = [(whole, list(whole)) for whole in (sys.path, sys.argv, sys.meta_path, sys.path_hooks)]
+        self._streams = sys.stdin, sys.stdout, sys.stderr
+        self._depth = sys.getrecursionlimit()
+        self._modules = dict(sys.modules)
+        random = sys.modules.get("random")
+        self._random = random.getstate() if random is not None else None
+
+    def modules(self) -> Iterator[ModuleType]:
+        for module in self._modules.values():
+            if type(module) is ModuleType and is_of_the_code(vars(module).get("__file__")):
+                yield module
+
+    def put_back(self) -> None:
+        try:
+            os.chdir(self._folder)
+        except OSError:
+            pass  # it has been removed, and files are nothing that is put back
+        if dict(os.environ) != self._environment:
+            os.environ.clear()
+            os.environ.update(self._environment)
+        for whole, content in self._lists:
+            whole[:] = content  # type: ignore[index]
+        sys.stdin, sys.stdout, sys.stderr = self._streams
+        sys.setrecursionlimit(self._depth)
+        self._put_modules_back()
+        random = sys.modules.get("random")
+        if random is not None and self._random is not None:
+            random.setstate(self._random)
+
+    def _put_modules_back(self) -> None:
+        """Python's own stay, as they would come back the same; those of the code are read anew when they are imported."""
+        for name, module in list(sys.modules.items()):
+            if name not in self._modules and is_of_the_code(getattr(module, "__file__", None)):
+                del sys.modules[name]
+        for name, module in self._modules.items():
+            sys.modules.setdefault(name, module)

@@ -1,0 +1,93 @@
+/** Choosing where code runs from the command line, and what is told where that cannot be. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { Cella } from './command.ts';
+
+const cella = new Cella();
+const empty = mkdtempSync(join(tmpdir(), 'cella-no-python-'));
+afterAll(() => {
+  cella[Symbol.dispose]();
+  rmSync(empty, { recursive: true, force: true });
+});
+
+const noPython = { env: { PATH: empty, CELLA_PYTHON: '' } };
+const waysOut = /--executor container .*--executor in-process runs\s+trusted code/;
+
+describe('a machine without a Python', () => {
+  it('is told so, with both ways out as flags, where nobody chose an executor', async () => {
+    for (const flags of [[], ['--executor', 'auto']]) {
+      const { code, out, err } = await cella.run(['run', ...flags, '-c', '1'], noPython);
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toMatch(/^cella: There is no python3 on PATH/);
+      expect(err).toMatch(waysOut);
+    }
+  });
+
+  it('is told so without them where subprocess was chosen', async () => {
+    const { err } = await cella.run(['run', '--executor', 'subprocess', '-c', '1'], noPython);
+    expect(err).toMatch(/^cella: There is no python3 on PATH/);
+    expect(err).not.toMatch(waysOut);
+  });
+
+  it('is looked at by doctor all the same, which tells what needs none', async () => {
+    const { code, out } = await cella.run(['doctor', '--json'], noPython);
+    const { problem, executors } = JSON.parse(out);
+    expect([code, problem]).toEqual([1, expect.stringContaining('no python3 on PATH')]);
+    expect(executors).toMatchObject([
+      { name: 'subprocess', available: false, fix: expect.stringContaining('--python') },
+      { name: 'container' },
+      { name: 'in-process', available: true, detail: expect.stringMatching(/Pyodide \d.*isolates nothing/) },
+    ]);
+  });
+});
+
+describe('the executor', () => {
+  it('is subprocess where auto is said', async () => {
+    const { out } = await cella.run(['run', '--executor', 'auto', '-c', '6 * 7']);
+    expect(out).toBe('42\n');
+    const chat = await cella.run(['chat', '--json', '--executor', 'auto']);
+    expect(JSON.parse(chat.out)).toMatchObject({
+      executor: 'subprocess',
+      capabilities: { threads: true, liveFork: true },
+    });
+  });
+
+  it('of a variable that names none is told', async () => {
+    const { code, err } = await cella.run(['run', '-c', '1'], { env: { CELLA_EXECUTOR: 'docker' } });
+    expect([code, err]).toEqual([2, expect.stringContaining('CELLA_EXECUTOR is "docker"')]);
+  });
+
+  it.each([
+    [['--executor', 'container', '--sandbox', 'off'], '--sandbox: a container cannot be turned off'],
+    [['--executor', 'container', '--python', 'python3'], '--python: container brings its own'],
+    [['--executor', 'in-process', '--python', 'python3'], '--python: in-process brings its own'],
+  ])('is told what it cannot take: %j', async (flags, problem) => {
+    const { err } = await cella.run(['run', ...flags, '-c', '1']);
+    expect(err).toContain(problem);
+  });
+
+  it('is told by the server of an MCP client as by every other command', async () => {
+    const { code, err } = await cella.run(['mcp', '--image', 'mine']);
+    expect([code, err]).toEqual([2, expect.stringContaining('--image means nothing to the executor auto')]);
+  });
+});
+
+describe('a container engine that is not there', () => {
+  const engine = 'unix:///nonexistent/engine.sock';
+
+  it('is told by doctor with its address, and fails nothing that was not asked for', async () => {
+    const asked = await cella.run(['doctor', '--engine', engine, '--json']);
+    const { executors } = JSON.parse(asked.out);
+    expect(executors[1]).toMatchObject({
+      name: 'container',
+      available: false,
+      fix: expect.stringContaining('--engine'),
+    });
+    expect(executors[1].detail).toContain('/nonexistent/engine.sock');
+    const named = await cella.run(['doctor', '--json'], { env: { CELLA_ENGINE: engine } });
+    expect(JSON.parse(named.out).executors[1].detail).toContain('/nonexistent/engine.sock');
+  });
+});
