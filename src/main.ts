@@ -7,7 +7,6 @@ import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
-import { CellaError } from './protocol/errors.ts';
 import { OpenStores } from './stores.ts';
 
 const environment = readEnvironment();
