@@ -80,11 +80,12 @@ export class StoredUsers implements Users {
 
   /** Makes `local` where it is missing or cannot be read: without it nobody could mend anything. */
   async prepare(): Promise<void> {
-    const found = await this.find(LOCAL).catch(ifDamaged);
-    if (found) return;
     const at = this.#clock();
     const rest = { role: 'admin', disabled: false, quotas: {}, createdAt: at, updatedAt: at } as const;
-    await this.#users.put(LOCAL, { id: LOCAL, name: LOCAL, ...rest });
+    const local: User = { id: LOCAL, name: LOCAL, ...rest };
+    await this.#users.put(LOCAL, local, { ifRevision: 0 });
+    const usable = await this.find(LOCAL).catch(ifDamaged);
+    if (!usable) await this.#users.put(LOCAL, local);
   }
 
   async #need(nameOrId: string): Promise<Found<User>> {
