@@ -198,12 +198,14 @@ describe.skipIf(!canRunDocker)('an engine', { timeout: 120_000 }, () => {
   it('that is stopped while an image is made is told, and nothing goes on packing', async () => {
     await using server = await DockerEngine.start();
     const engine = await connectEngine(server.address);
+    let killed: Promise<void> | undefined;
     const onProgress = (text: string) => {
-      if (text.startsWith('Packing')) void server.kill();
+      if (text.startsWith('Packing')) killed = server.kill();
     };
     const making = buildImage(engine, { python, version: 'test', onProgress });
     await expect(making).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
     await vi.waitFor(() => expect(packers()).toEqual([]), { timeout: 10_000 });
+    await killed;
     await server.restart();
     await expect(imageFacts(engine, undefined, tmpdir())).rejects.toMatchObject(
       failing('IMAGE_NOT_FOUND', /cella image build/),
