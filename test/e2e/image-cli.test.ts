@@ -1,6 +1,6 @@
 /** `cella image`: through the real program and a real engine. */
 
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { canRunDocker } from '../support/docker.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
 import { Cella } from './command.ts';
@@ -76,6 +76,14 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     }
     const { images } = JSON.parse((await run('list', '--json', ...engine)).out);
     expect(images.filter((each: { name: string }) => each.name.startsWith('cella-e2e'))).toEqual([]);
+  });
+
+  it('stops at Ctrl-C, and makes nothing', async () => {
+    const building = cella.start(['image', 'build', '--name', 'cella-e2e:stopped', '--no-packages', ...engine]);
+    await vi.waitFor(() => expect(building.err).toContain('Packing'), { timeout: 30_000, interval: 5 });
+    building.child.kill('SIGINT');
+    expect(await building.ended).toBe(130);
+    expect((await run('remove', 'cella-e2e:stopped', ...engine)).err).toContain('There is no image');
   });
 
   it('tells an image that is not there', async () => {
