@@ -34,6 +34,11 @@ export function fullVersion({ version, patch = LAST_PATCH }: Interpreter): strin
   return [...version, patch].join('.');
 }
 
+/** As much of it as is known, for a message. */
+export function knownVersion(interpreter: Interpreter): string {
+  return interpreter.patch === undefined ? interpreter.version.join('.') : fullVersion(interpreter);
+}
+
 export function isPure({ platforms }: Interpreter): boolean {
   return platforms.length === 0;
 }
