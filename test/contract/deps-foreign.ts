@@ -145,7 +145,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect((await second.deps.status()).installed).toBe(true);
     expect((await first.deps.status()).installed).toBe(true);
     const folders = await readdir(place.options.folder);
-    expect(folders.toSorted()).toEqual(['.building', 'cp312-x86_64-musl', 'cp314-wasm32']);
+    expect(folders.toSorted()).toEqual(['.building', 'cp312-musl-x86_64', 'cp314-wasm32']);
     // The same Python on another libc is another one.
     const glibc = await on({ ...alpine, platforms: ['manylinux_2_28_x86_64'] });
     expect((await glibc.deps.status()).installed).toBe(false);

@@ -3,7 +3,7 @@
 import type { Interpreter } from '../../src/protocol/interpreter.ts';
 
 export const alpine: Interpreter = {
-  tag: 'cp312-x86_64-musl',
+  tag: 'cp312-musl-x86_64',
   version: [3, 12],
   patch: 4,
   platforms: ['musllinux_1_2_x86_64', 'musllinux_1_1_x86_64', 'linux_x86_64'],

@@ -58,7 +58,7 @@ export function markerEnvironment(interpreter: Interpreter): MarkerEnvironment {
   const full = fullVersion(interpreter);
   const { implementation } = implementationOf(interpreter);
   const [name, platformName] = IMPLEMENTATIONS[implementation] ?? [implementation, implementation];
-  const machine = interpreter.tag.split('-')[1] ?? '';
+  const machine = interpreter.tag.split('-').at(-1) ?? '';
   const [system, platform] = machine.startsWith('wasm') ? ['Emscripten', 'emscripten'] : ['Linux', 'linux'];
   return {
     os_name: 'posix',
