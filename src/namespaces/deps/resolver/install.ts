@@ -7,6 +7,7 @@ import { parseRequirement } from '../../../protocol/requirement.ts';
 import { type Audience, aborted } from '../shared-work.ts';
 import { indexesOf, type PackageSource, withoutSecrets } from '../source.ts';
 import type { Failure } from '../words.ts';
+import { writePrograms } from './entry-points.ts';
 import { Failed } from './failed.ts';
 import { Fetcher } from './fetcher.ts';
 import { LIMITS, type Limits } from './limits.ts';
@@ -61,5 +62,6 @@ async function unpackAll(install: OwnInstall, { signal, progress }: Audience): P
     const unpacking = { folder: target, pure: isPure(interpreter), limits: { ...limits, unpackedBytes: room }, signal };
     room -= await saying(file, () => unpackWheel(path, unpacking));
   }
+  await writePrograms(target);
   progress(`Installed ${chosen.map(({ name, versionText }) => `${name} ${versionText}`).join(', ')}`);
 }
