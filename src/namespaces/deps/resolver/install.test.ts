@@ -204,6 +204,17 @@ describe('a wheel', () => {
     expect((await stat(join(target, 'bin/run-a'))).mode & 0o111).toBe(0o111);
   });
 
+  it('with a file where another has a folder is refused', async () => {
+    const { reason } = await install(
+      [
+        ['a', { requires: ['b'], files: { same: '' } }],
+        ['b', { files: { 'same/b.py': '' } }],
+      ],
+      ['a'],
+    );
+    expect(reason).toContain('cannot be unpacked');
+  });
+
   it('has its programs, and no other', async () => {
     const entries = [
       '[console_scripts]',

@@ -36,9 +36,16 @@ export async function installByOwn(install: OwnInstall, { signal, progress }: Au
   } catch (error) {
     if (signal.aborted) throw aborted();
     if (clock.aborted) return { reason: 'the packages were not there in time', scope: 'all' };
-    if (!(error instanceof Failed)) throw error;
+    if (!(error instanceof Failed)) return unpackable(error);
     return { reason: withoutSecrets(error.reason, install.source).slice(0, 1500), scope: error.scope };
   }
+}
+
+/** The disk is full, or a file of one package lies where another has a folder. */
+function unpackable(error: unknown): Failure {
+  if (!(error instanceof Error && 'code' in error && typeof error.code === 'string')) throw error;
+  const inTheWay = ['EEXIST', 'ENOTDIR', 'EISDIR'].includes(error.code);
+  return { reason: `the packages cannot be unpacked: ${error.message}`, scope: inTheWay ? 'some' : 'all' };
 }
 
 async function unpackAll(install: OwnInstall, { signal, progress }: Audience): Promise<void> {
