@@ -5,13 +5,13 @@ import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/sou
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
+import { askInterpreter } from '../sandbox/interpreter.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 import { dataFolder } from './data-folder.ts';
 import { borrowExecutor } from './executors.ts';
-import { firstUse } from './first-use.ts';
 import { Namespaces } from './namespaces.ts';
-import { checkOptions, type SessionOptions } from './options.ts';
+import { type CheckedOptions, checkOptions, type SessionOptions } from './options.ts';
 import { locatePython } from './python.ts';
 import { recipeFor } from './recipes.ts';
 import { storageFor } from './storages.ts';
@@ -21,8 +21,8 @@ export interface OpenNamespacesOptions {
   /** In place of the one in the data folder. Whoever opened it closes it. */
   readonly storage?: Storage | undefined;
   readonly python?: string | undefined;
-  /** Whose Python packages are for, as in a session's options. */
-  readonly executor?: SessionOptions['executor'];
+  /** Whose Python packages are installed for. */
+  readonly executor?: SessionOptions['executor'] | undefined;
   readonly image?: string | undefined;
   readonly engine?: string | undefined;
   readonly packages?: PackageSourceOptions | undefined;
@@ -33,11 +33,12 @@ export type OpenedNamespaces = NamespacesApi & AsyncDisposable;
 
 export async function openNamespaces(options: OpenNamespacesOptions = {}): Promise<OpenedNamespaces> {
   const dataDir = dataFolder(options.dataDir);
-  const { python, end } = await pythonOf(options, dataDir);
+  const { python, executor, image, engine } = options;
+  const checked = checkOptions({ python, executor, image, engine });
   const namespaces = new Namespaces({
     borrowStorage: () => storageFor(options.storage, dataDir),
-    python,
-    readerPython: () => locatePython(options.python),
+    python: () => interpreterFor(checked, dataDir),
+    readerPython: () => locatePython(python),
     packageFolder: { path: join(dataDir, 'packages'), inside: PACKAGES_INSIDE },
     packages: PackageSource.parse(options.packages ?? {}),
     allowRuntimeDeps: true,
@@ -50,33 +51,17 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
     },
     onPackages: () => {},
   });
-  const close = async () => {
-    await namespaces.close();
-    end();
-  };
-  return Object.assign(namespaces, { [Symbol.asyncDispose]: close });
+  return Object.assign(namespaces, { [Symbol.asyncDispose]: () => namespaces.close() });
 }
 
-interface KernelPython {
-  readonly python: string | (() => Promise<Interpreter>);
-  end(): void;
-}
-
-/** That of a container or in WebAssembly is asked for when packages are: nothing else here needs an executor. */
-async function pythonOf(options: OpenNamespacesOptions, dataDir: string): Promise<KernelPython> {
-  const { executor, image, engine, python } = options;
-  const checked = checkOptions({ executor, image, engine, python });
-  if (checked.executor === 'auto' || checked.executor === 'subprocess') {
-    return { python: await locatePython(python), end: () => {} };
+/** Asked when packages are first installed: to look at what is configured no Python is needed. */
+async function interpreterFor(options: CheckedOptions, dataDir: string): Promise<Interpreter> {
+  const { executor: kind, python } = options;
+  if (kind === 'auto' || kind === 'subprocess') return await askInterpreter(await locatePython(python));
+  const { executor, giveBack } = borrowExecutor(await recipeFor(options, dataDir));
+  try {
+    return await executor.interpreter();
+  } finally {
+    giveBack();
   }
-  const ends: (() => void)[] = [];
-  const borrow = firstUse(async () => {
-    const borrowed = borrowExecutor(await recipeFor(checked, dataDir));
-    ends.push(borrowed.giveBack);
-    return borrowed.executor;
-  });
-  const end = () => {
-    for (const giveBack of ends.splice(0)) giveBack();
-  };
-  return { python: async () => (await borrow()).interpreter(), end };
 }
