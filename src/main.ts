@@ -8,6 +8,7 @@ import { runProgram } from './cli/program.ts';
 import { placeToText } from './cli/storage-flags.ts';
 import { Terminal } from './cli/terminal.ts';
 import { readCredential, readEnvironment } from './environment.ts';
+import { imagesHere } from './images.ts';
 import { CellaError } from './protocol/errors.ts';
 import { OpenStores } from './stores.ts';
 
@@ -125,6 +126,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   detect,
   bench,
   serveMcp,
+  ...imagesHere(environment, version()),
 });
 await stores.close();
 const flushed = await terminal.flush().then(
