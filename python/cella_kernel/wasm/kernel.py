@@ -31,8 +31,8 @@ class WasmKernel(Kernel):
     def adopt(self) -> None:  # type: ignore[override]
         """The descriptors are there already."""
         sys.modules["__main__"] = self._main
-        self._bell = Bell(OWN[-1])
-        self._interrupts.arm(self._bell)  # type: ignore[arg-type]
+        self.bell = Bell(OWN[-1])
+        self._interrupts.arm(self.bell)  # type: ignore[arg-type]
         self._output.install()
         self._pid = os.getpid()
         self._switchboard.belong_to(self._pid)
@@ -60,10 +60,10 @@ class WasmKernel(Kernel):
         self._switchboard.start_over()
         self._runner.end_tasks_but(tasks)
         self._repair()
-        self._interrupts.arm(self._bell)  # type: ignore[arg-type]
+        self._interrupts.arm(self.bell)  # type: ignore[arg-type]
         self._say_hello()
 
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
         self._output.flush()
         send = functools.partial(self._send_as, number)
-        saving.save(send, self._bell, self._namespace, sources.texts(), settings["limitBytes"], settings["seconds"])
+        saving.save(send, self.bell, self._namespace, sources.texts(), settings["limitBytes"], settings["seconds"])

@@ -53,8 +53,8 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     sys.argv[:] = [""]
     sys.path[:] = [path for path in sys.path if path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    barring.install()
     the_kernel.adopt()
+    barring.install(the_kernel.bell)
     try:
         the_kernel.serve()
     finally:

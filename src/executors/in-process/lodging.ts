@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
+import { signalName } from '../subprocess/signals.ts';
 import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';
 import { PipeSource } from './pipe-source.ts';
@@ -181,7 +182,7 @@ export class Lodging {
       this.#wires.set('told', 0);
       this.#ringer.look();
       this.#look();
-    } else if ('exitCode' in word) this.#ending ??= { exitCode: word.exitCode, outOfMemory: false };
+    } else if ('exitCode' in word) this.#ending ??= this.#ended(word.exitCode);
     else if ('problem' in word) this.#ending ??= this.#lost(word.problem);
   }
 
@@ -224,6 +225,11 @@ export class Lodging {
     }
     if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined)
       this.twins.delete(frame.id);
+  }
+
+  #ended(exitCode: number): Exit {
+    const signal = this.#wires.get('killedBy');
+    return { outOfMemory: false, ...(signal > 0 ? { signal: signalName(signal) } : { exitCode }) };
   }
 
   #lost(why: string): Exit {
