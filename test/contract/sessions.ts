@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 
 export function lifeContract(open: Open): void {
@@ -82,6 +83,7 @@ export function lifeContract(open: Open): void {
 
     it('leaves no process behind', async () => {
       const session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       await session.run('import subprocess\nsubprocess.Popen(["sleep", "1000"], start_new_session=True);');
       const { pid } = session;
       expect(() => process.kill(pid, 0)).not.toThrow();
@@ -96,6 +98,8 @@ export function lifeContract(open: Open): void {
       await expect(open({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       await expect(open({ preload: ['no_such_module_here'] })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       await expect(open({ cwd: '/no/such/folder' })).rejects.toThrow(/\/no\/such\/folder/);
+      await using session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       await expect(open({ python: '/no/such/python' })).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
     });
 
@@ -245,6 +249,7 @@ export function separationContract(open: Open): void {
         const { value } = await session.run('import os\ndict(os.environ)');
         expect(value).toMatchObject(env);
         expect(JSON.stringify(value)).not.toContain('of the host');
+        if (await lacks(session, 'subprocesses')) return;
         const child = await session.run(
           'import subprocess\nsubprocess.run(["env"], capture_output=True, text=True).stdout',
         );
