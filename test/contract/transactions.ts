@@ -1,7 +1,7 @@
 /** Transactions: what becomes of the changes of a cell, however it ends, and that a rollback takes back everything. */
 
 import { describe, expect, it, vi } from 'vitest';
-import type { ExecuteOptions } from '../../src/index.ts';
+import type { ExecuteOptions, ResultEvent, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
 import { lacks, lacksFor } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
@@ -225,6 +225,15 @@ function trueRollback(open: Open): void {
   });
 }
 
+/** Without a copy of all memory, what a transaction could go back to ends with its kernel: the last save comes back. */
+async function diedWithItsPast(session: Session, result: ResultEvent): Promise<boolean> {
+  if (session.capabilities.trueRollback || !result.death) return false;
+  expect(result.transaction).toBeUndefined();
+  const next = await session.run('"y" in dir()');
+  expect(next).toMatchObject({ status: 'ok', value: false, recovered: { cause: { code: result.death.code } } });
+  return true;
+}
+
 function failures(open: Open): void {
   const SAY = 'x = 20; y = 30; print("said", flush=True)\n';
   const kinds: [name: string, code: string, options: { timeoutMs?: number }, told: object][] = [
@@ -245,7 +254,7 @@ function failures(open: Open): void {
       {},
       { status: 'died', death: { signal: 'SIGSEGV' } },
     ],
-    ['a MemoryError', 'bytearray(1 << 40)', {}, { status: 'error', error: { name: 'MemoryError' } }],
+    ['a MemoryError', 'import sys; bytearray(sys.maxsize - 1000)', {}, { status: 'error', error: { name: 'MemoryError' } }],
   ];
 
   describe('a failure is rolled back:', () => {
@@ -257,7 +266,9 @@ function failures(open: Open): void {
         ...options,
         transaction: 'rollback_on_failure',
       });
-      expect(result).toMatchObject({ ...told, transaction: 'rolled_back', stdout: 'said\n' });
+      expect(result).toMatchObject({ ...told, stdout: 'said\n' });
+      if (await diedWithItsPast(session, result)) return;
+      expect(result.transaction).toBe('rolled_back');
       expect(await evaluate(session, '[x, "y" in dir(), kept]')).toEqual([10, false, [1]]);
     });
 
@@ -278,7 +289,10 @@ function failures(open: Open): void {
       const code = `${ignore}x = 20; y = 30; print("ready", flush=True)\nwhile True: pass`;
       const { result } = await runUntilReady(session, code, { transaction: 'rollback_on_failure' });
       await session.interrupt();
-      expect(await result).toMatchObject({ status: 'interrupted', transaction: 'rolled_back', death: {} });
+      const ended = await result;
+      expect(ended).toMatchObject({ status: 'interrupted', death: {} });
+      if (await diedWithItsPast(session, ended)) return;
+      expect(ended.transaction).toBe('rolled_back');
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
 
@@ -319,7 +333,7 @@ function failures(open: Open): void {
       const hog = 'import mmap\nmemory = mmap.mmap(-1, 1 << 31)\nfor at in range(0, len(memory), 4096): memory[at] = 1';
       const result = await session.run(`${SAY}${hog}`, { transaction: 'rollback_on_failure' });
       // Where control groups bound a sandbox it is killed; elsewhere the limit is an error in the code.
-      const ends = root ? { status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } } : { status: 'error' };
+      const ends = root && session.capabilities.subprocesses ? { status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } } : { status: 'error' };
       expect(result).toMatchObject({ ...ends, transaction: 'rolled_back', stdout: 'said\n' });
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
@@ -329,7 +343,9 @@ function failures(open: Open): void {
       await session.run('x = 10');
       for (let round = 0; round < 8; round++) {
         const result = await session.run('x = 20\nimport os; os._exit(1)', { transaction: 'rollback_on_failure' });
-        expect(result).toMatchObject({ status: 'died', transaction: 'rolled_back' });
+        expect(result.status).toBe('died');
+        if (await diedWithItsPast(session, result)) return;
+        expect(result.transaction).toBe('rolled_back');
       }
       expect(await evaluate(session, 'x')).toBe(10);
     });
@@ -359,6 +375,8 @@ function afterRollback(open: Open): void {
     it('closed standard descriptors are open again', async () => {
       await using session = await open();
       expect((await session.run('import os\nos.close(1); os.close(2)', dry)).transaction).toBe('rolled_back');
+      expect((await session.run('print("out")')).stdout).toBe('out\n');
+      if (await lacks(session, 'subprocesses')) return;
       expect(await session.run('print("out")\nos_ = __import__("os").system("echo child")')).toMatchObject({
         stdout: 'out\nchild\n',
       });
@@ -381,6 +399,10 @@ function afterRollback(open: Open): void {
         'import asyncio\nticks = []\nasync def tick():\n    while True:\n        ticks.append(len(ticks))\n        await asyncio.sleep(0.001)\ntask = asyncio.create_task(tick())\nawait asyncio.sleep(0.01)\nassert ticks',
       );
       await session.run('task.cancel(); ticks.clear()', dry);
+      if (!session.capabilities.trueRollback) {
+        expect(await evaluate(session, 'await asyncio.sleep(0)\ntask.cancelled()')).toBe(true);
+        return;
+      }
       const code =
         'have = len(ticks)\nwhile len(ticks) < have + 3: await asyncio.sleep(0.001)\nticks == list(range(len(ticks)))';
       expect(await session.run(code, { timeoutMs: 10_000 })).toMatchObject({ status: 'ok', value: true });

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import sys
 from types import ModuleType
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator
 
 _LIBRARY = ("/lib/python", "<frozen", "/lib/cella")
 
@@ -14,6 +15,15 @@ _LIBRARY = ("/lib/python", "<frozen", "/lib/cella")
 def is_of_the_code(file: Any) -> bool:
     """Whether a module or function comes from the workspace or a package set, not from Python's own library."""
     return type(file) is str and not file.startswith(_LIBRARY)
+
+
+def _put_names_back(present: Dict[str, Any], names: Dict[str, Any]) -> None:
+    """One by one: all of Python uses them meanwhile."""
+    for name in present.keys() - names.keys():
+        del present[name]
+    for name, value in names.items():
+        if present.get(name, _umask) is not value:
+            present[name] = value
 
 
 def _umask() -> int:
@@ -27,6 +37,7 @@ class Around:
         self._folder = os.getcwd()
         self._environment = dict(os.environ)
         self._lists = [(whole, list(whole)) for whole in (sys.path, sys.argv, sys.meta_path, sys.path_hooks)]
+        self._builtins = dict(vars(builtins))
         self._streams = sys.stdin, sys.stdout, sys.stderr
         self._depth = sys.getrecursionlimit()
         self._mask = _umask()
@@ -43,6 +54,8 @@ class Around:
                 yield module
 
     def put_back(self) -> None:
+        # First of all: what follows uses them.
+        _put_names_back(vars(builtins), self._builtins)
         try:
             os.chdir(self._folder)
         except OSError:

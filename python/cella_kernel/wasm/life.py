@@ -9,6 +9,7 @@ import os
 import pkgutil
 import signal
 import sys
+import traceback
 from typing import Any, Dict, List
 
 from .. import kernel
@@ -57,5 +58,7 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     barring.install(the_kernel.bell)
     try:
         the_kernel.serve()
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(70)

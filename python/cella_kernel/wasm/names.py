@@ -7,7 +7,6 @@ an iterator, a file or a task is not.
 
 from __future__ import annotations
 
-import builtins
 from array import array
 from collections import OrderedDict, deque
 from types import BuiltinMethodType, CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
@@ -33,7 +32,6 @@ class Names:
         self._waiting: List[Any] = []
         self._around = Around()
         self._look_at(namespace)
-        self._look_at(vars(builtins))
         for module in self._around.modules():
             self._look_at(vars(module))
         while self._waiting:
