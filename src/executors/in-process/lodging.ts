@@ -132,7 +132,7 @@ export class Lodging {
     for (const twin of this.#dropped.splice(0)) tenancy.control.send(FrameType.drop, twin);
     if (from) {
       if (!from.keep) this.twins.delete(from.twin);
-      tenancy.control.send(FrameType.attach, from.twin, JSON.stringify({ keep: from.keep }));
+      tenancy.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
     }
     tenancy.control.take();
     return {
