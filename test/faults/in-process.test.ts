@@ -3,12 +3,11 @@
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { SessionOptions } from '../../src/index.ts';
 import { openings } from '../support/hosts.ts';
-import { openSession, runUntilReady, scratchFolder } from '../support/session.ts';
+import { openInProcess as open } from '../support/in-process.ts';
+import { runUntilReady, scratchFolder } from '../support/session.ts';
 
 const NEVER = 1_000_000_000;
-const open = (options: SessionOptions = {}) => openSession({ executor: 'in-process', ...options });
 const snapshots = (dataDir: string) => join(dataDir, 'cache', 'pyodide');
 
 describe('memory in the in-process executor', () => {
