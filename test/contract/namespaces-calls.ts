@@ -141,7 +141,8 @@ def kind(work):
     it('show only the lines of the cell in their tracebacks', async () => {
       const { session } = await openWith(place);
       const { error } = await session.run('artifacts.load("none")');
-      expect(error?.traceback).toBe(
+      // Some versions of Python mark the place in the line.
+      expect(error?.traceback.replace(/^[ ~^]+\n/gm, '')).toBe(
         'Traceback (most recent call last):\n  File "<cell 1>", line 1, in <module>\n    artifacts.load("none")\n' +
           'CellaLookupError: There is no artifact named "none".\n',
       );
