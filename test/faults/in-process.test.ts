@@ -80,7 +80,8 @@ describe('a worker that dies', () => {
 });
 
 describe('the start snapshot', { timeout: 300_000 }, () => {
-  const host = (dataDir: string) => openings({ sessions: [{ dataDir, executor: 'in-process', startTimeoutMs: 240_000 }] });
+  const host = (dataDir: string) =>
+    openings({ sessions: [{ dataDir, executor: 'in-process', startTimeoutMs: 240_000 }] });
   const works = [{ code: 'ok', value: 42, pid: 0 }];
 
   it('that is damaged or cut is made anew, and is whole again', async () => {
@@ -91,10 +92,7 @@ describe('the start snapshot', { timeout: 300_000 }, () => {
     const whole = readFileSync(path);
     const flipped = Buffer.from(whole);
     flipped[whole.length >> 1] = (flipped[whole.length >> 1] ?? 0) ^ 0xff;
-    for (const spoil of [
-      () => writeFileSync(path, flipped),
-      () => truncateSync(path, whole.length >> 1),
-    ]) {
+    for (const spoil of [() => writeFileSync(path, flipped), () => truncateSync(path, whole.length >> 1)]) {
       spoil();
       expect(await host(dataDir)).toEqual(works);
       expect(readFileSync(path).length).toBe(whole.length);
@@ -103,7 +101,9 @@ describe('the start snapshot', { timeout: 300_000 }, () => {
 
   it('is made by two hosts at once, and both run', async () => {
     const dataDir = await scratchFolder();
-    const sessions = (agentKey: string) => [{ dataDir, agentKey, executor: 'in-process' as const, startTimeoutMs: 240_000 }];
+    const sessions = (agentKey: string) => [
+      { dataDir, agentKey, executor: 'in-process' as const, startTimeoutMs: 240_000 },
+    ];
     const both = await Promise.all(['one', 'two'].map((key) => openings({ sessions: sessions(key) })));
     expect(both).toEqual([works, works]);
     expect(readdirSync(snapshots(dataDir)).map((name) => name.replace(/.*\./, ''))).toEqual(['snapshot']);
