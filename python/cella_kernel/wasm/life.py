@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import importlib
 import os
 import pkgutil
 import signal
 import sys
-import warnings
+import traceback
 from typing import Any, Dict, List
 
 from .. import kernel
@@ -17,7 +16,7 @@ from . import barring, sleeping
 from .kernel import WasmKernel
 
 # Of the package: what only processes need, and what is run, not imported.
-_NOT_HERE = (".__main__", ".wasm.entry", ".sandbox.", ".template", ".container", ".supervisor", ".residents", ".command", ".birth")
+_NOT_HERE = (".__main__", ".wasm.entry", ".sandbox.", ".template", ".supervisor", ".residents", ".command", ".birth")
 
 not_preloaded: List[Dict[str, str]] = []
 
@@ -33,7 +32,6 @@ def build(preload: List[str]) -> None:
             importlib.import_module(name)
         except Exception as error:  # any module may fail in any way; the host is told which did
             not_preloaded.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
-    sleeping.install()
     the_kernel = kernel.the_kernel = WasmKernel()
     the_kernel.install()
     the_kernel.rehearse()
@@ -43,13 +41,7 @@ def build(preload: List[str]) -> None:
 
 def serve(env: Dict[str, str], cwd: str) -> None:
     """Never returns."""
-    # Pyodide has a loop of its own, which says of itself that it runs.
-    asyncio._set_running_loop(None)
-    asyncio.set_event_loop(None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        # Its loops cannot wait, and plain code that runs a coroutine to its end makes one of its own.
-        asyncio.set_event_loop_policy(None)
+    sleeping.install()
     the_kernel: Any = kernel.the_kernel
     os.environ.clear()
     os.environ.update(env)
@@ -58,9 +50,11 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     sys.argv[:] = [""]
     sys.path[:] = [path for path in sys.path if path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    barring.install()
     the_kernel.adopt()
+    barring.install(the_kernel.bell)
     try:
         the_kernel.serve()
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(70)
