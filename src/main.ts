@@ -6,6 +6,7 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { readCredential, readEnvironment } from './environment.ts';
+import { imagesHere } from './images.ts';
 import { OpenStores } from './stores.ts';
 
 const environment = readEnvironment();
@@ -91,6 +92,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   detect: async (options) => (await import('./machine.ts')).detect(options),
   bench,
   serveMcp,
+  ...imagesHere(environment, version()),
 });
 await stores.close();
 const flushed = await terminal.flush().then(

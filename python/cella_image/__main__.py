@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 from .contents import Contents
 from .selection import search_path, select
 
-_TELL_EVERY_S = 0.5
+_TELL_EVERY_S = 1.0
 
 _PASSWD = """root:x:0:0:root:/root:/bin/sh
 cella:x:1000:1000:cella:/home/cella:/bin/sh

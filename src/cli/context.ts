@@ -151,3 +151,46 @@ export interface Servers {
   /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */
   serveMcp(request: McpRequest, ended: Promise<unknown>): Promise<void>;
 }
+
+/** An image to make: from a base, or from a Python of this machine. */
+export type ImageRequest = {
+  readonly name?: string;
+  /** The address of Docker or Podman; without one it is looked for. */
+  readonly engine?: string;
+  readonly dataDir: string;
+} & (
+  | { readonly base: string }
+  | { readonly python: string | undefined; readonly programs: readonly string[]; readonly packages: boolean }
+);
+
+export interface ImageInfo {
+  readonly name: string;
+  readonly id: string;
+  readonly python: string;
+  readonly bytes: number;
+  /** Libraries that something in it needs and this machine lacks. */
+  readonly missing: readonly string[];
+}
+
+export interface ImageWork {
+  readonly signal: AbortSignal;
+  readonly onProgress: (text: string) => void;
+}
+
+/** What a listing tells of an image. */
+export interface ImageEntry {
+  readonly name: string;
+  readonly id: string;
+  readonly python: string | undefined;
+  readonly bytes: number;
+  /** Milliseconds since 1970. */
+  readonly createdAt: number;
+}
+
+/** The images that kernels in containers run in. */
+export interface Images {
+  buildImage(request: ImageRequest, work: ImageWork): Promise<ImageInfo>;
+  /** Those that Cella has made, newest first. */
+  listImages(engine: string | undefined): Promise<readonly ImageEntry[]>;
+  removeImage(name: string, engine: string | undefined): Promise<ImageEntry>;
+}

@@ -15,6 +15,7 @@ Examples:
   $ cella artifacts get report.md     what agents have made
   $ cella store push redis://HOST     copy all of these to another storage
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
+  $ cella image build                 make the image that kernels in containers run in
   $ cella doctor                      see what this machine can isolate
 
 Environment:
@@ -32,6 +33,7 @@ Environment:
   CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
+  DOCKER_HOST        the container engine where --engine is not given
   NO_COLOR           any text turns colours off
 
 Run \`cella <command> --help\` for a command's options, examples and exit codes.`;

@@ -29,6 +29,9 @@ async function cellaWith(
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
     serveMcp: refuse,
+    buildImage: refuse,
+    listImages: refuse,
+    removeImage: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };
@@ -50,6 +53,7 @@ describe('the command line', () => {
     'artifacts',
     'store',
     'mcp',
+    'image',
     'doctor',
     'bench',
   ];

@@ -13,12 +13,13 @@ import {
   type Transaction,
 } from './arguments.ts';
 import { addArtifacts } from './artifacts/commands.ts';
-import type { BenchFlags, CommandContext, Servers, Stores, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Images, Servers, Stores, Tools } from './context.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
 import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
+import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { addSkills } from './skills/commands.ts';
@@ -28,7 +29,7 @@ import { addStorageFlags, retyped, type StorageFlags, storagePlaceOf } from './s
 import { addStore } from './store/commands.ts';
 import { addTools } from './tools/commands.ts';
 
-export interface ProgramContext extends CommandContext, Stores, Tools, Servers {
+export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
   readonly version: string;
   readonly defaults: Defaults;
 }
@@ -80,6 +81,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addArtifacts(program, context, done);
   addStore(program, context, done);
   addMcp(program, context, done);
+  addImage(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);

@@ -4,14 +4,7 @@ import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { interpreterFacts, parseJson } from '../../sandbox/python.ts';
-import {
-  type BuiltImage,
-  DEFAULT_IMAGE,
-  IMAGE_LABEL,
-  PYTHON_LABEL,
-  splitName,
-  VERSION_LABEL,
-} from './default-image.ts';
+import { type BuiltImage, DEFAULT_IMAGE, labelsOfImage, splitName } from './default-image.ts';
 import { call, type Engine } from './engine.ts';
 import { type PackedPython, packPython } from './pack-python.ts';
 
@@ -58,7 +51,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
     const { Id: id, Size: bytes } = await call(engine, 'looking at the image', () =>
       engine.docker.getImage(name).inspect(),
     );
-    return { name, id, python: found.version, bytes };
+    return { name, id, python: found.version, bytes, missing: found.missing };
   } finally {
     stop.abort();
   }
@@ -78,7 +71,7 @@ function settings({ version, path }: PackedPython, cella: string): string[] {
     'USER 1000:1000',
     'WORKDIR /home/cella',
     'CMD ["python3"]',
-    `LABEL ${IMAGE_LABEL}=1 ${VERSION_LABEL}=${cella} ${PYTHON_LABEL}=${version}`,
+    labelsOfImage(cella, version),
   ];
 }
 

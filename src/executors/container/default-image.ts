@@ -5,7 +5,7 @@ export const DEFAULT_IMAGE = 'cella-python:local';
 /** On every image that Cella has made. */
 export const IMAGE_LABEL = 'cella.image';
 /** Which Cella has made it. */
-export const VERSION_LABEL = 'cella.version';
+const VERSION_LABEL = 'cella.version';
 /** The Python in it, for people who list images. */
 export const PYTHON_LABEL = 'cella.python';
 
@@ -15,6 +15,13 @@ export interface BuiltImage {
   /** `3.11.2`. */
   readonly python: string;
   readonly bytes: number;
+  /** Libraries that something in it needs and this machine lacks. */
+  readonly missing: readonly string[];
+}
+
+/** As a Dockerfile says it. */
+export function labelsOfImage(version: string, python: string): string {
+  return `LABEL ${IMAGE_LABEL}=1 ${VERSION_LABEL}=${version} ${PYTHON_LABEL}=${python}`;
 }
 
 /** `name` and `name:tag` as an engine takes them, in lower case; a tag that is not given is `local`. */
