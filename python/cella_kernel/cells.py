@@ -90,6 +90,11 @@ class Runner:
         except ValueError as error:
             line = source.count("\n", 0, max(source.find("\0"), 0)) + 1
             raise SyntaxError(str(error), (name, line, None, None)) from None
+        except SyntaxError as error:
+            # Later versions of Python say so by themselves, without a line.
+            if error.lineno is None and "\0" in source:
+                error.filename, error.lineno = name, source.count("\n", 0, source.find("\0")) + 1
+            raise
         except MemoryError:
             raise SyntaxError("the code is nested too deeply to be parsed", (name, 1, None, None)) from None
         if isinstance(tree, CodeType):

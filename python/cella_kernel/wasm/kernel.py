@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 from typing import Any, Dict, FrozenSet, Tuple
 
 from .. import frames, sources
@@ -29,6 +30,7 @@ class WasmKernel(Kernel):
 
     def adopt(self) -> None:  # type: ignore[override]
         """The descriptors are there already."""
+        sys.modules["__main__"] = self._main
         self._bell = Bell(OWN[-1])
         self._interrupts.arm(self._bell)  # type: ignore[arg-type]
         self._output.install()

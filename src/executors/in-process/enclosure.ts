@@ -43,7 +43,10 @@ export class InProcessEnclosure implements Preparable {
   }
 
   async command({ argv }: Program): Promise<CommandLink> {
-    throw new CellaError('CAPABILITY_MISSING', `${argv[0]} cannot be run: the in-process executor has no subprocesses.`);
+    throw new CellaError(
+      'CAPABILITY_MISSING',
+      `${argv[0]} cannot be run: the in-process executor has no subprocesses.`,
+    );
   }
 
   drop(twin: number): void {

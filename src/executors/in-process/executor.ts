@@ -89,7 +89,17 @@ export class InProcessExecutor implements Executor {
     const sources = kernelPackage();
     const snapshot = await snapshotFor({ pyodide, sources, preload, dataDir, timeoutMs: startTimeoutMs });
     const { folder, lock, wasm } = pyodide;
-    const common = { kind: 'kernel', pyodide: folder, lock, wasm, sources, preload, snapshot, memoryBytes, env } as const;
+    const common = {
+      kind: 'kernel',
+      pyodide: folder,
+      lock,
+      wasm,
+      sources,
+      preload,
+      snapshot,
+      memoryBytes,
+      env,
+    } as const;
     return { alive: true, make: (spec) => new InProcessEnclosure({ ...common, spec }) };
   }
 }

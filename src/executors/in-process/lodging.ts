@@ -8,12 +8,12 @@ import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';
 import { PipeSource } from './pipe-source.ts';
 import { Ringer } from './ringer.ts';
-import { Wires } from './wires.ts';
+import { MUCH, Wires } from './wires.ts';
 
 /** Compiled, the worker is JavaScript; from its source, Node strips the types. */
 const ENTRY = new URL(`./inside/worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
 /** Deep data is pickled, compared and shown by functions that call themselves. */
-const STACK_MB = 8;
+const STACK_MB = 64;
 const ASKS: ReadonlySet<number> = new Set([
   FrameType.execute,
   FrameType.request,
@@ -28,6 +28,8 @@ const ANSWERS: ReadonlySet<number> = new Set([
   FrameType.saved,
   FrameType.loaded,
 ]);
+/** So that a line which is printed in two parts comes as one. */
+const GATHER_MS = 2;
 const KILLED: Exit = { signal: 'SIGKILL', outOfMemory: false };
 
 export function startWorker(order: object): Worker {
@@ -35,6 +37,9 @@ export function startWorker(order: object): Worker {
   return new Worker(ENTRY, {
     workerData: order,
     env: {},
+    // What Pyodide says of its own end is told by the worker.
+    stdout: true,
+    stderr: true,
     argv: [],
     execArgv: [],
     resourceLimits: { stackSizeMb: STACK_MB },
@@ -63,6 +68,7 @@ export class Lodging {
   /** Whether the kernel has been asked something, or has yet to say hello. */
   #busy = false;
   #dropped: number[] = [];
+  #soon: NodeJS.Timeout | undefined;
   #ending: Exit | undefined;
   #dead = false;
 
@@ -78,6 +84,7 @@ export class Lodging {
     this.#worker.on('exit', () => {
       this.#dead = true;
       this.#ringer.stop();
+      clearTimeout(this.#soon);
       this.#spoken.resolve();
       const exit = this.#ending ?? this.#lost('its worker ended');
       this.#leave(exit);
@@ -182,6 +189,7 @@ export class Lodging {
     const tenancy = this.#tenancy;
     if (!tenancy) {
       // Tasks of a kernel that is no more may write on: nobody reads that.
+      this.#wires.set('toldOfOutput', 0);
       for (const name of ['stdout', 'stderr'] as const) this.#wires.pipe(name).clear();
       const rest = Buffer.allocUnsafe(this.#wires.pipe('fromKernel').size);
       this.#wires.pipe('fromKernel').read(rest);
@@ -189,9 +197,18 @@ export class Lodging {
       this.#wires.wakeWorker();
       return;
     }
-    tenancy.stdout.take();
-    tenancy.stderr.take();
+    const much = this.#wires.pipe('stdout').size > MUCH || this.#wires.pipe('stderr').size > MUCH;
+    if (much || this.#wires.pipe('fromKernel').size > 0) this.#takeOutput();
+    else this.#soon ??= setTimeout(() => this.#takeOutput(), GATHER_MS);
     tenancy.control.take();
+  }
+
+  #takeOutput(): void {
+    clearTimeout(this.#soon);
+    this.#soon = undefined;
+    this.#wires.set('toldOfOutput', 0);
+    this.#tenancy?.stdout.take();
+    this.#tenancy?.stderr.take();
   }
 
   #sent(type: number, id: number): void {
@@ -205,10 +222,15 @@ export class Lodging {
       this.#busy = false;
       this.#spoken.resolve();
     }
-    if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined) this.twins.delete(frame.id);
+    if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined)
+      this.twins.delete(frame.id);
   }
 
   #lost(why: string): Exit {
-    return { outOfMemory: this.#wires.get('refused') > 0, lost: why };
+    const outOfMemory = this.#wires.get('refused') > 0;
+    // What a process would have been killed by.
+    if (/abort|unreachable/i.test(why)) return { outOfMemory, signal: 'SIGABRT' };
+    if (/out of bounds|null function|signature mismatch/.test(why)) return { outOfMemory, signal: 'SIGSEGV' };
+    return { outOfMemory, lost: why };
   }
 }

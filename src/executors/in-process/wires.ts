@@ -5,6 +5,9 @@ const FIRST_PIPE_WORD = 16;
 /** What each pipe holds; a power of two. */
 const PIPE_BYTES = { toKernel: 1 << 20, fromKernel: 1 << 20, stdout: 1 << 19, stderr: 1 << 18 } as const;
 
+/** From so many bytes on, output is read at once. */
+export const MUCH = 1 << 16;
+
 export type PipeName = keyof typeof PIPE_BYTES;
 
 const Word = {
@@ -12,6 +15,8 @@ const Word = {
   wake: 0,
   /** Whether the host has been told that there is something to see, and has not looked yet. */
   told: 1,
+  /** The same for output, which the host lets gather for a moment. */
+  toldOfOutput: 9,
   /** The execution that an interrupt is meant for, and the one that has heard its own. */
   target: 2,
   heard: 3,

@@ -1,7 +1,7 @@
 /** The descriptors that a kernel begins with, as devices of the interpreter's own file system over the shared memory. */
 
 import type { MessagePort } from 'node:worker_threads';
-import type { Pipe, Wires } from '../wires.ts';
+import { MUCH, type Pipe, type Wires } from '../wires.ts';
 import { type Emscripten, Errno, type StreamOps } from './emscripten.ts';
 import { waitUntil } from './waiting.ts';
 
@@ -48,8 +48,8 @@ export class Devices {
   }
 
   /** The host looks at everything when it is told; it is told once until it does. */
-  tell(): void {
-    if (this.#wires.swap('told', 1) === 0) this.#host.postMessage(null);
+  #tell(word: 'told' | 'toldOfOutput' = 'told'): void {
+    if (this.#wires.swap(word, 1) === 0) this.#host.postMessage(null);
   }
 
   #control(): StreamOps {
@@ -60,10 +60,14 @@ export class Devices {
       read: (_stream, buffer, offset, length) => {
         this.#wait(() => incoming.size > 0);
         const count = incoming.read(asBytes(buffer, offset, length));
-        if (wires.get('crowded') !== 0) this.tell();
+        if (wires.get('crowded') !== 0) this.#tell();
         return count;
       },
-      write: (_stream, buffer, offset, length) => this.#write(wires.pipe('fromKernel'), asBytes(buffer, offset, length)),
+      write: (_stream, buffer, offset, length) => {
+        const count = this.#write(wires.pipe('fromKernel'), asBytes(buffer, offset, length));
+        this.#tell();
+        return count;
+      },
     };
   }
 
@@ -71,7 +75,11 @@ export class Devices {
     return {
       poll: () => WRITABLE,
       read: () => 0,
-      write: (_stream, buffer, offset, length) => this.#write(pipe, asBytes(buffer, offset, length)),
+      write: (_stream, buffer, offset, length) => {
+        const count = this.#write(pipe, asBytes(buffer, offset, length));
+        this.#tell(pipe.size > MUCH ? 'told' : 'toldOfOutput');
+        return count;
+      },
     };
   }
 
@@ -80,13 +88,12 @@ export class Devices {
     if (data.length === 0) return 0;
     let count = pipe.write(data);
     if (count === 0) {
-      this.tell();
+      this.#tell();
       this.#wait(() => {
         count = pipe.write(data);
         return count > 0;
       });
     }
-    this.tell();
     return count;
   }
 
@@ -104,7 +111,7 @@ export class Devices {
         if (bytes[0] === 0x68) wires.set('heard', wires.swap('target', 0));
         else if (length >= 5) {
           wires.set('alarm', new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true));
-          this.tell();
+          this.#tell();
         }
         return length;
       },

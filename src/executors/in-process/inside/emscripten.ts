@@ -51,6 +51,7 @@ export interface Emscripten {
   readonly HEAP16: Int16Array;
   readonly HEAP32: Int32Array;
   readonly HEAPU8: Uint8Array;
+  readonly API: { fatal_error: (error: unknown) => never };
   growMemory(bytes: number): 1 | undefined;
   instantiateWasm(imports: Imports, done: (instance: Instance, module: Code) => void): object;
 }

@@ -43,6 +43,10 @@ async function runKernel(told: KernelOrder): Promise<void> {
   mountFolders(module, told.spec);
   new Devices(module, wires, host).install();
   python.setInterruptBuffer(wires.signal);
+  // Pyodide's own would write what it knows of the end to the code's output.
+  module.API.fatal_error = (error) => {
+    throw error;
+  };
   enter(python, { mode: 'serve', env: told.env, cwd: told.spec.cwd });
 }
 
@@ -50,7 +54,10 @@ function enter(python: Python, settings: object): unknown {
   const entry = `${INSIDE}/wasm/entry.py`;
   // The kernel's own modules are in the snapshot; the entry is the one text that is run from here.
   const text = readFileSync(join(order.sources, 'wasm', 'entry.py'), 'utf8');
-  return python.runPython(text, { filename: entry, globals: python.toPy({ settings: JSON.stringify(settings), place: INSIDE }) });
+  return python.runPython(text, {
+    filename: entry,
+    globals: python.toPy({ settings: JSON.stringify(settings), place: INSIDE }),
+  });
 }
 
 async function load(
@@ -112,5 +119,5 @@ function endOf(error: unknown): Word {
   if (typeof error === 'object' && error !== null && 'status' in error && typeof error.status === 'number') {
     return { exitCode: error.status };
   }
-  return { problem: error instanceof Error ? `${error.message}\n${error.stack}` : String(error) };
+  return { problem: (error instanceof Error ? error.message : String(error)).split('\n', 1)[0] ?? '' };
 }
