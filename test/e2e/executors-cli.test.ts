@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { canRunDocker } from '../support/docker.ts';
+import { sharedEngineWithImage } from '../support/shared-docker.ts';
 import { Cella } from './command.ts';
 
 const cella = new Cella();
@@ -75,6 +77,64 @@ describe('the executor', () => {
   });
 });
 
+describe('in-process', () => {
+  it('runs code without any Python of the machine, and says what it cannot do', async () => {
+    const flags = ['--executor', 'in-process'];
+    const ran = await cella.run(['run', ...flags, '-c', 'import sys; sys.platform'], noPython);
+    expect(ran).toEqual({ code: 0, out: "'emscripten'\n", err: '' });
+    const env = { ...noPython.env, CELLA_EXECUTOR: 'in-process', CELLA_AUTO_SH: '1' };
+    const chat = await cella.run(['chat', '--json'], { env, input: '/sh echo hello\n' });
+    const [first, second] = chat.out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(first).toMatchObject({ executor: 'in-process', capabilities: { subprocesses: false, liveFork: false } });
+    expect(second).toMatchObject({ type: 'error', code: 'CAPABILITY_MISSING' });
+    expect(second.advice).toContain('--executor subprocess');
+  });
+});
+
+/** The first who asks for the image waits until it is made. */
+const LONG = { timeout: 240_000 };
+
+describe.skipIf(!canRunDocker)('a container', LONG, () => {
+  it('runs code in the image of the engine that was named, by flag or by variable', async () => {
+    const engine = await sharedEngineWithImage();
+    const code = 'import os; os.path.exists("/.dockerenv")';
+    const flags = ['--executor', 'container', '--engine', engine];
+    expect(await cella.run(['run', ...flags, '-c', code])).toEqual({ code: 0, out: 'True\n', err: '' });
+    const env = { CELLA_EXECUTOR: 'container', CELLA_ENGINE: engine };
+    expect(await cella.run(['run', '-c', code], { env })).toMatchObject({ code: 0, out: 'True\n' });
+  });
+
+  it('is told by doctor: whether it can start, and whether its image is there', async () => {
+    const engine = await sharedEngineWithImage();
+    const asked = await cella.run(['doctor', '--engine', engine, '--json']);
+    expect(JSON.parse(asked.out).executors[1]).toMatchObject({
+      available: true,
+      detail: expect.stringContaining(engine),
+    });
+    const missing = await cella.run(['doctor', '--engine', engine, '--image', 'cella-none:there', '--json']);
+    expect(JSON.parse(missing.out).executors[1]).toMatchObject({
+      available: false,
+      detail: expect.stringContaining('cella-none:there'),
+      fix: expect.stringContaining('cella image build'),
+    });
+    const ran = await cella.run([
+      'run',
+      '--executor',
+      'container',
+      '--engine',
+      engine,
+      '--image',
+      'cella-none:there',
+      '-c',
+      '1',
+    ]);
+    expect([ran.code, ran.err]).toEqual([1, expect.stringContaining('cella-none:there')]);
+  });
+});
+
 describe('a container engine that is not there', () => {
   const engine = 'unix:///nonexistent/engine.sock';
 
@@ -87,6 +147,8 @@ describe('a container engine that is not there', () => {
       fix: expect.stringContaining('--engine'),
     });
     expect(executors[1].detail).toContain('/nonexistent/engine.sock');
+    const ran = await cella.run(['run', '--executor', 'container', '--engine', engine, '-c', '1']);
+    expect([ran.code, ran.err]).toEqual([1, expect.stringMatching(/nonexistent\/engine\.sock[\s\S]*--engine/)]);
     const named = await cella.run(['doctor', '--json'], { env: { CELLA_ENGINE: engine } });
     expect(JSON.parse(named.out).executors[1].detail).toContain('/nonexistent/engine.sock');
   });
