@@ -1,15 +1,18 @@
 /** Choosing where code runs from the command line, and what is told where that cannot be. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { canRunDocker } from '../support/docker.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { makeWheel } from '../support/wheels.ts';
 import { Cella } from './command.ts';
 
 const cella = new Cella();
 const empty = mkdtempSync(join(tmpdir(), 'cella-no-python-'));
+// Whoever installs packages is another user.
+chmodSync(empty, 0o755);
 afterAll(() => {
   cella[Symbol.dispose]();
   rmSync(empty, { recursive: true, force: true });
@@ -91,6 +94,21 @@ describe('in-process', () => {
     expect(first).toMatchObject({ executor: 'in-process', capabilities: { subprocesses: false, liveFork: false } });
     expect(second).toMatchObject({ type: 'error', code: 'CAPABILITY_MISSING' });
     expect(second.advice).toContain('--executor subprocess');
+  });
+});
+
+describe('packages', () => {
+  it('are installed for the Python of the executor that was named, without one of the machine', async () => {
+    const wheels = join(empty, 'wheels');
+    await makeWheel(wheels, 'tiny');
+    const place = ['--no-index', '--wheels', wheels];
+    const executor = ['--executor', 'in-process'];
+    const added = await cella.run(['deps', 'add', 'tiny', ...executor, ...place, '--json'], noPython);
+    expect(JSON.parse(added.out)).toMatchObject({ installed: ['tiny'], failed: [] });
+    const code = ['-c', 'import tiny; tiny.VERSION'];
+    expect(await cella.run(['run', ...executor, ...place, ...code], noPython)).toMatchObject({ out: "'1.0.0'\n" });
+    expect((await cella.run(['run', ...place, ...code])).err).toContain('ModuleNotFoundError');
+    expect(JSON.parse((await cella.run(['deps', 'list', '--json'], noPython)).out)).toMatchObject({ deps: ['tiny'] });
   });
 });
 
