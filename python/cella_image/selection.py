@@ -50,7 +50,8 @@ class Selection(NamedTuple):
 
 def select(programs: Iterable[str], packages: bool) -> Selection:
     library, package_folders = _library(), _package_folders()
-    contents = Contents([*library, *(package_folders if packages else []), os.path.dirname(sys.executable)])
+    places = [os.path.dirname(sys.executable), sysconfig.get_config_var("LIBDIR") or "/usr/lib"]
+    contents = Contents([*library, *(package_folders if packages else []), *places])
     contents.add_program(sys.executable)
     for name in ("python3", "python", "python%d.%d" % sys.version_info[:2]):
         _add_if_same_python(contents, os.path.join(os.path.dirname(sys.executable), name))

@@ -37,7 +37,7 @@ export class SupervisedEnclosure implements Preparable {
   readonly #measuring: PromiseWithResolvers<Usage>[] = [];
   #pid = 0;
   #kernels = 0;
-  #alive = true;
+  #connected = true;
   #closing = false;
   #failure: Error | undefined;
   #fate: Exit | undefined;
@@ -66,8 +66,9 @@ export class SupervisedEnclosure implements Preparable {
     return this.#pid;
   }
 
+  /** Where its end is known, but not yet how it came, those who live here have not been told. */
   get alive(): boolean {
-    return this.#alive;
+    return this.#connected || (this.#fate === undefined && this.#prepared === undefined && this.#exits.size > 0);
   }
 
   /** The reason why the enclosure could not be closed, if it could not. */
@@ -79,7 +80,7 @@ export class SupervisedEnclosure implements Preparable {
   async prepare(): Promise<void> {
     this.#prepared = await this.#attach({ spare: true });
     await this.#prepared.control.spoken;
-    if (!this.#alive) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
+    if (!this.#connected) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
   /** Has the kernel that was prepared wake up. */
@@ -147,7 +148,7 @@ export class SupervisedEnclosure implements Preparable {
 
   measure(): Promise<Usage> {
     const asked = Promise.withResolvers<Usage>();
-    if (this.#alive) {
+    if (this.#connected) {
       this.#measuring.push(asked);
       this.#supervisor.send(FrameType.measure, 0);
     } else asked.resolve({ kernels: {}, twins: {} });
@@ -168,6 +169,7 @@ export class SupervisedEnclosure implements Preparable {
 
   async #attach(purpose: Purpose): Promise<Attachment> {
     await this.#opened.promise;
+    if (!this.#connected) throw refusal('template', 'the sandbox has ended');
     const kernel = ++this.#kernels;
     // From here on: the kernel may die before anybody asks for it.
     const ended = new AbortController();
@@ -222,8 +224,8 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   #lost(problem?: Error): void {
-    if (!this.#alive) return;
-    this.#alive = false;
+    if (!this.#connected) return;
+    this.#connected = false;
     this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'its connection was closed'));
     for (const asked of this.#measuring.splice(0)) asked.resolve({ kernels: {}, twins: {} });
     void this.#settle(problem);

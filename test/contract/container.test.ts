@@ -1,4 +1,4 @@
-import { openContainer } from '../support/container.ts';
+import { openWarmContainer } from '../support/container.ts';
 import { executorContract } from './contract.ts';
 
-executorContract('container', openContainer);
+executorContract('container', openWarmContainer);

@@ -22,9 +22,11 @@ import { RemoteHost } from '../support/state-hosts.ts';
 const root = process.getuid?.() === 0;
 const NEVER = 3_600_000;
 
-export function recoveryContract(open: Open): void {
+/** `templated`: its kernels come from templates, which can die too. */
+export function recoveryContract(open: Open, templated: boolean): void {
   describe('recovery', () => {
-    deaths(open);
+    deaths(open, templated);
+    if (templated) deathOfTheTemplate(open);
     notices(open);
     crashLoop(open);
   });
@@ -50,7 +52,29 @@ async function killIdle(session: Session, victim: number): Promise<void> {
   );
 }
 
-function deaths(open: Open): void {
+function deathOfTheTemplate(open: Open): void {
+  it('of several sessions whose template was killed brings back each its own', async () => {
+    const dataDir = await scratchFolder();
+    const sessions = await Promise.all([1, 2, 3].map((n) => open({ dataDir, agentKey: `agent ${n}` })));
+    await Promise.all(sessions.map((session, n) => session.run(`x = ${n}`)));
+    await Promise.all(sessions.map((session) => session.save()));
+    const template = templatesOf(process.pid)[0]?.pid ?? 0;
+    kill(template);
+    await eventually(
+      () => sessions.map(({ pid }) => pid),
+      (pids) => pids.every((pid) => pid === 0),
+      5000,
+    );
+    const results = await Promise.all(sessions.map((session) => next(session, 'x')));
+    expect(results.map(({ value, recovered }) => [value, recovered?.restored])).toEqual([
+      [0, ['x']],
+      [1, ['x']],
+      [2, ['x']],
+    ]);
+  });
+}
+
+function deaths(open: Open, templated: boolean): void {
   const byCode: [name: string, code: string, cause: object][] = [
     ['os._exit', 'import os; os._exit(7)', { code: 'KERNEL_DIED', exitCode: 7 }],
     ['SIGKILL', 'import os; os.kill(os.getpid(), 9)', { code: 'KERNEL_DIED', signal: 'SIGKILL' }],
@@ -92,8 +116,10 @@ function deaths(open: Open): void {
   const victims: [name: string, find: (session: Session) => Promise<number>, cause: object][] = [
     ['the kernel', kernelPid, { code: 'KERNEL_DIED', signal: 'SIGKILL' }],
     ['pid 1 of its sandbox', async ({ pid }) => pid, { code: 'KERNEL_DIED' }],
-    ['the template', async () => templatesOf(process.pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED' }],
   ];
+  if (templated) {
+    victims.push(['the template', async () => templatesOf(process.pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED' }]);
+  }
   it.each(victims)('after %s was killed in the middle of a cell brings the last save back', async (...row) => {
     const [, find, cause] = row;
     await using session = await open({ saveAfterMs: NEVER });
@@ -119,26 +145,6 @@ function deaths(open: Open): void {
     await killIdle(session, await find(session));
     expect(await next(session, 'x')).toMatchObject({ status: 'ok', value: 1, recovered: { cause, restored: ['x'] } });
     expect(await session.run('x += 1; x')).toMatchObject({ status: 'ok', value: 2 });
-  });
-
-  it('of several sessions whose template was killed brings back each its own', async () => {
-    const dataDir = await scratchFolder();
-    const sessions = await Promise.all([1, 2, 3].map((n) => open({ dataDir, agentKey: `agent ${n}` })));
-    await Promise.all(sessions.map((session, n) => session.run(`x = ${n}`)));
-    await Promise.all(sessions.map((session) => session.save()));
-    const template = templatesOf(process.pid)[0]?.pid ?? 0;
-    kill(template);
-    await eventually(
-      () => sessions.map(({ pid }) => pid),
-      (pids) => pids.every((pid) => pid === 0),
-      5000,
-    );
-    const results = await Promise.all(sessions.map((session) => next(session, 'x')));
-    expect(results.map(({ value, recovered }) => [value, recovered?.restored])).toEqual([
-      [0, ['x']],
-      [1, ['x']],
-      [2, ['x']],
-    ]);
   });
 
   it('loses live checkpoints with their sandbox, and never takes one for another', async () => {

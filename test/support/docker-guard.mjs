@@ -27,6 +27,8 @@ let engine;
 
 function start() {
   if (engine) return;
+  // What a killed engine leaves here, where nobody takes note of ended processes, looks to the next one as if it ran.
+  for (const name of ['pid', 'exec/containerd/containerd.pid']) rmSync(join(folder, name), { force: true });
   const log = process.env.CELLA_TEST_DOCKER_LOG ? 'inherit' : 'ignore';
   const mine = spawn('dockerd', args, { env: { PATH, HOME: folder }, stdio: ['ignore', log, log], detached: true });
   engine = mine;

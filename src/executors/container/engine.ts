@@ -32,15 +32,16 @@ const Version = z.object({
 
 /** `address` is the option or DOCKER_HOST; without one the usual sockets are tried, those of a user in `runtimeDir`. */
 export async function connectEngine(address?: string, runtimeDir?: string): Promise<Engine> {
-  if (address !== undefined) return await greet(socketOf(address));
+  return address === undefined ? await findEngine(usualSockets(runtimeDir)) : await greet(socketOf(address));
+}
+
+/** The first that answers. */
+export async function findEngine(sockets: readonly string[]): Promise<Engine> {
   const tried: string[] = [];
-  for (const socket of usualSockets(runtimeDir)) {
-    if (!isSocket(socket)) {
-      tried.push(`${socket} (not there)`);
-      continue;
-    }
+  for (const socket of sockets) {
     try {
-      return await greet(socket);
+      if (isSocket(socket)) return await greet(socket);
+      tried.push(`${socket} (not there)`);
     } catch (error) {
       tried.push(`${socket} (${reasonOf(error)})`);
     }
@@ -107,7 +108,7 @@ function socketOf(address: string): string {
   throw new CellaError('ENGINE_UNREACHABLE', `${what}: ${why}, such as unix:///run/docker.sock.`);
 }
 
-function usualSockets(runtimeDir: string | undefined): string[] {
+export function usualSockets(runtimeDir: string | undefined): string[] {
   const own = runtimeDir ?? `/run/user/${process.getuid?.() ?? 0}`;
   return [
     '/var/run/docker.sock',

@@ -92,8 +92,9 @@ async function factsOf(
   const place = join(parent, key.slice(0, 32));
   const kept = await readKept(place);
   if (kept) return { id, ...kept, kernel: join(place, 'kernel') };
-  const staged = await stageSources(parent, sources);
+  let staged: string | undefined;
   try {
+    staged = await stageSources(parent, sources);
     const { labels = {}, timeoutMs = ANSWER_MS, signal } = options;
     const kernel = join(staged, 'kernel');
     const answer = await askImage(engine, { image: id, name, kernel, labels, timeoutMs, signal });
@@ -101,7 +102,7 @@ async function factsOf(
     await settle(staged, place);
     return { id, ...facts, kernel: join(place, 'kernel') };
   } catch (error) {
-    await rm(staged, { recursive: true, force: true });
+    if (staged !== undefined) await rm(staged, { recursive: true, force: true });
     throw error instanceof CellaError || options.signal?.aborted ? error : unkept(place, error);
   }
 }

@@ -86,7 +86,9 @@ export function packPython({ python, programs, packages, onProgress, signal }: P
     archive.destroy(error);
   });
   ended.catch(() => {}); // told by `pack`
-  facts.promise.catch(() => {}); // the archive ends with the same error
+  // Each of the two tells of a failure; whoever looks at one need not look at the other.
+  facts.promise.catch(() => {});
+  archive.on('error', () => {});
   return { archive, facts: facts.promise };
 }
 

@@ -33,9 +33,11 @@ export async function runOnce(engine: Engine, once: Once): Promise<Heard> {
   const { name, signal } = once;
   const create = (abortSignal: AbortSignal) => engine.docker.createContainer({ ...settings(once), abortSignal });
   const container = await call(engine, 'making a container', create, { image: name, signal });
+  let hangUp = () => {};
   try {
     const attach = () => container.attach({ stream: true, stdout: true, stderr: true });
     const stream = await call(engine, 'attaching to a container', attach, { signal });
+    hangUp = () => void ('destroy' in stream && typeof stream.destroy === 'function' && stream.destroy());
     const heard = listen(engine.docker, stream);
     const problem = await start(engine, container, signal);
     if (problem !== undefined) return { kind: 'absent', reason: problem };
@@ -43,6 +45,8 @@ export async function runOnce(engine: Engine, once: Once): Promise<Heard> {
     await once.finished?.(container);
     return all;
   } finally {
+    // An engine waits for whoever listens before it lets go of a container.
+    hangUp();
     await remove(engine, container);
   }
 }

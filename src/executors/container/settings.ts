@@ -9,6 +9,9 @@ export const INSIDE = { kernel: '/cella/kernel', door: '/cella/door' } as const;
 /** Of the scratch space, what may be shared memory. */
 const SHARED_MEMORY = 1 / 4;
 
+/** What pid 1 takes for itself: it is not counted into what the code may use. */
+const OWN_MEMORY = 32 * 1024 * 1024;
+
 export interface ContainerPlan {
   readonly spec: LaunchSpec;
   /** By its id: a name may mean another one by now. */
@@ -27,6 +30,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
   const { spec, door } = plan;
   const { limits } = spec;
   const shared = Math.floor(limits.scratchBytes * SHARED_MEMORY);
+  const memory = limits.memoryBytes + OWN_MEMORY;
   const mounts: MountSettings[] = [
     bind({ path: plan.kernel, at: INSIDE.kernel }, true),
     bind({ path: door, at: INSIDE.door }, true),
@@ -57,8 +61,8 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
       Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${limits.scratchBytes - shared}` },
       ShmSize: shared,
       IpcMode: 'private',
-      Memory: limits.memoryBytes,
-      MemorySwap: limits.memoryBytes,
+      Memory: memory,
+      MemorySwap: memory,
       PidsLimit: limits.processes,
       Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
     },
