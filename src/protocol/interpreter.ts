@@ -1,7 +1,7 @@
 /** The Python of the kernels, as far as a package must fit it. */
 
 export interface Interpreter {
-  /** `cp311-x86_64`: a folder's name. Interpreters with the same one take the same packages. */
+  /** `cp311-x86_64`, `cp312-musl-x86_64`: a folder's name, with the machine at its end. */
   readonly tag: string;
   readonly version: readonly [major: number, minor: number];
   /** The third number of its version. Without it packages are chosen for the last release of that version. */

@@ -9,6 +9,7 @@ import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { CallContext, Methods } from '../namespaces/contract.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
 import type { PackageSource } from '../namespaces/deps/source.ts';
+import type { StartReader } from '../namespaces/skills/reader-helper.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
@@ -29,6 +30,8 @@ export interface NamespacesOptions {
   readonly python: string | (() => Promise<Interpreter>);
   /** A Python of the host's that reads skills without running them. */
   readonly readerPython: () => Promise<string>;
+  /** Reads them where the host has no Python. */
+  readonly readElsewhere?: StartReader | undefined;
   /** Where package sets lie: on the host, and as a kernel sees it. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly packages: PackageSource;
@@ -91,6 +94,7 @@ export class Namespaces implements NamespacesApi {
 
   readonly deps: NamespacesApi['deps'] = {
     list: async () => (await this.#openDeps()).list(),
+    status: async () => (await this.#openDeps()).status(),
     add: (requirements, options) => this.#change((deps) => deps.add(requirements, contextOf(options))),
     remove: (name, options) => this.#change((deps) => deps.remove(name, contextOf(options))),
     sync: (options) => this.#change((deps) => deps.sync(contextOf(options))),
@@ -162,7 +166,8 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/skills/python-reader.ts'),
       this.#openStorage(),
     ]);
-    const reader = new PythonSkillReader({ python: this.#options.readerPython });
+    const { readerPython: python, readElsewhere: elsewhere } = this.#options;
+    const reader = new PythonSkillReader({ python, elsewhere });
     this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader });
   }

@@ -5,7 +5,7 @@ import { delimiter, isAbsolute, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { askingArgs, type HostInterpreter, readAnswer } from '../../sandbox/interpreter.ts';
-import { FOREIGN_PROBE, foreignPip } from './foreign-pip.ts';
+import { foreignPip, foreignProbe } from './foreign-pip.ts';
 import { type Installer, pip, uv } from './installer.ts';
 import { type InstallerRun, runInstaller } from './process.ts';
 import { aborted } from './shared-work.ts';
@@ -50,7 +50,7 @@ export async function findForeignInstaller(
   attempt: Attempt,
 ): Promise<Installer | undefined> {
   for (const python of await programs('python3', searchPath)) {
-    const name = await firstLine(python, ['-I', '-c', FOREIGN_PROBE], attempt);
+    const name = await firstLine(python, foreignProbe(wanted), attempt);
     if (name !== undefined) return tied(foreignPip(name, python, wanted), python);
   }
   return undefined;

@@ -50,6 +50,11 @@ export class PackageSets implements AsyncDisposable {
     this.#source = PackageSource.parse(options.source ?? {});
   }
 
+  /** Of the Python that they are for. */
+  async tag(): Promise<string> {
+    return (await this.#interpreter()).tag;
+  }
+
   /** A set's folder, as kernels see it. */
   async inside(set: string): Promise<string> {
     const { tag } = await this.#interpreter();

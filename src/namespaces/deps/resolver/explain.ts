@@ -3,7 +3,7 @@
 import type { Interpreter } from '../../../protocol/interpreter.ts';
 import { type Chooser, matching } from './candidates.ts';
 import type { PackageFile } from './package-files.ts';
-import { fullVersion, isPure } from './target.ts';
+import { isPure, knownVersion } from './target.ts';
 import { compareVersions } from './version.ts';
 
 export interface Question {
@@ -30,19 +30,15 @@ export function explain(question: Question, interpreter: Interpreter, chooser: C
   const wheels = same.filter(({ wheel }) => wheel !== undefined);
   if (wheels.length === 0) return `${what} has no wheel, only a source: building it runs its code and is not done`;
   const fitting = wheels.find((file) => chooser.fits(file));
-  if (fitting) return `${what} needs Python ${fitting.requiresPython ?? ''}, and this is ${versionOf(interpreter)}`;
+  if (fitting) return `${what} needs Python ${fitting.requiresPython ?? ''}, and this is ${knownVersion(interpreter)}`;
   const tags = [...new Set(wheels.flatMap(({ wheel }) => wheel?.tags ?? []))];
   const some = tags.slice(0, 3).join(', ') + (tags.length > 3 ? ', …' : '');
   if (isPure(interpreter)) return `${what} has native code (${some}), ${pureOnly}`;
-  const own = `Python ${versionOf(interpreter)} on ${interpreter.platforms[0] ?? ''}`;
+  const own = `Python ${knownVersion(interpreter)} on ${interpreter.platforms[0] ?? ''}`;
   return `${what} has no wheel for ${own}; it has ${some}`;
 }
 
 export const pureOnly = 'and in-process runs pure Python only: use subprocess or container';
-
-function versionOf(interpreter: Interpreter): string {
-  return interpreter.patch === undefined ? interpreter.version.join('.') : fullVersion(interpreter);
-}
 
 function newestFirst(files: readonly PackageFile[]): PackageFile[] {
   return files.toSorted((one, other) => compareVersions(other.version, one.version));

@@ -13,7 +13,7 @@ import type { Limits } from './limits.ts';
 import { type Metadata, requirementsOf } from './metadata.ts';
 import type { PackageFile, PackageFiles } from './package-files.ts';
 import type { WheelStore } from './store.ts';
-import { markerEnvironment } from './target.ts';
+import { knownVersion, markerEnvironment } from './target.ts';
 
 /** A requirement, and who has it. */
 interface Wish extends Requirement {
@@ -122,7 +122,8 @@ class Resolver {
     }
     const metadata = await store.metadata(file);
     if (this.#chooser.runsOn(metadata.requiresPython)) return { file, metadata, extras };
-    return this.#deadEnd(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}`);
+    const own = knownVersion(this.#interpreter);
+    return this.#deadEnd(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}, and this is ${own}`);
   }
 
   #needs({ file, metadata, extras }: Choice): Wish[] {

@@ -11,19 +11,15 @@ import type { PackageFile } from './package-files.ts';
 import { compareVersions } from './version.ts';
 import { readWheelMetadata } from './wheel.ts';
 
-interface Told {
-  readonly metadata: Metadata;
-  /** To compare with what the wheel itself says. */
-  readonly text: string;
-}
-
 export class WheelStore {
   readonly #fetcher: Fetcher;
   readonly #limits: Limits;
   /** Of this process alone. */
   readonly #folder: string;
   readonly #progress: (text: string) => void;
-  readonly #told = new Map<PackageFile, Promise<Told>>();
+  readonly #known = new Map<PackageFile, Promise<Metadata>>();
+  /** What the index has said of a wheel, to compare with what that says itself. */
+  readonly #told = new Map<PackageFile, string>();
   readonly #paths = new Map<PackageFile, Promise<string>>();
   #count = 0;
 
@@ -36,7 +32,7 @@ export class WheelStore {
 
   /** From the index where it gives it alone, else from the wheel. */
   async metadata(file: PackageFile): Promise<Metadata> {
-    return (await once(this.#told, file, () => this.#readTold(file))).metadata;
+    return await once(this.#known, file, () => this.#read(file));
   }
 
   /** Where the wheel lies, whole and as promised. */
@@ -44,21 +40,21 @@ export class WheelStore {
     return await once(this.#paths, file, async () => {
       const path = await this.#download(file);
       const own = await saying(file, () => readWheelMetadata(path, this.#limits));
-      const told = await this.#told.get(file);
-      if (told && told.text !== own.text) throw new Failed(`${file.filename} is not what the package index said of it`);
+      if ((this.#told.get(file) ?? own.text) !== own.text)
+        throw new Failed(`${file.filename} is not what the package index said of it`);
       checkNames(own.metadata, file);
       return path;
     });
   }
 
-  async #readTold(file: PackageFile): Promise<Told> {
+  async #read(file: PackageFile): Promise<Metadata> {
     const apart = file.from === 'index' ? await this.#metadataApart(file) : undefined;
     if (apart) return apart;
     const path = await this.path(file);
-    return await saying(file, () => readWheelMetadata(path, this.#limits));
+    return (await saying(file, () => readWheelMetadata(path, this.#limits))).metadata;
   }
 
-  async #metadataApart(file: PackageFile & { from: 'index' }): Promise<Told | undefined> {
+  async #metadataApart(file: PackageFile & { from: 'index' }): Promise<Metadata | undefined> {
     const { url, metadata: offered } = file.file;
     if (!offered) return undefined;
     const address = new URL(url);
@@ -74,7 +70,8 @@ export class WheelStore {
     const metadata = parseMetadata(text);
     if (!metadata) throw new Failed(`the metadata of ${file.filename} cannot be read`);
     checkNames(metadata, file);
-    return { metadata, text };
+    this.#told.set(file, text);
+    return metadata;
   }
 
   async #download(file: PackageFile): Promise<string> {

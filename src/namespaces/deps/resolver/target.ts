@@ -34,6 +34,11 @@ export function fullVersion({ version, patch = LAST_PATCH }: Interpreter): strin
   return [...version, patch].join('.');
 }
 
+/** As much of it as is known, for a message. */
+export function knownVersion(interpreter: Interpreter): string {
+  return interpreter.patch === undefined ? interpreter.version.join('.') : fullVersion(interpreter);
+}
+
 export function isPure({ platforms }: Interpreter): boolean {
   return platforms.length === 0;
 }
@@ -53,7 +58,7 @@ export function markerEnvironment(interpreter: Interpreter): MarkerEnvironment {
   const full = fullVersion(interpreter);
   const { implementation } = implementationOf(interpreter);
   const [name, platformName] = IMPLEMENTATIONS[implementation] ?? [implementation, implementation];
-  const machine = interpreter.tag.split('-')[1] ?? '';
+  const machine = interpreter.tag.split('-').at(-1) ?? '';
   const [system, platform] = machine.startsWith('wasm') ? ['Emscripten', 'emscripten'] : ['Linux', 'linux'];
   return {
     os_name: 'posix',
