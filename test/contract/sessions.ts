@@ -4,6 +4,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 
 export function lifeContract(open: Open): void {
@@ -36,6 +37,7 @@ export function lifeContract(open: Open): void {
       const result = await session.run('import os\n["x" in dir(), os.path.exists("/tmp/t"), open("file").read()]');
       expect(result.value).toEqual([false, false, 'kept']);
       expect(result.recovered).toBeUndefined();
+      if (await lacks(session, 'subprocesses')) return;
       expect(session.pid).not.toBe(before);
     });
 
@@ -82,6 +84,7 @@ export function lifeContract(open: Open): void {
 
     it('leaves no process behind', async () => {
       const session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       await session.run('import subprocess\nsubprocess.Popen(["sleep", "1000"], start_new_session=True);');
       const { pid } = session;
       expect(() => process.kill(pid, 0)).not.toThrow();
@@ -244,6 +247,7 @@ export function separationContract(open: Open): void {
         const { value } = await session.run('import os\ndict(os.environ)');
         expect(value).toMatchObject(env);
         expect(JSON.stringify(value)).not.toContain('of the host');
+        if (await lacks(session, 'subprocesses')) return;
         const child = await session.run(
           'import subprocess\nsubprocess.run(["env"], capture_output=True, text=True).stdout',
         );

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ResultEvent, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
+import { lacks, lacksFor } from '../support/lacks.ts';
 import { isAlive, templatesOf } from '../support/processes.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 import {
@@ -97,6 +98,7 @@ function deaths(open: Open, templated: boolean): void {
   ];
   it.each(byCode)('after %s brings the last save back, and the cell is not run again', async (_name, code, cause) => {
     await using session = await open({ saveAfterMs: NEVER, limits: { memoryMb: 256 } });
+    if (await lacksFor(session, code)) return;
     await session.run('x = [1]\ndef f(): return x\nlive = open("live", "w")');
     await session.save();
     await session.run('x.append(2); unsaved = 1');
@@ -123,6 +125,7 @@ function deaths(open: Open, templated: boolean): void {
   it.each(victims)('after %s was killed in the middle of a cell brings the last save back', async (...row) => {
     const [, find, cause] = row;
     await using session = await open({ saveAfterMs: NEVER });
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
     await session.save();
     const victim = await find(session);
@@ -139,6 +142,7 @@ function deaths(open: Open, templated: boolean): void {
 
   it.each(victims)('after %s was killed between two cells brings the last save back', async (_name, find, cause) => {
     await using session = await open({ saveAfterMs: NEVER });
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
     await session.save();
     await session.run('x = 2');
@@ -149,6 +153,7 @@ function deaths(open: Open, templated: boolean): void {
 
   it('loses live checkpoints with their sandbox, and never takes one for another', async () => {
     await using session = await open({ saveAfterMs: NEVER });
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
     await session.checkpoint({ name: 'old' });
     await session.save();
@@ -163,6 +168,7 @@ function deaths(open: Open, templated: boolean): void {
 
   it('from an explicit transaction whose sandbox has ended is from the last save', async () => {
     await using session = await open({ saveAfterMs: NEVER });
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
     await session.save();
     await session.run('x = 2', { transaction: 'explicit' });
@@ -465,6 +471,7 @@ function saves(open: Open): void {
 
   it('work beside threads, which are not in the way of the next cell', async () => {
     await using session = await open({ saveAfterMs: NEVER });
+    if (await lacks(session, 'threads')) return;
     await session.run(
       'import threading\ngo = threading.Event()\nt = threading.Thread(target=go.wait); t.start()\nx = 1',
     );
@@ -476,6 +483,7 @@ function saves(open: Open): void {
 
   it('leave no process behind', async () => {
     await using session = await open({ saveAfterMs: NEVER });
+    if (await lacks(session, 'subprocesses')) return;
     for (let n = 0; n < 5; n++) {
       await session.run(`x = ${n}`);
       await session.save();
@@ -511,6 +519,7 @@ function saves(open: Open): void {
 function hibernation(open: Open): void {
   it('ends the kernel, and the next call brings it back with its names', async () => {
     await using session = await open();
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = [1]\ndef f(): return x\nlive = open("live", "w")\nimport math');
     const { pid } = session;
     await session.hibernate();
@@ -566,6 +575,7 @@ function hibernation(open: Open): void {
     await session.restore('base');
     expect(await evaluate(session, 'apple')).toBe(1);
     await session.hibernate();
+    if (await lacks(session, 'forks')) return;
     await using child = await session.fork({ agentKey: 'child' });
     expect(await evaluate(child, 'apple')).toBe(1);
   });

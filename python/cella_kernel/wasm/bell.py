@@ -18,6 +18,10 @@ class Bell:
     def hear(self) -> None:
         write(self._fd, b"h")
 
+    def end(self, number: int) -> None:
+        """The process is about to end, by its own signal."""
+        write(self._fd, b"k" + _WORD.pack(number))
+
     def alarm(self, seconds: float) -> None:
         """A SIGALRM after that time; 0 for none any more."""
         write(self._fd, b"a" + _WORD.pack(max(2, int(seconds * 1000)) if seconds else 1))

@@ -9,6 +9,7 @@ import os
 import pkgutil
 import signal
 import sys
+import traceback
 import warnings
 from typing import Any, Dict, List
 
@@ -58,9 +59,11 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     sys.argv[:] = [""]
     sys.path[:] = [path for path in sys.path if path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    barring.install()
     the_kernel.adopt()
+    barring.install(the_kernel.bell)
     try:
         the_kernel.serve()
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(70)

@@ -12,7 +12,8 @@ export class InProcessEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
   readonly failure = undefined;
   readonly forkless = true;
-  readonly pid = process.pid;
+  /** There is none but the host's own. */
+  readonly pid = 0;
   readonly #order: Omit<KernelOrder, 'memory'>;
   readonly #lodgings = new Set<Lodging>();
   #prepared: { readonly lodging: Lodging; readonly link: KernelLink } | undefined;

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
+import { signalName } from '../signals.ts';
 import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';
 import { PipeSource } from './pipe-source.ts';
@@ -131,7 +132,7 @@ export class Lodging {
     for (const twin of this.#dropped.splice(0)) tenancy.control.send(FrameType.drop, twin);
     if (from) {
       if (!from.keep) this.twins.delete(from.twin);
-      tenancy.control.send(FrameType.attach, from.twin, JSON.stringify({ keep: from.keep }));
+      tenancy.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
     }
     tenancy.control.take();
     return {
@@ -181,7 +182,7 @@ export class Lodging {
       this.#wires.set('told', 0);
       this.#ringer.look();
       this.#look();
-    } else if ('exitCode' in word) this.#ending ??= { exitCode: word.exitCode, outOfMemory: false };
+    } else if ('exitCode' in word) this.#ending ??= this.#ended(word.exitCode);
     else if ('problem' in word) this.#ending ??= this.#lost(word.problem);
   }
 
@@ -224,6 +225,11 @@ export class Lodging {
     }
     if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined)
       this.twins.delete(frame.id);
+  }
+
+  #ended(exitCode: number): Exit {
+    const signal = this.#wires.get('killedBy');
+    return { outOfMemory: false, ...(signal > 0 ? { signal: signalName(signal) } : { exitCode }) };
   }
 
   #lost(why: string): Exit {

@@ -29,6 +29,8 @@ const Word = {
   refused: 7,
   /** After how many milliseconds the code wants a SIGALRM; 0 for never. */
   alarm: 8,
+  /** The number of the signal that the code has ended itself with. */
+  killedBy: 10,
 } as const;
 
 export type WordName = keyof typeof Word;

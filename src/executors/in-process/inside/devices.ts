@@ -97,7 +97,7 @@ export class Devices {
     return count;
   }
 
-  /** Read: the execution that an interrupt is meant for. Written: `h`, it was heard; `a` and a number, a wish for an alarm. */
+  /** Read: the execution that an interrupt is meant for. Written: `h`, it was heard; `a` or `k` and a number: an alarm, an end. */
   #bell(): StreamOps {
     const wires = this.#wires;
     return {
@@ -110,7 +110,8 @@ export class Devices {
         const bytes = asBytes(buffer, offset, length);
         if (bytes[0] === 0x68) wires.set('heard', wires.swap('target', 0));
         else if (length >= 5) {
-          wires.set('alarm', new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true));
+          const number = new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true);
+          wires.set(bytes[0] === 0x61 ? 'alarm' : 'killedBy', number);
           this.#tell();
         }
         return length;
