@@ -46,7 +46,7 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
     `WORKDIR ${config.WorkingDir || '/'}`,
     `ENTRYPOINT ${JSON.stringify(wordsOf(config.Entrypoint))}`,
     `CMD ${JSON.stringify(wordsOf(config.Cmd))}`,
-    labelsOfImage(version, python),
+    ...labelsOfImage(version, python),
   ];
   onProgress(`Compiling the library of its Python ${python}`);
   await runOnce(engine, {

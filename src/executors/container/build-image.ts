@@ -40,17 +40,17 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
     onProgress(`Packing ${found.files} files, ${(found.bytes / 1_000_000).toFixed(0)} MB`);
     const changes = settings(found, options.version);
     const send = async (abortSignal: AbortSignal) => {
-      const request = engine.docker.importImage(archive, { repo, tag, changes, abortSignal });
+      const request = engine.docker.importImage(archive, { changes, abortSignal });
       // Whatever ends the archive early is the reason, and not what the engine makes of it.
       const broken = new Promise<never>((_, reject) => archive.once('error', reject));
       return await Promise.race([request.then((answer) => text(answer)), broken]);
     };
     const answer = await call(engine, 'importing the image', send, { timeoutMs: IMPORT_MS, signal });
-    checkAnswer(answer);
+    const image = engine.docker.getImage(idIn(answer));
+    // Podman takes no tag with an import.
+    await call(engine, 'naming the image', () => image.tag({ repo, tag }));
     const name = `${repo}:${tag}`;
-    const { Id: id, Size: bytes } = await call(engine, 'looking at the image', () =>
-      engine.docker.getImage(name).inspect(),
-    );
+    const { Id: id, Size: bytes } = await call(engine, 'looking at the image', () => image.inspect());
     return { name, id, python: found.version, bytes, missing: found.missing };
   } finally {
     stop.abort();
@@ -71,14 +71,16 @@ function settings({ version, path }: PackedPython, cella: string): string[] {
     'USER 1000:1000',
     'WORKDIR /home/cella',
     'CMD ["python3"]',
-    labelsOfImage(cella, version),
+    ...labelsOfImage(cella, version),
   ];
 }
 
-/** One object a line; an error may come after an answer that began well. */
-function checkAnswer(answer: string): void {
-  const lines = answer.split('\n').map((line) => Line.safeParse(parseJson(line)).data);
-  const problem = lines.find((line) => line?.error !== undefined)?.error;
-  if (problem === undefined) return;
-  throw new CellaError('CONTAINER_FAILED', `The container engine failed at importing the image: ${problem}.`);
+/** One object a line, the id in the last; an error may come after an answer that began well. */
+function idIn(answer: string): string {
+  const lines = answer.split('\n').flatMap((line) => Line.safeParse(parseJson(line)).data ?? []);
+  const problem = lines.find((line) => line.error !== undefined)?.error;
+  const id = lines.findLast((line) => line.status !== undefined)?.status;
+  if (problem === undefined && id !== undefined && /^(sha256:)?[0-9a-f]{64}$/.test(id)) return id;
+  const why = problem ?? 'it did not tell what it has made';
+  throw new CellaError('CONTAINER_FAILED', `The container engine failed at importing the image: ${why}.`);
 }

@@ -19,9 +19,9 @@ export interface BuiltImage {
   readonly missing: readonly string[];
 }
 
-/** As a Dockerfile says it. */
-export function labelsOfImage(version: string, python: string): string {
-  return `LABEL ${IMAGE_LABEL}=1 ${VERSION_LABEL}=${version} ${PYTHON_LABEL}=${python}`;
+/** As a Dockerfile says it; Podman takes one a line. */
+export function labelsOfImage(version: string, python: string): string[] {
+  return [`LABEL ${IMAGE_LABEL}=1`, `LABEL ${VERSION_LABEL}=${version}`, `LABEL ${PYTHON_LABEL}=${python}`];
 }
 
 /** `name` and `name:tag` as an engine takes them, in lower case; a tag that is not given is `local`. */

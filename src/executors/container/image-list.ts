@@ -31,18 +31,22 @@ export async function listImages(engine: Engine): Promise<ListedImage[]> {
   const found = Listed.parse(await call(engine, 'listing images', list));
   const images = found.flatMap(({ Id: id, RepoTags, Created, Size: bytes, Labels }) => {
     const facts = { id, python: Labels?.[PYTHON_LABEL], bytes, createdAt: Created * 1000 };
-    const names = (RepoTags ?? []).filter((name) => !name.startsWith('<none>'));
+    const names = (RepoTags ?? []).filter((name) => !name.startsWith('<none>')).map(shortName);
     // One whose name was given to a newer one still takes its room.
     return (names.length > 0 ? names : [id.replace(/^sha256:/, '').slice(0, 12)]).map((name) => ({ name, ...facts }));
   });
   return images.sort((one, other) => other.createdAt - one.createdAt);
 }
 
+/** Podman puts a registry before names that have none. */
+function shortName(name: string): string {
+  return name.replace(/^(localhost|docker\.io\/library)\//, '');
+}
+
 /** Only one that Cella has made. */
 export async function removeImage(engine: Engine, name: string): Promise<ListedImage> {
   const images = await listImages(engine);
-  // Podman puts a registry of its own before the names of images that come from nowhere.
-  const image = images.find((one) => [name, `${name}:local`, `localhost/${name}`].includes(one.name));
+  const image = images.find((one) => [name, `${name}:local`].includes(one.name));
   if (!image) {
     const look = () => engine.docker.getImage(name).inspect();
     const other = /^[\w][\w.:@/-]*$/.test(name) && !name.includes('..');

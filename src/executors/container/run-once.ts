@@ -28,6 +28,7 @@ export type Heard =
 
 const MB = 1024 * 1024;
 const MOST_CHARACTERS = 32 * MB;
+const LIMITS = { core: 0, nofile: 1024, nproc: 1024 };
 
 export async function runOnce(engine: Engine, once: Once): Promise<Heard> {
   const { name, signal } = once;
@@ -39,11 +40,14 @@ export async function runOnce(engine: Engine, once: Once): Promise<Heard> {
     const stream = await call(engine, 'attaching to a container', attach, { signal });
     hangUp = () => void ('destroy' in stream && typeof stream.destroy === 'function' && stream.destroy());
     const heard = listen(engine.docker, stream);
-    const problem = await start(engine, container, signal);
-    if (problem !== undefined) return { kind: 'absent', reason: problem };
+    await call(engine, 'starting a container', (abortSignal) => container.start({ abortSignal }), { signal });
     const all = await inTime(heard, once);
     await once.finished?.(container);
     return all;
+  } catch (error) {
+    // Docker tells at the start, Podman when it is attached to. All else is the engine's own trouble.
+    if (error instanceof CellaError && isExecProblem(error)) return { kind: 'absent', reason: reasonOf(error.cause) };
+    throw error;
   } finally {
     // An engine waits for whoever listens before it lets go of a container.
     hangUp();
@@ -55,22 +59,9 @@ export function unusable(name: string, why: string): CellaError {
   return new CellaError('IMAGE_UNUSABLE', `The image ${name} cannot be used: ${why}.`, { details: { image: name } });
 }
 
-/** Gives the reason where the program is not there or cannot be run; all else is the engine's own trouble. */
-async function start(
-  engine: Engine,
-  container: Docker.Container,
-  signal: AbortSignal | undefined,
-): Promise<string | undefined> {
-  try {
-    await call(engine, 'starting a container', (abortSignal) => container.start({ abortSignal }), { signal });
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof CellaError) || error.code !== 'CONTAINER_FAILED' || !isExecProblem(error)) throw error;
-    return reasonOf(error.cause);
-  }
-}
-
+/** Whether the program is not there, or is none that can be run. */
 function isExecProblem(error: CellaError): boolean {
+  if (error.code !== 'CONTAINER_FAILED') return false;
   return /executable file|no such file|not found|exec format|permission denied/i.test(error.message);
 }
 
@@ -142,7 +133,8 @@ function settings({ image, argv, as, mounts = [], labels }: Once): Docker.Contai
       // Whatever it says is read as it comes, and nothing is kept on disk.
       LogConfig: { Type: 'none', Config: {} },
       Mounts: mounts,
-      Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+      // Podman raises what is not named, which not everybody who runs it may do.
+      Ulimits: Object.entries(LIMITS).map(([Name, limit]) => ({ Name, Soft: limit, Hard: limit })),
     },
   };
 }

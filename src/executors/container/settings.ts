@@ -64,7 +64,11 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
       Memory: memory,
       MemorySwap: memory,
       PidsLimit: limits.processes,
-      Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+      Ulimits: [
+        { Name: 'core', Soft: 0, Hard: 0 },
+        // A little more for code that ignores the signal that comes first.
+        { Name: 'cpu', Soft: limits.cpuSeconds, Hard: limits.cpuSeconds + 2 },
+      ],
     },
   };
 }
