@@ -24,6 +24,9 @@ export function namespaceDeps(place: Place): void {
       expect(events.filter(({ type }) => type === 'progress')).not.toEqual([]);
       expect(await pyValue(session, 'import tiny_a; tiny_a.X')).toBe(42);
       expect(await pyValue(session, 'deps.list()')).toEqual(['tiny-a>=1.0']);
+      const status = { requirements: ['tiny-a>=1.0'], installed: true, python: expect.stringMatching(/^cp3\d+/) };
+      expect(await pyValue(session, 'deps.status()')).toEqual(status);
+      expect(await session.deps.status()).toEqual(status);
       expect(
         await pyValue(
           session,

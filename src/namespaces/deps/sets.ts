@@ -43,7 +43,8 @@ export class PackageSets implements AsyncDisposable {
   readonly #builds = new SharedWork<SetResult>();
   readonly #attempts = new SharedWork<Built>();
   #swept: Promise<void> | undefined;
-  #worker: Worker | undefined;
+  /** By what they install for. */
+  readonly #workers = new Map<string, Worker>();
 
   constructor(options: PackageSetsOptions) {
     this.#options = options;
@@ -133,6 +134,7 @@ export class PackageSets implements AsyncDisposable {
     await this.folder();
     const interpreter = await this.#interpreter();
     const { timeoutMs = TEN_MINUTES } = this.#options;
+    const wanted = JSON.stringify(interpreter);
     const plan: Plan = {
       requirements: oneSpelling(requirements),
       tag: interpreter.tag,
@@ -141,13 +143,15 @@ export class PackageSets implements AsyncDisposable {
       folder: building,
       pure: interpreter.executable === undefined && isPure(interpreter),
       worker: async ({ identity, cwd, env }, signal) => {
-        this.#worker ??= await this.#findWorker(interpreter, { identity, cwd, env, signal });
-        return this.#worker;
+        const worker =
+          this.#workers.get(wanted) ?? (await this.#findWorker(interpreter, { identity, cwd, env, signal }));
+        this.#workers.set(wanted, worker);
+        return worker;
       },
     };
     const built = await buildSet(plan, audience);
     // It may be that program that is gone; the next time it is looked for again.
-    if (built.kind === 'failed') this.#worker = undefined;
+    if (built.kind === 'failed') this.#workers.delete(wanted);
     return built;
   }
 

@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { decoded, withoutUser } from '../source.ts';
 import { Failed } from './failed.ts';
 import type { Limits } from './limits.ts';
+import { Silence } from './silence.ts';
 
 export interface Fetched {
   /** Where it was in the end. */
@@ -102,31 +103,6 @@ export class Fetcher {
     } finally {
       silence.end();
     }
-  }
-}
-
-/** Breaks off what has not moved for a while. */
-class Silence {
-  readonly #ms: number;
-  readonly #stop = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(ms: number) {
-    this.#ms = ms;
-  }
-
-  get broken(): boolean {
-    return this.#stop.signal.aborted;
-  }
-
-  begin(): AbortSignal {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#stop.abort(new Error(`nothing came for ${this.#ms} ms`)), this.#ms);
-    return this.#stop.signal;
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
   }
 }
 

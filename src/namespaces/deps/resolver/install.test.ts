@@ -204,6 +204,35 @@ describe('a wheel', () => {
     expect((await stat(join(target, 'bin/run-a'))).mode & 0o111).toBe(0o111);
   });
 
+  it('with a file where another has a folder is refused', async () => {
+    const { reason } = await install(
+      [
+        ['a', { requires: ['b'], files: { same: '' } }],
+        ['b', { files: { 'same/b.py': '' } }],
+      ],
+      ['a'],
+    );
+    expect(reason).toContain('cannot be unpacked');
+  });
+
+  it('has its programs, and no other', async () => {
+    const entries = [
+      '[console_scripts]',
+      'say-it = a.cli:main',
+      'other = a:App.run [extra]',
+      '../up = a:main',
+      'bad = a; import os:main',
+      '[gui_scripts]',
+      'window = a:main',
+    ];
+    const files = { 'a.py': '', 'a-1.0.0.dist-info/entry_points.txt': entries.join('\n') };
+    const { target } = await install([['a', { files }]], ['a']);
+    expect((await readdir(join(target, 'bin'))).toSorted()).toEqual(['other', 'say-it']);
+    expect(await readFile(join(target, 'bin/other'), 'utf8')).toBe(
+      '#!/usr/bin/env python3\nimport sys\nfrom a import App\nsys.exit(App.run())\n',
+    );
+  });
+
   it.each([
     ['unpacked', { unpackedBytes: 1500 }, 'larger than'],
     ['packages', { packages: 1 }, 'more than 1 packages'],

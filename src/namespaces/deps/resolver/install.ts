@@ -7,6 +7,7 @@ import { parseRequirement } from '../../../protocol/requirement.ts';
 import { type Audience, aborted } from '../shared-work.ts';
 import { indexesOf, type PackageSource, withoutSecrets } from '../source.ts';
 import type { Failure } from '../words.ts';
+import { writePrograms } from './entry-points.ts';
 import { Failed } from './failed.ts';
 import { Fetcher } from './fetcher.ts';
 import { LIMITS, type Limits } from './limits.ts';
@@ -35,9 +36,16 @@ export async function installByOwn(install: OwnInstall, { signal, progress }: Au
   } catch (error) {
     if (signal.aborted) throw aborted();
     if (clock.aborted) return { reason: 'the packages were not there in time', scope: 'all' };
-    if (!(error instanceof Failed)) throw error;
+    if (!(error instanceof Failed)) return unpackable(error);
     return { reason: withoutSecrets(error.reason, install.source).slice(0, 1500), scope: error.scope };
   }
+}
+
+/** The disk is full, or a file of one package lies where another has a folder. */
+function unpackable(error: unknown): Failure {
+  if (!(error instanceof Error && 'code' in error && typeof error.code === 'string')) throw error;
+  const inTheWay = ['EEXIST', 'ENOTDIR', 'EISDIR'].includes(error.code);
+  return { reason: `the packages cannot be unpacked: ${error.message}`, scope: inTheWay ? 'some' : 'all' };
 }
 
 async function unpackAll(install: OwnInstall, { signal, progress }: Audience): Promise<void> {
@@ -61,5 +69,6 @@ async function unpackAll(install: OwnInstall, { signal, progress }: Audience): P
     const unpacking = { folder: target, pure: isPure(interpreter), limits: { ...limits, unpackedBytes: room }, signal };
     room -= await saying(file, () => unpackWheel(path, unpacking));
   }
+  await writePrograms(target);
   progress(`Installed ${chosen.map(({ name, versionText }) => `${name} ${versionText}`).join(', ')}`);
 }

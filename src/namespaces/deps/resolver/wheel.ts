@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { packageName } from '../../../protocol/requirement.ts';
 import { pureOnly } from './explain.ts';
 import { Failed } from './failed.ts';
-import { LIMITS, type Limits } from './limits.ts';
+import type { Limits } from './limits.ts';
 import { type Metadata, parseMetadata } from './metadata.ts';
 import { contentOf, readContent } from './zip-content.ts';
 import { readDirectory, staysInside, type ZipEntry } from './zip-directory.ts';
@@ -13,6 +13,8 @@ import { readDirectory, staysInside, type ZipEntry } from './zip-directory.ts';
 /** Of native code, whatever the name of its wheel says. */
 export const NATIVE = /\.(?:so(?:\.\d+)*|pyd|dylib)$/i;
 const INFO = /^([^/]+)-([^/-]+)\.dist-info\/METADATA$/;
+/** A larger one is a program, not a script. */
+const LARGEST_SCRIPT = 1024 * 1024;
 const DATA = /^[^/]+\.data\/([^/]+)\/(.+)$/;
 
 export async function readWheelMetadata(path: string, limits: Limits): Promise<{ metadata: Metadata; text: string }> {
@@ -51,8 +53,12 @@ export async function unpackWheel(path: string, { folder, pure, limits, signal }
     signal.throwIfAborted();
     const target = join(folder, to);
     await mkdir(dirname(target), { recursive: true });
-    await writeFile(target, to.startsWith('bin/') ? await script(file, entry) : contentOf(file, entry));
-    if (entry.isExecutable || to.startsWith('bin/')) await chmod(target, 0o755);
+    const isScript = to !== entry.path && to.startsWith('bin/');
+    await writeFile(
+      target,
+      isScript && entry.bytes <= LARGEST_SCRIPT ? await script(file, entry) : contentOf(file, entry),
+    );
+    if (entry.isExecutable || isScript) await chmod(target, 0o755);
   }
   return files.reduce((sum, { bytes }) => sum + bytes, 0);
 }
@@ -68,7 +74,7 @@ function placeOf(path: string): string | undefined {
 
 /** `#!python` stands for whichever Python finds it. */
 async function script(file: Parameters<typeof contentOf>[0], entry: ZipEntry): Promise<Buffer> {
-  const content = await readContent(file, entry, LIMITS.wheelBytes);
+  const content = await readContent(file, entry, LARGEST_SCRIPT);
   const end = content.indexOf('\n');
   if (!/^#!pythonw?\s*$/.test(content.toString('latin1', 0, Math.min(end, 40)))) return content;
   return Buffer.concat([Buffer.from('#!/usr/bin/env python3'), content.subarray(end)]);

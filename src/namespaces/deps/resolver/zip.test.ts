@@ -11,6 +11,7 @@ import { readDirectory } from './zip-directory.ts';
 const MB = 1024 * 1024;
 const limits = { files: 100, unpackedBytes: MB };
 let folder = '';
+let count = 0;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'cella-zip-'));
@@ -18,7 +19,8 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 async function unzip(bytes: Uint8Array): Promise<Record<string, string>> {
-  const path = join(folder, 'a.zip');
+  count += 1;
+  const path = join(folder, `${count}.zip`);
   await writeFile(path, bytes);
   await using file = await open(path);
   const found: Record<string, string> = {};
@@ -42,7 +44,7 @@ describe('a zip', () => {
       fc.asyncProperty(fc.uniqueArray(file, { selector: ({ path }) => path, maxLength: 8 }), async (files) => {
         expect(await read(...files)).toEqual(Object.fromEntries(files.map(({ path, content }) => [path, content])));
       }),
-      { numRuns: 50 },
+      { numRuns: 15 },
     );
   });
 
@@ -63,7 +65,7 @@ describe('a zip', () => {
           await unzip(bytes).catch((error) => expect(error).toBeInstanceOf(Failed));
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 40 },
     );
   });
 
@@ -99,7 +101,7 @@ describe('a zip', () => {
   });
 
   it('with a bomb in it that says it is small is refused before it has gone off', async () => {
-    const bomb = { path: 'bomb', content: Buffer.alloc(64 * MB), deflated: true, bytes: 10 };
+    const bomb = { path: 'bomb', content: Buffer.alloc(16 * MB), deflated: true, bytes: 10 };
     await expect(read(bomb)).rejects.toThrow('damaged');
   });
 
