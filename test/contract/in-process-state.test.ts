@@ -1,6 +1,4 @@
-import { type Open, openSession } from '../support/session.ts';
+import { openInProcess } from '../support/in-process.ts';
 import { stateContract } from './state.ts';
-
-const openInProcess: Open = (options = {}) => openSession({ executor: 'in-process', ...options });
 
 stateContract('in-process', openInProcess);

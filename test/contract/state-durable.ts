@@ -103,12 +103,19 @@ const saveable: [name: string, make: string, look: string][] = [
   ],
 ];
 
+/** What only cloudpickle can save: an interpreter in WebAssembly does not have it. */
+const byCloudpickle: ReadonlySet<string> = new Set(['a closure, with what it has counted', 'lambdas']);
+
 function values(open: Open): void {
-  it.each(saveable)('brings back %s', async (_name, make, look) => {
+  it.each(saveable)('brings back %s', async (name, make, look) => {
     await using session = await open();
     if (await lacksFor(session, make, look)) return;
     expect((await session.run(make)).error?.traceback).toBeUndefined();
     const { lost, saved } = await session.checkpoint({ name: 'made', durable: true });
+    if (!session.capabilities.subprocesses && byCloudpickle.has(name)) {
+      expect(Object.values(reasons(lost)).join()).toContain('without cloudpickle');
+      return;
+    }
     expect(reasons(lost)).toEqual({});
     expect(saved).not.toHaveLength(0);
     const was = await evaluate(session, look);

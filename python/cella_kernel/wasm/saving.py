@@ -23,6 +23,8 @@ from ..durable.workers import Ending, Report
 from .bell import Bell
 from .names import Names
 
+# How often the time that a name takes is looked at, and the least that it gets.
+_LOOK_S, _LEAST_S = 0.05, 0.1
 _ENDINGS = ("_exit", "abort")
 
 
@@ -73,18 +75,21 @@ def _run(
     memory_bytes: int,
 ) -> Optional[Ending]:
     """Instead of a worker: what it finds out is known here as it goes."""
-    step, allowed = steps(), min(patience(), until - monotonic())
+    step, allowed, deadline = -1, 0.0, 0.0
 
-    def late(*_: Any) -> None:
-        nonlocal step, allowed
-        hangs, waited = steps() == step, allowed
-        step, allowed = steps(), patience()
-        bell.alarm(allowed)
+    def look(*_: Any) -> None:
+        nonlocal step, allowed, deadline
+        hangs = steps() == step and monotonic() >= deadline
+        waited = allowed
+        if hangs or steps() != step:
+            step, allowed = steps(), max(min(patience(), until - monotonic()), _LEAST_S)
+            deadline = monotonic() + allowed
+        bell.alarm(_LOOK_S)
         if hangs:
-            raise Late("took longer than %.1f s" % max(waited, 0))
+            raise Late("saving it took longer than %.1f s" % waited)
 
-    before = signal.signal(signal.SIGALRM, late)
-    bell.alarm(allowed)
+    before = signal.signal(signal.SIGALRM, look)
+    look()
     try:
         work(_nobody)
     except Late as error:
