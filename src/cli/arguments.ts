@@ -4,7 +4,13 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExecuteOptions } from '../session/api.ts';
 import type { ExecutorOptions, OpenOptions } from './context.ts';
-import { addExecutorFlags, type ExecutorDefaults, type ExecutorFlags, executorOptionsOf } from './executor-flags.ts';
+import {
+  addExecutorFlags,
+  bringsPython,
+  type ExecutorDefaults,
+  type ExecutorFlags,
+  executorOptionsOf,
+} from './executor-flags.ts';
 import { UsageError } from './exit.ts';
 import {
   addPackageFlags,
@@ -90,11 +96,6 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     ...executor,
     sandbox: sandboxOption(flags, executor),
   };
-}
-
-/** The variable that names a Python is about those of this machine. */
-function bringsPython({ executor }: ExecutorOptions): boolean {
-  return executor === 'container' || executor === 'in-process';
 }
 
 function sandboxOption(

@@ -25,7 +25,7 @@ export interface PackageOptions {
 }
 
 /** What a command line can say of tools, skills, artifacts and deps. */
-export interface NamespacesOptions extends StoragePlace {
+export interface NamespacesOptions extends StoragePlace, ExecutorOptions {
   readonly python?: string;
   readonly packages?: PackageOptions;
   /** Folders with definitions of tools, beside those in storage. */
@@ -44,7 +44,7 @@ export interface ExecutorOptions {
 }
 
 /** What a command line can say of a session. */
-export interface OpenOptions extends NamespacesOptions, ExecutorOptions {
+export interface OpenOptions extends NamespacesOptions {
   readonly agentKey?: string;
   readonly cwd?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };

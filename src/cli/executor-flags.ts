@@ -51,6 +51,11 @@ export function executorOptionsOf(flags: ExecutorFlags, defaults: ExecutorDefaul
   return { executor, ...(image === undefined ? {} : { image }), ...(engine === undefined ? {} : { engine }) };
 }
 
+/** Where it does, the variable that names a Python of this machine means nothing. */
+export function bringsPython({ executor }: ExecutorOptions): boolean {
+  return executor === 'container' || executor === 'in-process';
+}
+
 function executorNamed(name: string | undefined): ExecutorChoice | undefined {
   const found = choices.find((each) => each === name);
   if (found !== undefined || name === undefined) return found;

@@ -1,13 +1,18 @@
 /** Choosing where code runs from the command line, and what is told where that cannot be. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { canRunDocker } from '../support/docker.ts';
+import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { makeWheel } from '../support/wheels.ts';
 import { Cella } from './command.ts';
 
 const cella = new Cella();
 const empty = mkdtempSync(join(tmpdir(), 'cella-no-python-'));
+// Whoever installs packages is another user.
+chmodSync(empty, 0o755);
 afterAll(() => {
   cella[Symbol.dispose]();
   rmSync(empty, { recursive: true, force: true });
@@ -75,6 +80,79 @@ describe('the executor', () => {
   });
 });
 
+describe('in-process', () => {
+  it('runs code without any Python of the machine, and says what it cannot do', async () => {
+    const flags = ['--executor', 'in-process'];
+    const ran = await cella.run(['run', ...flags, '-c', 'import sys; sys.platform'], noPython);
+    expect(ran).toEqual({ code: 0, out: "'emscripten'\n", err: '' });
+    const env = { ...noPython.env, CELLA_EXECUTOR: 'in-process', CELLA_AUTO_SH: '1' };
+    const chat = await cella.run(['chat', '--json'], { env, input: '/sh echo hello\n' });
+    const [first, second] = chat.out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(first).toMatchObject({ executor: 'in-process', capabilities: { subprocesses: false, liveFork: false } });
+    expect(second).toMatchObject({ type: 'error', code: 'CAPABILITY_MISSING' });
+    expect(second.advice).toContain('--executor subprocess');
+  });
+});
+
+describe('packages', () => {
+  it('are installed for the Python of the executor that was named, without one of the machine', async () => {
+    const wheels = join(empty, 'wheels');
+    await makeWheel(wheels, 'tiny');
+    const place = ['--no-index', '--wheels', wheels];
+    const executor = ['--executor', 'in-process'];
+    const added = await cella.run(['deps', 'add', 'tiny', ...executor, ...place, '--json'], noPython);
+    expect(JSON.parse(added.out)).toMatchObject({ installed: ['tiny'], failed: [] });
+    const code = ['-c', 'import tiny; tiny.VERSION'];
+    expect(await cella.run(['run', ...executor, ...place, ...code], noPython)).toMatchObject({ out: "'1.0.0'\n" });
+    expect((await cella.run(['run', ...place, ...code])).err).toContain('ModuleNotFoundError');
+    expect(JSON.parse((await cella.run(['deps', 'list', '--json'], noPython)).out)).toMatchObject({ deps: ['tiny'] });
+  });
+});
+
+/** The first who asks for the image waits until it is made. */
+const LONG = { timeout: 240_000 };
+
+describe.skipIf(!canRunDocker)('a container', LONG, () => {
+  it('runs code in the image of the engine that was named, by flag or by variable', async () => {
+    const engine = await sharedEngineWithImage();
+    const code = 'import os; os.path.exists("/.dockerenv")';
+    const flags = ['--executor', 'container', '--engine', engine];
+    expect(await cella.run(['run', ...flags, '-c', code])).toEqual({ code: 0, out: 'True\n', err: '' });
+    const env = { CELLA_EXECUTOR: 'container', CELLA_ENGINE: engine };
+    expect(await cella.run(['run', '-c', code], { env })).toMatchObject({ code: 0, out: 'True\n' });
+  });
+
+  it('is told by doctor: whether it can start, and whether its image is there', async () => {
+    const engine = await sharedEngineWithImage();
+    const asked = await cella.run(['doctor', '--engine', engine, '--json']);
+    expect(JSON.parse(asked.out).executors[1]).toMatchObject({
+      available: true,
+      detail: expect.stringContaining(engine),
+    });
+    const missing = await cella.run(['doctor', '--engine', engine, '--image', 'cella-none:there', '--json']);
+    expect(JSON.parse(missing.out).executors[1]).toMatchObject({
+      available: false,
+      detail: expect.stringContaining('cella-none:there'),
+      fix: expect.stringContaining('cella image build'),
+    });
+    const ran = await cella.run([
+      'run',
+      '--executor',
+      'container',
+      '--engine',
+      engine,
+      '--image',
+      'cella-none:there',
+      '-c',
+      '1',
+    ]);
+    expect([ran.code, ran.err]).toEqual([1, expect.stringContaining('cella-none:there')]);
+  });
+});
+
 describe('a container engine that is not there', () => {
   const engine = 'unix:///nonexistent/engine.sock';
 
@@ -87,6 +165,8 @@ describe('a container engine that is not there', () => {
       fix: expect.stringContaining('--engine'),
     });
     expect(executors[1].detail).toContain('/nonexistent/engine.sock');
+    const ran = await cella.run(['run', '--executor', 'container', '--engine', engine, '-c', '1']);
+    expect([ran.code, ran.err]).toEqual([1, expect.stringMatching(/nonexistent\/engine\.sock[\s\S]*--engine/)]);
     const named = await cella.run(['doctor', '--json'], { env: { CELLA_ENGINE: engine } });
     expect(JSON.parse(named.out).executors[1].detail).toContain('/nonexistent/engine.sock');
   });
