@@ -200,8 +200,10 @@ await asyncio.sleep(0.1)`;
     it('explain themselves', async () => {
       const { session } = await openWith(place);
       const { stdout } = await session.run('help(tools); help(skills); help(artifacts.save); help(deps.add)');
+      // Some versions of Python write a long list of parameters on lines of their own.
+      const text = stdout.replace(/\(\s+/g, '(');
       for (const words of ['tools.search(', 'skills.create(', 'save(name', 'add(*requirements']) {
-        expect(stdout).toContain(words);
+        expect(text).toContain(words);
       }
     });
 

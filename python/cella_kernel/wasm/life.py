@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import importlib
 import os
@@ -10,7 +9,6 @@ import pkgutil
 import signal
 import sys
 import traceback
-import warnings
 from typing import Any, Dict, List
 
 from .. import kernel
@@ -34,7 +32,6 @@ def build(preload: List[str]) -> None:
             importlib.import_module(name)
         except Exception as error:  # any module may fail in any way; the host is told which did
             not_preloaded.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
-    sleeping.install()
     the_kernel = kernel.the_kernel = WasmKernel()
     the_kernel.install()
     the_kernel.rehearse()
@@ -44,13 +41,7 @@ def build(preload: List[str]) -> None:
 
 def serve(env: Dict[str, str], cwd: str) -> None:
     """Never returns."""
-    # Pyodide has a loop of its own, which says of itself that it runs.
-    asyncio._set_running_loop(None)
-    asyncio.set_event_loop(None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        # Its loops cannot wait, and plain code that runs a coroutine to its end makes one of its own.
-        asyncio.set_event_loop_policy(None)
+    sleeping.install()
     the_kernel: Any = kernel.the_kernel
     os.environ.clear()
     os.environ.update(env)

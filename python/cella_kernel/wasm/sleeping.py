@@ -5,6 +5,7 @@ So an interrupt ends them, and the host's frames are heard meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import asyncio.selector_events
 import select
 import time
@@ -51,6 +52,12 @@ def sleep(seconds: float, /) -> None:
 
 
 def install() -> None:
+    # Pyodide has a loop of its own, which says of itself that it runs.
+    asyncio._set_running_loop(None)
+    events: Any = asyncio.events
+    getattr(events, "_set_event_loop_policy", asyncio.set_event_loop_policy)(None)
+    asyncio.set_event_loop(None)
+    asyncio.run = asyncio.runners.run
     loop: Any = asyncio.selector_events.BaseSelectorEventLoop
     loop._make_self_pipe = _make_self_pipe
     loop._close_self_pipe = _close_self_pipe
