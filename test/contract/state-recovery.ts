@@ -96,13 +96,21 @@ function deaths(open: Open, templated: boolean): void {
         ] as [string, string, object][])
       : []),
   ];
-  it.each(byCode)('after %s brings the last save back, and the cell is not run again', async (_name, code, cause) => {
+  it.each(byCode)('after %s brings the last save back, and the cell is not run again', async (name, code, cause) => {
     await using session = await open({ saveAfterMs: NEVER, limits: { memoryMb: 256 } });
     if (await lacksFor(session, code)) return;
     await session.run('x = [1]\ndef f(): return x\nlive = open("live", "w")');
     await session.save();
     await session.run('x.append(2); unsaved = 1');
     const died = await session.run(`open("log", "a").write("ran\\n")\n${code}`);
+    if (name === 'running out of memory' && !session.capabilities.subprocesses) {
+      // The limit is one of the interpreter's own memory, and an error in the code.
+      expect(died).toMatchObject({
+        status: 'error',
+        error: { name: expect.stringMatching(/MemoryError|OverflowError/) },
+      });
+      return;
+    }
     expect(died).toMatchObject({ status: 'died', death: cause });
     const result = await session.run('[f(), "unsaved" in dir(), open("log").read()]');
     expect(result).toMatchObject({ status: 'ok', value: [[1], false, 'ran\n'], recovered: { cause } });
@@ -182,6 +190,7 @@ function deaths(open: Open, templated: boolean): void {
     await session.run('x = 1');
     await session.save();
     await session.run('x = 2');
+    if (await lacks(session, 'subprocesses')) return;
     const { pid } = session;
     const code = 'x = 3\nprint("ready", flush=True)\nwhile True: pass';
     const { result } = await runUntilReady(session, code, { transaction: 'rollback_on_failure' });
@@ -322,6 +331,10 @@ function crashLoop(open: Open): void {
     await session.checkpoint({ name: 'base' });
     for (let round = 0; round < 4; round++) await session.run('import os; os._exit(1)');
     await expect(session.run('x')).rejects.toMatchObject({ code: 'KERNEL_CRASH_LOOP' });
+    if (!session.capabilities.trueRollback) {
+      await expect(session.restore('base')).rejects.toMatchObject({ code: 'CHECKPOINT_GONE' });
+      return;
+    }
     await session.restore('base');
     expect(await session.run('x')).toMatchObject({ status: 'ok', value: 1 });
   });

@@ -8,6 +8,7 @@ import { canRunDocker } from '../support/docker.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
 import { makeWheel } from '../support/wheels.ts';
 import { Cella } from './command.ts';
+import { McpHost } from './mcp-client.ts';
 
 const cella = new Cella();
 const empty = mkdtempSync(join(tmpdir(), 'cella-no-python-'));
@@ -94,6 +95,15 @@ describe('in-process', () => {
     expect(first).toMatchObject({ executor: 'in-process', capabilities: { subprocesses: false, liveFork: false } });
     expect(second).toMatchObject({ type: 'error', code: 'CAPABILITY_MISSING' });
     expect(second.advice).toContain('--executor subprocess');
+  });
+});
+
+describe('an MCP server', () => {
+  it('runs the code of its clients where its flags say, and lists packages without a Python of the machine', async () => {
+    using host = new McpHost();
+    await using connected = await host.stdio({ flags: ['--executor', 'in-process'], env: noPython.env });
+    expect((await connected.run('import sys; sys.platform')).text).toContain('emscripten');
+    expect((await connected.call('list_deps')).isError).not.toBe(true);
   });
 });
 

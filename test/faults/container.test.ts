@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { shutdown } from '../../src/index.ts';
 import { openContainer } from '../support/container.ts';
 import { Administrator } from '../support/containers.ts';
 import { startHost, untilPrinted } from '../support/hosts.ts';
@@ -199,5 +200,16 @@ def refused(work):
       code: 'WORKSPACE_NOT_WRITABLE',
       message: expect.stringContaining('chmod o+rwx'),
     });
+  });
+});
+
+describe('a host that shuts down', () => {
+  test('ends the containers of sessions that are still open', async () => {
+    const dataDir = await scratchFolder();
+    const session = await openContainer({ dataDir });
+    await session.run('1');
+    await shutdown();
+    expect(await (await admin()).containersOf(dataDir)).toEqual([]);
+    await expect(session.run('1')).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
   });
 });

@@ -46,6 +46,7 @@ export class ContainerExecutor implements Executor {
   });
   /** Numbers of containers that are in use, or about to be made. */
   readonly #inUse = new Set<string>([ASKING]);
+  readonly #ways = new Set<ContainerWay>();
   #site: Promise<Site> | undefined;
   #made = 0;
   #closed = false;
@@ -84,18 +85,25 @@ export class ContainerExecutor implements Executor {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#spares.close();
+    // Sessions that are still open lose their kernels.
+    await Promise.all([...this.#ways].map((way) => way.release()));
     await rm(this.#folder, { recursive: true, force: true });
   }
 
   async #make(site: Site, spec: LaunchSpec): Promise<SupervisedEnclosure> {
     const number = String(this.#made++);
     this.#inUse.add(number);
-    const onReleased = () => this.#inUse.delete(number);
     try {
-      const way = await ContainerWay.open(site, spec, { number, folder: join(this.#folder, number), onReleased });
+      const way = await ContainerWay.open(site, spec, { number, folder: join(this.#folder, number) });
+      this.#ways.add(way);
+      void way.gone.then(() => {
+        this.#ways.delete(way);
+        this.#inUse.delete(number);
+      });
+      if (this.#closed) void way.release();
       return new SupervisedEnclosure(way);
     } catch (error) {
-      onReleased();
+      this.#inUse.delete(number);
       // Whoever comes next looks for the engine again, and for what this one may have left.
       this.#site = undefined;
       throw error;

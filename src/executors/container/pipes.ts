@@ -1,7 +1,7 @@
 /** Named pipes for the output of a container's kernels, made a few ahead. A name is used once, then taken away. */
 
 import { execFile } from 'node:child_process';
-import { unlinkSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CellaError } from '../../protocol/errors.ts';
@@ -49,7 +49,8 @@ export class Pipes {
     const [out, err] = namesOf(number);
     const opened: PipeSource[] = [];
     const forget = () => {
-      for (const name of [out, err]) unlinkSync(join(this.#folder, name));
+      // The folder may be gone with its container.
+      for (const name of [out, err]) rmSync(join(this.#folder, name), { force: true });
     };
     try {
       for (const name of [out, err]) opened.push(new PipeSource(join(this.#folder, name)));

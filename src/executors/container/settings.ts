@@ -12,6 +12,9 @@ const SHARED_MEMORY = 1 / 4;
 /** What pid 1 takes for itself: it is not counted into what the code may use. */
 const OWN_MEMORY = 32 * 1024 * 1024;
 
+/** Counts every process of the user, also outside of the container, whose own are limited by its control group. */
+const MOST_OF_A_USER = 32_768;
+
 export interface ContainerPlan {
   readonly spec: LaunchSpec;
   /** By its id: a name may mean another one by now. */
@@ -49,6 +52,8 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
     User: `${spec.uid}:${spec.gid}`,
     WorkingDir: '/',
     Hostname: spec.network === 'host' ? undefined : 'cella',
+    // A check of the image's own would run beside the kernels.
+    Healthcheck: { Test: ['NONE'] },
     // Pid 1 ends with its connection; it does not listen to anybody else.
     StopSignal: 'SIGKILL',
     HostConfig: {
@@ -64,10 +69,11 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
       Memory: memory,
       MemorySwap: memory,
       PidsLimit: limits.processes,
+      // Podman raises what is not named, which not everybody who runs it may do. Pid 1 lowers these and others further.
       Ulimits: [
         { Name: 'core', Soft: 0, Hard: 0 },
-        // A little more for code that ignores the signal that comes first.
-        { Name: 'cpu', Soft: limits.cpuSeconds, Hard: limits.cpuSeconds + 2 },
+        { Name: 'nofile', Soft: limits.openFiles, Hard: limits.openFiles },
+        { Name: 'nproc', Soft: MOST_OF_A_USER, Hard: MOST_OF_A_USER },
       ],
     },
   };

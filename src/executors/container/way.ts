@@ -41,7 +41,6 @@ export interface Berth {
   readonly number: string;
   /** It is made, and removed, with the container. */
   readonly folder: string;
-  readonly onReleased: () => void;
 }
 
 interface Parts {
@@ -65,6 +64,7 @@ export class ContainerWay implements Way {
   readonly #pipes: Pipes;
   readonly #startTimeoutMs: number;
   readonly #berth: Berth;
+  readonly #gone = Promise.withResolvers<void>();
   #released: Promise<void> | undefined;
 
   private constructor(site: Site, berth: Berth, parts: Parts) {
@@ -113,6 +113,11 @@ export class ContainerWay implements Way {
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes });
   }
 
+  /** Resolves when it was released. */
+  get gone(): Promise<void> {
+    return this.#gone.promise;
+  }
+
   async attach(kernel: number, purpose: Purpose, signal: AbortSignal): Promise<Connection> {
     const pair = await this.#pipes.take();
     const late = AbortSignal.timeout(this.#startTimeoutMs);
@@ -158,7 +163,7 @@ export class ContainerWay implements Way {
     this.supervisor.close();
     this.#door.close();
     await rm(this.#berth.folder, { recursive: true, force: true });
-    this.#berth.onReleased();
+    this.#gone.resolve();
   }
 }
 
