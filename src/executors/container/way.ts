@@ -24,6 +24,8 @@ const LONGEST_END_MS = 2000;
 
 /** More than any start may take: the signal ends the wait. */
 const LONGEST_START_MS = 3_600_000;
+/** Nothing but what people see of a session depends on it. */
+const LONGEST_LOOK_MS = 1000;
 /** Whoever closes a session does not wait longer for an engine to tidy up. */
 const LONGEST_REMOVAL_MS = 2000;
 
@@ -101,7 +103,7 @@ export class ContainerWay implements Way {
     const joined = Promise.race([connection, endedEarly(container, deadline)]).catch((error) => {
       throw error instanceof CellaError ? error : notReady(site.startTimeoutMs, error);
     });
-    const [socket, { Pid: pid }] = await Promise.all([joined, container.state(), filled]);
+    const [socket, pid] = await Promise.all([joined, pidOf(container), filled]);
     const supervisor = new FrameSocket(socket, fromSupervisor);
     // Before anything of the user's can run: no name leads to the host any more, and no word is left.
     door.hide();
@@ -176,6 +178,15 @@ async function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): Promi
     writeFile(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`, { mode: 0o644 }),
     writeFile(join(folder, 'group'), `cella:x:${gid}:\n`, { mode: 0o644 }),
   ]);
+}
+
+/** As the host sees it; 0 where the engine is too busy to say. */
+async function pidOf(container: Container): Promise<number> {
+  const told = container.state().then(
+    ({ Pid }) => Pid,
+    () => 0, // whoever starts it meets the reason
+  );
+  return await Promise.race([told, delay(LONGEST_LOOK_MS, 0, { ref: false })]);
 }
 
 /** Rejects with the reason where a container ends before its pid 1 has come to the door. */
