@@ -1,7 +1,7 @@
 /** The way into a container: pid 1 comes to the host's door, and brings the kernels that the host asks it for. */
 
-import { unlinkSync } from 'node:fs';
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmodSync, mkdirSync, unlinkSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../../kernel/link.ts';
@@ -86,12 +86,13 @@ export class ContainerWay implements Way {
     undo.defer(() => stop.abort());
     const deadline = AbortSignal.any([stop.signal, AbortSignal.timeout(site.startTimeoutMs)]);
     undo.defer(() => rm(folder, { recursive: true, force: true }));
-    await fillFolder(folder, spec);
+    fillFolder(folder, spec);
     const door = await Door.open(folder);
     undo.defer(() => door.close());
     const { word, connection } = door.expect(deadline);
     connection.catch(() => {}); // met below, or something else has failed before
-    await writeFile(join(folder, WORD), word, { mode: 0o444 });
+    writeFileSync(join(folder, WORD), word);
+    chmodSync(join(folder, WORD), 0o444);
     const pipes = new Pipes(folder);
     const filled = pipes.fill();
     filled.catch(() => {}); // met below
@@ -170,14 +171,14 @@ export class ContainerWay implements Way {
 }
 
 /** What the container finds at its door, beside the socket and the pipes: who it is. */
-async function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o755 });
+function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): void {
+  // Calls of a few microseconds each: going through the thread pool would cost more than they do.
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`);
+  writeFileSync(join(folder, 'group'), `cella:x:${gid}:\n`);
   // Whatever the umask of this process is.
-  await chmod(folder, 0o755);
-  await Promise.all([
-    writeFile(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`, { mode: 0o644 }),
-    writeFile(join(folder, 'group'), `cella:x:${gid}:\n`, { mode: 0o644 }),
-  ]);
+  chmodSync(folder, 0o755);
+  for (const name of ['passwd', 'group']) chmodSync(join(folder, name), 0o644);
 }
 
 /** As the host sees it; 0 where the engine is too busy to say. */
