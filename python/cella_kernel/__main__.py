@@ -48,6 +48,9 @@ def main() -> None:
 
         template.main(options)
     elif mode == "container":
+        import gc
+
+        gc.disable()
         from cella_kernel import container
 
         container.main(options)

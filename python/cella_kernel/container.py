@@ -25,8 +25,9 @@ def main(options: Dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     failed = kernel.preload(options["preload"])
     kernel.build()
-    gc.collect()
+    # What is there is never looked through again. To look through it once would only make the first session wait.
     gc.freeze()
+    gc.enable()
     door = Door(options["folder"])
     channel = Channel(door.enter())
     try:

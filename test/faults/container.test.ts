@@ -58,6 +58,15 @@ describe('a container that is', () => {
     expect(await session.run('1 + 1')).toMatchObject({ status: 'ok', value: 2 });
   });
 
+  test('not ready in time is given up, and leaves nothing behind', async () => {
+    const dataDir = await scratchFolder();
+    await expect(openContainer({ dataDir, startTimeoutMs: 1 })).rejects.toMatchObject({
+      code: 'CONTAINER_FAILED',
+      message: expect.stringContaining('0.001 s'),
+    });
+    expect(await (await admin()).containersOf(dataDir)).toEqual([]);
+  });
+
   test('closed leaves nothing behind, on the engine or in the data folder', async () => {
     const dataDir = await scratchFolder();
     const session = await openContainer({ dataDir });

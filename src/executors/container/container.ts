@@ -70,6 +70,14 @@ export class Container {
   }
 
   async #remove(): Promise<boolean> {
+    if (await this.#tryToRemove()) return true;
+    // Podman keeps one that is paused.
+    const unpause = (abortSignal: AbortSignal) => this.#container.unpause({ abortSignal });
+    await call(this.#engine, 'letting a container go on', unpause, { timeoutMs: LOOK_MS }).catch(() => {}); // it was not
+    return await this.#tryToRemove();
+  }
+
+  async #tryToRemove(): Promise<boolean> {
     const remove = (abortSignal: AbortSignal) => this.#container.remove({ force: true, v: true, abortSignal });
     try {
       await call(this.#engine, 'removing a container', remove, { timeoutMs: REMOVE_MS });

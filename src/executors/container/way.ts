@@ -1,7 +1,7 @@
 /** The way into a container: pid 1 comes to the host's door, and brings the kernels that the host asks it for. */
 
-import { unlinkSync } from 'node:fs';
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmodSync, mkdirSync, unlinkSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../../kernel/link.ts';
@@ -24,6 +24,8 @@ const LONGEST_END_MS = 2000;
 
 /** More than any start may take: the signal ends the wait. */
 const LONGEST_START_MS = 3_600_000;
+/** Nothing but what people see of a session depends on it. */
+const LONGEST_LOOK_MS = 1000;
 /** Whoever closes a session does not wait longer for an engine to tidy up. */
 const LONGEST_REMOVAL_MS = 2000;
 
@@ -84,12 +86,13 @@ export class ContainerWay implements Way {
     undo.defer(() => stop.abort());
     const deadline = AbortSignal.any([stop.signal, AbortSignal.timeout(site.startTimeoutMs)]);
     undo.defer(() => rm(folder, { recursive: true, force: true }));
-    await fillFolder(folder, spec);
+    fillFolder(folder, spec);
     const door = await Door.open(folder);
     undo.defer(() => door.close());
     const { word, connection } = door.expect(deadline);
     connection.catch(() => {}); // met below, or something else has failed before
-    await writeFile(join(folder, WORD), word, { mode: 0o444 });
+    writeFileSync(join(folder, WORD), word);
+    chmodSync(join(folder, WORD), 0o444);
     const pipes = new Pipes(folder);
     const filled = pipes.fill();
     filled.catch(() => {}); // met below
@@ -101,7 +104,7 @@ export class ContainerWay implements Way {
     const joined = Promise.race([connection, endedEarly(container, deadline)]).catch((error) => {
       throw error instanceof CellaError ? error : notReady(site.startTimeoutMs, error);
     });
-    const [socket, { Pid: pid }] = await Promise.all([joined, container.state(), filled]);
+    const [socket, pid] = await Promise.all([joined, pidOf(container), filled]);
     const supervisor = new FrameSocket(socket, fromSupervisor);
     // Before anything of the user's can run: no name leads to the host any more, and no word is left.
     door.hide();
@@ -168,14 +171,23 @@ export class ContainerWay implements Way {
 }
 
 /** What the container finds at its door, beside the socket and the pipes: who it is. */
-async function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o755 });
+function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): void {
+  // Calls of a few microseconds each: going through the thread pool would cost more than they do.
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`);
+  writeFileSync(join(folder, 'group'), `cella:x:${gid}:\n`);
   // Whatever the umask of this process is.
-  await chmod(folder, 0o755);
-  await Promise.all([
-    writeFile(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`, { mode: 0o644 }),
-    writeFile(join(folder, 'group'), `cella:x:${gid}:\n`, { mode: 0o644 }),
-  ]);
+  chmodSync(folder, 0o755);
+  for (const name of ['passwd', 'group']) chmodSync(join(folder, name), 0o644);
+}
+
+/** As the host sees it; 0 where the engine is too busy to say. */
+async function pidOf(container: Container): Promise<number> {
+  const told = container.state().then(
+    ({ Pid }) => Pid,
+    () => 0, // whoever starts it meets the reason
+  );
+  return await Promise.race([told, delay(LONGEST_LOOK_MS, 0, { ref: false })]);
 }
 
 /** Rejects with the reason where a container ends before its pid 1 has come to the door. */
