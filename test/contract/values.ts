@@ -259,6 +259,7 @@ export function valuesContract(open: Open): void {
 
     it('figures show by themselves at the end of the cell, once', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot};`);
       expect(result.status).toBe('ok');
       expect(result.displays).toHaveLength(1);
@@ -268,12 +269,14 @@ export function valuesContract(open: Open): void {
 
     it('figures show where plt.show() is called, and not again', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const events = await collect(session.stream(`print("before")\n${plot}\nplt.show()\nprint("after")`));
       expect(events.map(({ type }) => type)).toEqual(['stdout', 'display', 'stdout', 'result']);
     });
 
     it('a figure that is the value is shown as the value, and not once more', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot}\nplt.gcf()`);
       expect(result.data?.['image/png']).toMatch(PNG);
       expect(result.displays).toHaveLength(0);
