@@ -9,7 +9,7 @@ import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { CallContext, Methods } from '../namespaces/contract.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
 import type { PackageSource } from '../namespaces/deps/source.ts';
-import type { StartReader } from '../namespaces/skills/reader-helper.ts';
+import type { ReaderHelper } from '../namespaces/skills/reader-helper.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
@@ -30,8 +30,6 @@ export interface NamespacesOptions {
   readonly python: string | (() => Promise<Interpreter>);
   /** A Python of the host's that reads skills without running them. */
   readonly readerPython: () => Promise<string>;
-  /** Reads them where the host has no Python. */
-  readonly readElsewhere?: StartReader | undefined;
   /** Where package sets lie: on the host, and as a kernel sees it. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
   readonly packages: PackageSource;
@@ -166,8 +164,7 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/skills/python-reader.ts'),
       this.#openStorage(),
     ]);
-    const { readerPython: python, readElsewhere: elsewhere } = this.#options;
-    const reader = new PythonSkillReader({ python, elsewhere });
+    const reader = new PythonSkillReader({ python: this.#options.readerPython, elsewhere: readInWebAssembly });
     this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader });
   }
@@ -214,6 +211,12 @@ export class Namespaces implements NamespacesApi {
     if (result === null || typeof result !== 'object' || !('path' in result)) return;
     this.#options.onPackages(typeof result.path === 'string' ? result.path : undefined);
   }
+}
+
+/** Where the host has no Python. */
+async function readInWebAssembly(program: string): Promise<ReaderHelper> {
+  const { TextProgram } = await import('../executors/in-process/text-program.ts');
+  return await TextProgram.start(program);
 }
 
 function contextOf({ signal, onProgress }: WorkOptions = {}): CallContext {

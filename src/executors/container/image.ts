@@ -36,7 +36,7 @@ export interface ImageOptions {
 const ANSWER_MS = 30_000;
 const FACTS = 'facts.json';
 /** Of what lies in the folder. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 const Inspected = z.object({ Id: z.string().regex(/^(sha256:)?[0-9a-f]{64}$/) });
 const Kept = z.object({
@@ -46,6 +46,7 @@ const Kept = z.object({
   interpreter: z.object({
     tag: z.string(),
     version: z.tuple([z.int(), z.int()]),
+    patch: z.int(),
     platforms: z.array(z.string()),
   }),
 });
@@ -115,7 +116,7 @@ async function keep(staged: string, sources: Sources, answer: ImageAnswer): Prom
     python,
     version,
     path,
-    interpreter: { tag, version: [version[0], version[1]], platforms },
+    interpreter: { tag, version: [version[0], version[1]], patch: version[2], platforms },
   };
   await writeFile(join(staged, FACTS), JSON.stringify(facts), { mode: 0o644 });
   return facts;

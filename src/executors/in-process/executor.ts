@@ -44,8 +44,8 @@ export class InProcessExecutor implements Executor {
   }
 
   async interpreter(): Promise<Interpreter> {
-    const { python } = await findPyodide();
-    return { tag: `cp${python[0]}${python[1]}-wasm32`, version: python, platforms: [] };
+    const [major, minor, patch] = (await findPyodide()).python;
+    return { tag: `cp${major}${minor}-wasm32`, version: [major, minor], patch, platforms: [] };
   }
 
   async open(spec: LaunchSpec): Promise<Enclosure> {

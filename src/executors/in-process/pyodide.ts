@@ -13,7 +13,7 @@ export interface Pyodide {
   readonly folder: string;
   readonly version: string;
   /** Of Python. */
-  readonly python: readonly [major: number, minor: number];
+  readonly python: readonly [major: number, minor: number, patch: number];
   readonly lock: string;
   readonly wasm: Code;
 }
@@ -38,7 +38,7 @@ async function open(): Promise<Pyodide> {
   ]);
   const { version } = z.object({ version: z.string() }).parse(JSON.parse(about));
   const { info } = Lock.parse(JSON.parse(packages));
-  const [major = 3, minor = 0] = info.python.split('.').map(Number);
+  const [major = 3, minor = 0, patch = 0] = info.python.split('.').map(Number);
   const lock = JSON.stringify({ info, packages: {} });
-  return { folder, version, python: [major, minor], lock, wasm: await wasm.compile(code) };
+  return { folder, version, python: [major, minor, patch], lock, wasm: await wasm.compile(code) };
 }

@@ -96,7 +96,7 @@ async function make({ pyodide, sources, preload, timeoutMs }: SnapshotSettings):
   worker.on('error', (error) => fail(error.message));
   worker.on('exit', () => fail('its worker ended'));
   worker.on('message', (word: Word) => {
-    if (word === null || 'exitCode' in word) return;
+    if (word === null || 'exitCode' in word || 'line' in word) return;
     if ('problem' in word) return fail(word.problem);
     const [missing] = word.notPreloaded;
     if (!missing) return made.resolve(word.snapshot);

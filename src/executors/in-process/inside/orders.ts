@@ -27,11 +27,18 @@ export interface KernelOrder extends Common {
   readonly spec: LaunchSpec;
 }
 
-export type Order = SnapshotOrder | KernelOrder;
+/** A program of the host's own that answers texts: no kernel. */
+export interface ProgramOrder extends Common {
+  readonly kind: 'program';
+  readonly program: string;
+}
+
+export type Order = SnapshotOrder | KernelOrder | ProgramOrder;
 
 /** null: there is something in the shared memory. */
 export type Word =
   | null
   | { readonly snapshot: Uint8Array; readonly notPreloaded: readonly { name: string; reason: string }[] }
+  | { readonly line: string }
   | { readonly exitCode: number }
   | { readonly problem: string };

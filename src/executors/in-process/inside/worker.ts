@@ -10,7 +10,7 @@ import { Devices } from './devices.ts';
 import type { Emscripten, Imports, Insides, Python } from './emscripten.ts';
 import { adaptImports } from './imports.ts';
 import { mountFolders } from './mounts.ts';
-import type { KernelOrder, Order, SnapshotOrder, Word } from './orders.ts';
+import type { KernelOrder, Order, ProgramOrder, SnapshotOrder, Word } from './orders.ts';
 
 /** Where the kernel's sources are inside, while the snapshot is made. */
 const INSIDE = '/lib/cella/cella_kernel';
@@ -23,6 +23,7 @@ const say = (word: Word): void => host.postMessage(word);
 
 try {
   if (order.kind === 'snapshot') await makeSnapshot(order);
+  else if (order.kind === 'program') await answerTexts(order);
   else await runKernel(order);
 } catch (error) {
   say(endOf(error));
@@ -34,6 +35,15 @@ async function makeSnapshot(told: SnapshotOrder): Promise<void> {
   python.FS.mkdirTree('/agent/workspace');
   const notPreloaded = JSON.parse(String(enter(python, { mode: 'build', preload: told.preload })));
   say({ snapshot: python.makeMemorySnapshot(), notPreloaded });
+}
+
+async function answerTexts(told: ProgramOrder): Promise<void> {
+  const { python } = await load(told, new Wires());
+  const globals = python.toPy({ __name__: 'program' });
+  python.runPython(told.program, { globals });
+  const reply = globals.get('reply');
+  host.on('message', (text: string) => say({ line: String(reply(text)) }));
+  say({ line: 'ready' });
 }
 
 async function runKernel(told: KernelOrder): Promise<void> {
