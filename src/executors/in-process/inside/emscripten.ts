@@ -59,7 +59,7 @@ export interface Emscripten {
 export type Imports = Record<string, Record<string, (...args: number[]) => number>>;
 
 /** Errno values of WASI, which Emscripten uses. */
-export const Errno = { EINTR: 27, EROFS: 69, ENOSYS: 52 } as const;
+export const Errno = { EAGAIN: 6, EINTR: 27, EROFS: 69, ENOSYS: 52 } as const;
 
 /** Options of `loadPyodide` that its types leave out. */
 export interface Insides {

@@ -11,6 +11,7 @@ import type { Emscripten, Imports, Insides, Python } from './emscripten.ts';
 import { adaptImports } from './imports.ts';
 import { mountFolders } from './mounts.ts';
 import type { KernelOrder, Order, ProgramOrder, SnapshotOrder, Word } from './orders.ts';
+import { makePipesWait } from './pipes.ts';
 
 /** Where the kernel's sources are inside, while the snapshot is made. */
 const INSIDE = '/lib/cella/cella_kernel';
@@ -52,12 +53,20 @@ async function runKernel(told: KernelOrder): Promise<void> {
   wires.set('heap', module.HEAPU8.length);
   mountFolders(module, told.spec);
   new Devices(module, wires, host).install();
+  const reader: number = python.runPython('__import__("os").pipe()[0]');
+  makePipesWait(module, wires, reader);
+  for (const end of [reader, reader + 1]) closeStream(module, end);
   python.setInterruptBuffer(wires.signal);
   // Pyodide's own would write what it knows of the end to the code's output.
   module.API.fatal_error = (error) => {
     throw error;
   };
   enter(python, { mode: 'serve', env: told.env, cwd: told.spec.cwd });
+}
+
+function closeStream({ FS }: Emscripten, fd: number): void {
+  const stream = FS.getStream(fd);
+  if (stream) FS.close(stream);
 }
 
 function enter(python: Python, settings: object): unknown {
