@@ -1,5 +1,7 @@
 /** Answers that go on: events as lines of JSON or as server-sent events, one after the other, as fast as the client reads. */
 
+import type { UnderlyingSource } from 'node:stream/web';
+
 export type StreamForm = 'json' | 'ndjson' | 'sse';
 
 export const NDJSON = 'application/x-ndjson';
@@ -49,7 +51,7 @@ export function streamResponse(items: Source, options: StreamOptions): Response 
   return new Response(body, { headers });
 }
 
-class Pump implements UnderlyingDefaultSource<Uint8Array> {
+class Pump implements UnderlyingSource<Uint8Array> {
   readonly #items: AsyncIterator<Item>;
   readonly #over = new AbortController();
   readonly #options: StreamOptions;
