@@ -23,6 +23,7 @@ export interface Storage extends AsyncDisposable {
   readonly skills: TextStore;
   readonly artifacts: ArtifactStore;
   readonly deps: DepsStore;
+  readonly documents: DocumentStore;
   /** For `storageFromBootstrap` in another trusted process. */
   toBootstrapConfig(): BootstrapConfig;
   /** Checkpoints, record, events and transcripts of a key. A lock stays with whoever holds it. */
@@ -196,6 +197,55 @@ export interface DepsStore {
   add(requirement: string): Promise<boolean>;
   /** By the package's name, however it is spelled. False where it was not there. */
   remove(name: string): Promise<boolean>;
+}
+
+/**
+ * JSON documents of at most 1 MB, by collection and id, each with a revision. A collection is 1 to 64 of `a-z 0-9 -`;
+ * an id is 1 to 512 printable ASCII characters without blanks. Anything else is `INVALID_NAME`.
+ */
+export interface DocumentStore {
+  /** `STORAGE_FAILED` where it is damaged; it can still be put again or deleted. */
+  get(collection: string, id: string): Promise<StoredDocument | undefined>;
+  /** Gives the revision it has then, or undefined, and nothing is changed, where the condition does not hold. Durable when it resolves. */
+  put(collection: string, id: string, value: unknown, condition?: DocumentCondition): Promise<number | undefined>;
+  /** False where there was none, or the condition does not hold. Among several at once, one gets true. */
+  delete(collection: string, id: string, condition?: DocumentCondition): Promise<boolean>;
+  /** In the order of their ids, by bytes. */
+  list(collection: string, options?: ListDocuments): Promise<DocumentPage>;
+}
+
+export interface StoredDocument {
+  readonly id: string;
+  /** From 1 on, and larger after each `put`. No two documents of a storage ever have the same, deleted ones included. */
+  readonly revision: number;
+  readonly value: unknown;
+}
+
+export interface DocumentCondition {
+  /** Only where the document has this revision now; 0 means only where there is none. */
+  readonly ifRevision?: number;
+}
+
+export interface ListDocuments {
+  /** Only ids that begin with it. */
+  readonly prefix?: string;
+  /** Only ids after this one, which need not be there. */
+  readonly after?: string;
+  /** At most 1000, and 100 by default. A page of large documents has fewer. */
+  readonly limit?: number;
+}
+
+export interface DocumentPage {
+  readonly documents: readonly StoredDocument[];
+  /** Those of this page that cannot be read. */
+  readonly damaged: readonly DamagedDocument[];
+  /** For `after`, where there are more. */
+  readonly next?: string;
+}
+
+export interface DamagedDocument {
+  readonly id: string;
+  readonly reason: string;
 }
 
 /** What coding agents write down of their conversations, as one text for each conversation. */

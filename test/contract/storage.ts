@@ -5,6 +5,7 @@ import { artifactContract } from './storage-artifacts.ts';
 import { bootstrapContract } from './storage-bootstrap.ts';
 import { checkpointContract } from './storage-checkpoints.ts';
 import { depsContract } from './storage-deps.ts';
+import { documentContract } from './storage-documents.ts';
 import { eventContract, trimContract } from './storage-events.ts';
 import { keyContract } from './storage-keys.ts';
 import { lockContract } from './storage-locks.ts';
@@ -25,6 +26,7 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('skills', () => textContract(open, ({ skills }) => skills));
     describe('artifacts', () => artifactContract(open));
     describe('deps', () => depsContract(open));
+    describe('documents', () => documentContract(open));
     describe('bootstrap configs', () => bootstrapContract(open));
     describe('agent keys', () => keyContract(open));
   });

@@ -53,6 +53,7 @@ async function fill(storage: Storage, mark: string): Promise<void> {
   await storage.skills.put('one', mark);
   await keep(storage, 'one', Buffer.from(mark));
   await storage.deps.add(`one==${mark.length}`);
+  await storage.documents.put('one', 'one', mark);
 }
 
 async function marks(storage: Storage): Promise<unknown[]> {
@@ -68,6 +69,7 @@ async function marks(storage: Storage): Promise<unknown[]> {
     (await storage.skills.list()).map(({ text }) => text),
   );
   all.push((await bytesOf(storage, 'one'))?.toString(), await storage.deps.list());
+  all.push((await storage.documents.list('one')).documents.map(({ value }) => value));
   return all;
 }
 
@@ -75,6 +77,7 @@ async function empty(storage: Storage): Promise<void> {
   for (const agent of agents) await storage.deleteAgent(agent);
   for (const store of [storage.tools, storage.skills, storage.artifacts]) await store.delete('one');
   await storage.deps.remove('one');
+  await storage.documents.delete('one', 'one');
 }
 
 describe('two prefixes', () => {
@@ -139,6 +142,29 @@ describe('a value', () => {
     expect(await storage.checkpoints.delete('a', 'one')).toBe(true);
     expect(await storage.checkpoints.damaged('a')).toEqual([]);
   });
+});
+
+describe('a document', () => {
+  it.each(['garbage', '7 {', '', ' {}'])(
+    'that is %j is told, left out of the others, and can be replaced',
+    async (text) => {
+      const storage = await opened('torn');
+      await storage.documents.put('things', 'a', 1);
+      await storage.documents.put('things', 'b', 2);
+      await (await look()).hSet('torn|documents|things', 'a', text);
+      expect(await failureOf(storage.documents.get('things', 'a'))).toMatchObject({
+        code: 'STORAGE_FAILED',
+        details: { collection: 'things', id: 'a' },
+      });
+      const { documents, damaged } = await storage.documents.list('things');
+      expect(documents.map(({ id }) => id)).toEqual(['b']);
+      expect(damaged).toMatchObject([{ id: 'a' }]);
+      expect(await storage.documents.put('things', 'a', 3, { ifRevision: 0 })).toBeUndefined();
+      expect(await storage.documents.put('things', 'a', 3)).toBeGreaterThan(0);
+      expect((await storage.documents.get('things', 'a'))?.value).toBe(3);
+      expect(await storage.documents.delete('things', 'a')).toBe(true);
+    },
+  );
 });
 
 describe('what nobody needs', () => {

@@ -203,6 +203,23 @@ describe('the database', () => {
     expect(await storage.records.delete('b')).toBe(true);
   });
 
+  it('with a document that cannot be read tells which, lists the others, and takes another in its place', async () => {
+    const { path, file } = await closed();
+    change(file, `INSERT INTO documents (collection, id, document) VALUES ('things', 'a', '{'), ('things', 'b', '1')`);
+    const { documents } = await openStorage(path);
+    expect(await failureOf(documents.get('things', 'a'))).toMatchObject({
+      code: 'STORAGE_FAILED',
+      details: { collection: 'things', id: 'a' },
+    });
+    expect(await documents.list('things')).toMatchObject({
+      documents: [{ id: 'b', value: 1 }],
+      damaged: [{ id: 'a' }],
+    });
+    expect(await documents.put('things', 'a', 3, { ifRevision: 0 })).toBeUndefined();
+    expect(await documents.put('things', 'a', 3)).toBeGreaterThan(0);
+    expect((await documents.get('things', 'a'))?.value).toBe(3);
+  });
+
   function change(file: string, statement: string): void {
     const database = new DatabaseSync(file);
     database.exec(statement);

@@ -186,4 +186,5 @@ it('a database of the first version is used on', async () => {
   expect(await storage.events.last('a')).toBe(7);
   await storage.deps.add('requests');
   expect(await storage.deps.list()).toEqual(['requests']);
+  expect(await storage.documents.put('things', 'a', 1)).toBe(1);
 });

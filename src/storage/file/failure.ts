@@ -20,7 +20,7 @@ const reasons: Readonly<Record<string, string>> = {
 
 const damagedDatabase =
   'it is damaged. Checkpoints and the files of tools, skills and artifacts are not affected. Bring back a copy of it, or ' +
-  'move it away with its -wal and -shm files: records, event logs, transcripts, deps and locks then start empty';
+  'move it away with its -wal and -shm files: records, event logs, transcripts, deps, documents and locks then start empty';
 
 /** By SQLite's primary result code. */
 const databaseReasons: Readonly<Record<number, readonly [name: string, reason: string]>> = {

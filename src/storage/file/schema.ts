@@ -30,6 +30,12 @@ CREATE TABLE transcripts (
   text TEXT NOT NULL, UNIQUE (agent, id)
 );
 `,
+  `
+CREATE TABLE documents (
+  revision INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, id TEXT NOT NULL, document TEXT NOT NULL,
+  UNIQUE (collection, id)
+);
+`,
 ];
 
 /** Makes the tables that are missing. Several processes may do so at once: one makes them. */

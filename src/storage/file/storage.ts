@@ -1,6 +1,6 @@
 /**
- * FileStorage: one folder on a local disk. Records, events, transcripts, deps and locks in SQLite; checkpoints, tools,
- * skills and artifacts as plain files.
+ * FileStorage: one folder on a local disk. Records, events, transcripts, deps, documents and locks in SQLite;
+ * checkpoints, tools, skills and artifacts as plain files.
  */
 
 import { join, resolve } from 'node:path';
@@ -10,6 +10,7 @@ import { FileArtifacts } from './artifacts.ts';
 import { FileCheckpoints } from './checkpoints.ts';
 import { Database } from './database.ts';
 import { FileDeps } from './deps.ts';
+import { FileDocuments } from './documents.ts';
 import { makeFolder } from './durable.ts';
 import { FileEventLog } from './event-log.ts';
 import { guarded } from './failure.ts';
@@ -35,6 +36,7 @@ export class FileStorage implements Storage {
   readonly skills: FileTexts;
   readonly artifacts: FileArtifacts;
   readonly deps: FileDeps;
+  readonly documents: FileDocuments;
   readonly #database: Database;
   readonly #lifelines: Lifelines;
   readonly #scraps: Scrap[] = [];
@@ -56,6 +58,7 @@ export class FileStorage implements Storage {
     const turns = new FileLocks(this.#database, this.#lifelines, clock, (name) => `artifact ${JSON.stringify(name)}`);
     this.artifacts = new FileArtifacts({ ...artifacts, turns, clock });
     this.deps = new FileDeps(this.#database);
+    this.documents = new FileDocuments(this.#database);
   }
 
   /** Makes the folder where it is missing. The database is opened when it is first needed. */

@@ -6,6 +6,7 @@ import { parseAddress } from './address.ts';
 import { RedisArtifacts } from './artifacts.ts';
 import { RedisCheckpoints } from './checkpoints.ts';
 import { RedisDeps } from './deps.ts';
+import { RedisDocuments } from './documents.ts';
 import { problemsOf } from './durability.ts';
 import { RedisEventLog } from './event-log.ts';
 import { Keys } from './keys.ts';
@@ -34,6 +35,7 @@ export class RedisStorage implements Storage {
   readonly skills: RedisTexts;
   readonly artifacts: RedisArtifacts;
   readonly deps: RedisDeps;
+  readonly documents: RedisDocuments;
   readonly #link: Link;
   #closing: Promise<void> | undefined;
 
@@ -50,6 +52,7 @@ export class RedisStorage implements Storage {
     this.skills = new RedisTexts(place, 'skills', 'skill');
     this.artifacts = new RedisArtifacts(place);
     this.deps = new RedisDeps(place);
+    this.documents = new RedisDocuments(place);
   }
 
   /** Fails within a second where the server is not there. From then on, a lost connection is made again by itself. */

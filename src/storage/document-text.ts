@@ -1,0 +1,102 @@
+/** What a document may be called and how long it may be, in every storage; and the text that is kept of it. */
+
+import { CellaError } from '../protocol/errors.ts';
+import type { DamagedDocument, DocumentPage, ListDocuments, StoredDocument } from './contract.ts';
+
+const MOST_BYTES = 1024 * 1024;
+const MOST_IN_PAGE = 1000;
+const COLLECTION = /^[a-z0-9-]{1,64}$/;
+const ID = /^[!-~]{1,512}$/;
+const PREFIX = /^[!-~]{0,512}$/;
+/** After every character that an id may hold. */
+const LAST = '\x7f';
+
+/** A page ends after the document that brings it to this many characters. */
+export const PAGE_CHARACTERS = 4 * 1024 * 1024;
+
+export function checkCollection(collection: string): string {
+  return checked(collection, COLLECTION, 'collection of documents', 'use 1 to 64 of a-z, 0-9 and -');
+}
+
+export function checkId(id: string): string {
+  return checked(id, ID, 'id of a document', 'use 1 to 512 printable ASCII characters without blanks');
+}
+
+export interface Range {
+  /** Ids that are larger than this one, or are it where `inclusive` is set. */
+  readonly from: string;
+  readonly inclusive: boolean;
+  /** Ids that are smaller. */
+  readonly to: string;
+  readonly limit: number;
+}
+
+export function rangeOf({ prefix = '', after = '', limit = 100 }: ListDocuments): Range {
+  checked(prefix, PREFIX, 'beginning of ids', 'use at most 512 printable ASCII characters without blanks');
+  checked(after, PREFIX, 'id of a document', 'use at most 512 printable ASCII characters without blanks');
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_IN_PAGE) {
+    throw new CellaError('INVALID_OPTIONS', `limit is ${limit}, and must be a whole number from 1 to ${MOST_IN_PAGE}.`);
+  }
+  const inclusive = after < prefix;
+  return { from: inclusive ? prefix : after, inclusive, to: prefix + LAST, limit };
+}
+
+export function documentText(collection: string, id: string, value: unknown): string {
+  const refuse = (why: string, cause?: unknown): never => {
+    throw new CellaError('STORAGE_FAILED', `Cannot store the document ${collection}/${id}: ${why}.`, { cause });
+  };
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    refuse('it cannot be written as JSON', cause);
+  }
+  if (text === undefined) return refuse('it cannot be written as JSON');
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MOST_BYTES) refuse(`it has ${bytes} bytes, and at most ${MOST_BYTES} may be`);
+  return text;
+}
+
+export interface KeptDocument {
+  readonly id: string;
+  /** Undefined where what is kept is damaged. */
+  readonly revision: number | undefined;
+  readonly text: string;
+}
+
+/** Fails where it is damaged. */
+export function readDocument(collection: string, kept: KeptDocument, where: string): StoredDocument {
+  const parsed = parse(kept);
+  if ('revision' in parsed) return parsed;
+  throw new CellaError(
+    'STORAGE_FAILED',
+    `Cannot read the document ${collection}/${kept.id} in ${where}: ${parsed.reason}. Bring back a copy, or delete it.`,
+    { details: { collection, id: kept.id } },
+  );
+}
+
+export function pageOf(kept: readonly KeptDocument[], more: boolean): DocumentPage {
+  const documents: StoredDocument[] = [];
+  const damaged: DamagedDocument[] = [];
+  for (const parsed of kept.map(parse)) {
+    if ('revision' in parsed) documents.push(parsed);
+    else damaged.push(parsed);
+  }
+  const next = more ? kept.at(-1)?.id : undefined;
+  return { documents, damaged, ...(next === undefined ? {} : { next }) };
+}
+
+function parse({ id, revision, text }: KeptDocument): StoredDocument | DamagedDocument {
+  if (revision === undefined) return { id, reason: 'it has no revision' };
+  try {
+    return { id, revision, value: JSON.parse(text) };
+  } catch {
+    return { id, reason: 'it is not JSON' };
+  }
+}
+
+function checked(name: string, pattern: RegExp, what: string, expected: string): string {
+  if (pattern.test(name)) return name;
+  const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+  throw new CellaError('INVALID_NAME', `${shown} cannot be the ${what}: ${expected}.`);
+}
