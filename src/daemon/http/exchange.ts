@@ -1,9 +1,10 @@
 /** One request on its way through the server: where it came in, who sent it, and where a WebSocket would go on. */
 
 import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
-import type { Principal } from '../access/principal.ts';
+import type { Principal } from '../access/contract.ts';
 
 /** `local`: the Unix socket in the data folder, which only the user that runs the daemon can open. */
 export type Door = 'network' | 'local';
@@ -22,8 +23,10 @@ export interface Bindings {
 export interface Variables {
   requestId: string;
   log: Logger;
-  /** Who sent it; routes that are open to everybody have none. */
-  principal: Principal;
+  /** The path as its definition has it, for logs and metrics. */
+  route: string | undefined;
+  /** Who sent it, once that is known. */
+  principal: Principal | undefined;
 }
 
 export interface Exchange {
@@ -31,7 +34,13 @@ export interface Exchange {
   Variables: Variables;
 }
 
+export type ExchangeContext = Context<Exchange>;
+
 /** Where a request comes from, for logs and the audit. Behind the Unix socket there is no address. */
 export function remoteOf({ incoming, door }: Bindings): string {
   return door === 'local' ? 'local' : (incoming.socket.remoteAddress ?? 'unknown');
+}
+
+export function isTls({ incoming }: Bindings): boolean {
+  return 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
 }

@@ -1,9 +1,8 @@
 /** One door of the daemon: what it takes, what it gives, and who may come in. Server, document and client read it. */
 
 import { z } from 'zod';
-
-/** What somebody may do with a session: look, run code in it, or change and delete it. */
-export type Right = 'view' | 'use' | 'manage';
+import type { Right } from '../access.ts';
+import { SessionId } from './sessions.ts';
 
 /**
  * Who may come in. `everybody`: without a token. `anybody`: with any valid one. `session`: with that right on the session
@@ -34,11 +33,14 @@ export interface Endpoint<Params = unknown, Query = unknown, Body = unknown, Res
   readonly gives: readonly string[];
   /** The media type of a body that is no JSON. */
   readonly takes: string | undefined;
+  /** What the audit log calls it: `session.execute`. What changes nothing has none. */
+  readonly audit: string | undefined;
+  /** Whether it is open while the server ends: reading is, and so is what helps running code to its end. */
+  readonly whileStopping: boolean;
 }
 
 export const Nothing = z.undefined();
 export const Anything = z.object({});
-export const SessionId = z.string().regex(/^ses_[A-Za-z0-9_-]{1,64}$/, 'must be the id of a session');
 const OfSession = z.object({ id: SessionId });
 
 type Given = {
@@ -54,6 +56,8 @@ interface About {
   readonly gives?: readonly string[];
   readonly takes?: string;
   readonly status?: 200 | 201 | 204;
+  readonly audit?: string;
+  readonly whileStopping?: boolean;
 }
 
 /** `what` is the method and the path: `get /v1/me`. */
@@ -66,9 +70,10 @@ export function endpoint<G extends Given>(
   const [method, path = ''] = what.split(' ');
   const { summary, gives = [], takes, status = given.result || gives.length > 0 ? 200 : 204 } = given;
   const { params = access.kind === 'session' ? OfSession : Anything, query = Anything } = given;
-  const { body = Nothing, result = Nothing } = given;
+  const { body = Nothing, result = Nothing, audit, whileStopping = method === 'get' } = given;
+  const schemas = { params, query, body, result };
   // The types of the schemas are those that the signature names: each default stands for what is not given.
-  return { method, path, tag, summary, access, params, query, body, result, status, gives, takes } as ReturnType<
+  return { method, path, tag, summary, access, status, gives, takes, audit, whileStopping, ...schemas } as ReturnType<
     typeof endpoint<G>
   >;
 }

@@ -1,0 +1,33 @@
+/** Bytes as an answer: never shown by a browser as a page, whatever is in them. */
+
+import { Readable } from 'node:stream';
+
+export interface BytesOptions {
+  /** How many there will be, where that is known. */
+  readonly bytes?: number;
+  readonly name: string;
+  readonly mediaType?: string;
+}
+
+export function bytesResponse(chunks: AsyncIterable<Uint8Array>, options: BytesOptions): Response {
+  const { bytes, name, mediaType = 'application/octet-stream' } = options;
+  const headers = new Headers({
+    'content-type': /^[\w.+-]+\/[\w.+-]+(; *charset=[\w-]+)?$/.test(mediaType) ? mediaType : 'application/octet-stream',
+    'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(name.toWellFormed())}`,
+    // What a session has made must not act as a page of this server.
+    'content-security-policy': "default-src 'none'; sandbox",
+  });
+  if (bytes !== undefined) headers.set('content-length', String(bytes));
+  return new Response(Readable.toWeb(Readable.from(exactly(chunks, bytes))) as ReadableStream<Uint8Array>, { headers });
+}
+
+/** A file that grows while it is read is cut at what was announced. */
+async function* exactly(chunks: AsyncIterable<Uint8Array>, bytes: number | undefined): AsyncIterable<Uint8Array> {
+  let left = bytes ?? Number.POSITIVE_INFINITY;
+  if (left === 0) return;
+  for await (const chunk of chunks) {
+    yield chunk.byteLength > left ? chunk.subarray(0, left) : chunk;
+    left -= chunk.byteLength;
+    if (left <= 0) return;
+  }
+}
