@@ -1,0 +1,163 @@
+/**
+ * Who is asking, and what they may do. Routes speak to this and to nothing below it.
+ *
+ * Methods that take `by` check that this principal may do it, and fail with FORBIDDEN, or with NOT_FOUND where it must
+ * not even know. Whatever is revoked, disabled or deleted ends with the next call: nothing is cached.
+ */
+
+import type {
+  AuditEntry,
+  AuditRecord,
+  CreateToken,
+  CreateUser,
+  Quotas,
+  Role,
+  Scope,
+  TokenInfo,
+  UpdateUser,
+  User,
+} from '../../protocol/access.ts';
+import type { TrimLimits } from '../../storage/contract.ts';
+
+export interface Access extends AsyncDisposable {
+  readonly users: Users;
+  readonly tokens: Tokens;
+  readonly logins: Logins;
+  readonly audit: Audit;
+  readonly rates: Rates;
+  readonly quotas: QuotaKeeper;
+  /** The file with the token of the admin `local`. */
+  readonly adminTokenPath: string;
+  /** Whose token it is, or UNAUTHENTICATED. Takes the token itself, without `Bearer`. */
+  authenticate(token: string): Promise<Principal>;
+  /** The admin `local`, for what the daemon does by itself, such as making the first login link. */
+  daemon(): Principal;
+  /** Removes expired tokens, codes and logins. To be called now and then. */
+  sweep(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface Principal {
+  readonly userId: string;
+  readonly userName: string;
+  readonly role: Role;
+  /** What the role and the credential both allow. */
+  readonly scopes: readonly Scope[];
+  readonly credential: Credential;
+}
+
+/** `id` is safe to be shown, and is the key of the rate limit. */
+export type Credential =
+  | { readonly kind: 'token'; readonly id: string; readonly name: string }
+  | { readonly kind: 'login'; readonly id: string; readonly tokenId?: string }
+  | { readonly kind: 'daemon'; readonly id: 'daemon' };
+
+export interface Users {
+  /** For `admin`. USER_EXISTS where the name is taken, by one of two at once too. */
+  create(by: Principal, user: CreateUser): Promise<User>;
+  /** By name or id: oneself, or anybody for `admin`. NOT_FOUND. */
+  get(by: Principal, nameOrId: string): Promise<User>;
+  /** For `admin`. By name. */
+  list(by: Principal, options?: PageOptions): Promise<Page<User>>;
+  /** For `admin`. `local` stays an enabled admin. */
+  update(by: Principal, nameOrId: string, changes: UpdateUser): Promise<User>;
+  /** For `admin`. With all tokens and logins, and not `local`. Its sessions are the caller's to delete first. */
+  delete(by: Principal, nameOrId: string): Promise<void>;
+  /** For the daemon's own use: asks nobody's leave. */
+  find(nameOrId: string): Promise<User | undefined>;
+}
+
+export interface PageOptions {
+  readonly after?: string;
+  readonly limit?: number;
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly next?: string;
+}
+
+export interface Tokens {
+  /** For `tokens`; for another user, `admin`. Scopes that the maker does not have are FORBIDDEN. */
+  create(by: Principal, token: CreateToken): Promise<CreatedToken>;
+  /** Of oneself, or of the named user for `admin`; without secrets. In the order in which they were made. */
+  list(by: Principal, options?: { readonly user?: string }): Promise<TokenInfo[]>;
+  /** From the next call on, nobody gets in with it, nor with a login that was made by it. NOT_FOUND. */
+  revoke(by: Principal, tokenId: string): Promise<void>;
+}
+
+export interface CreatedToken {
+  /** Shown this once. */
+  readonly token: string;
+  readonly info: TokenInfo;
+}
+
+export interface Logins {
+  /** A code for a login link, as this principal. It works once and not for long. */
+  createCode(by: Principal): Promise<{ readonly code: string; readonly expiresAt: number }>;
+  /** A login in exchange for a code, or UNAUTHENTICATED. Of two at once with the same code, one gets it. */
+  redeem(code: string): Promise<BrowserLogin>;
+  /** A login as this principal, for whoever has shown a token. It ends when the token does. */
+  open(by: Principal): Promise<BrowserLogin>;
+  /** Whose cookie it is, or UNAUTHENTICATED. */
+  authenticate(cookie: string): Promise<Principal>;
+  /** What the page must send along with whatever changes something. */
+  csrfOf(cookie: string): string;
+  /** FORBIDDEN where it is not what `csrfOf` gives. */
+  checkCsrf(cookie: string, given: string | undefined): void;
+  /** False where it was over before. */
+  logout(cookie: string): Promise<boolean>;
+}
+
+export interface BrowserLogin {
+  /** The value of the cookie: http-only, same-site. */
+  readonly cookie: string;
+  readonly csrf: string;
+  readonly expiresAt: number;
+  readonly principal: Principal;
+}
+
+/** Numbered, and only ever added to. No agent key reaches it. */
+export interface Audit {
+  /** Durable when it resolves. */
+  append(entry: AuditEntry): Promise<void>;
+  /** For `admin`. From the first after `after`, in order. */
+  read(by: Principal, options?: AuditOptions): AsyncIterable<AuditRecord>;
+  trim(limits: TrimLimits): Promise<void>;
+}
+
+export interface AuditOptions {
+  readonly after?: number;
+  readonly limit?: number;
+  readonly userId?: string;
+  readonly session?: string;
+}
+
+/** So many requests at once, and then so many a second, for each key. In the memory of this daemon. */
+export interface Rates {
+  /** Counts a request, or fails with RATE_LIMITED and `details.retryAfterMs`. */
+  admit(key: string): void;
+}
+
+export interface Usage {
+  readonly liveKernels: number;
+  readonly memoryMb: number;
+  readonly storageBytes: number;
+}
+
+/** QUOTA_EXCEEDED has `details` { quota, limit, used, asked, retryAfterMs }. */
+export interface QuotaKeeper {
+  /** The user's own limits, and the server's where the user has none. */
+  of(userId: string): Promise<Quotas>;
+  /** Fails where `used` and `asked` together are over a limit. */
+  check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void>;
+  /** Takes kernels and memory out of what the user may have, until they are given back; two at once never get the same. */
+  hold(userId: string, asked: { readonly liveKernels: number; readonly memoryMb: number }): Promise<Hold>;
+  /** Counts one execution of the last minute. */
+  countExecution(userId: string): Promise<void>;
+}
+
+export interface Hold extends Disposable {
+  /** May be called again. */
+  release(): void;
+}

@@ -1,0 +1,128 @@
+/** Who may use a server, and what for: roles, rights, scopes, users, tokens, shares, quotas and the audit log on the wire. */
+
+import { z } from 'zod';
+
+/** From the one that may least to the one that may most. */
+export const roles = ['viewer', 'member', 'admin'] as const;
+export const Role = z.enum(roles);
+export type Role = z.infer<typeof Role>;
+
+/** On a session, each with those before it: look at it; run code in it and change its files; change, share and delete it. */
+export const rights = ['view', 'use', 'manage'] as const;
+export const Right = z.enum(rights);
+export type Right = z.infer<typeof Right>;
+
+/** What a token is for. The first three bound the rights on sessions; `tokens` is for one's own tokens, `admin` for all else. */
+export const scopes = [...rights, 'tokens', 'admin'] as const;
+export const Scope = z.enum(scopes);
+export type Scope = z.infer<typeof Scope>;
+
+export const UserName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9._@-]{0,63}$/, 'must be 1 to 64 of a-z, 0-9 and . _ @ -, and begin with a letter or a digit');
+
+/** A name is given again after its user is deleted, an id never is. */
+export const UserId = z.string().regex(/^(local|[a-z0-9][a-z0-9._@-]{0,63}~[a-z0-9]{12})$/, 'must be the id of a user');
+
+const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** What is left out is not limited. */
+export const Quotas = z.strictObject({
+  liveKernels: count.optional(),
+  /** Of all live kernels together, by their limits. */
+  memoryMb: count.optional(),
+  executionsPerMinute: count.max(100_000).optional(),
+  storageBytes: count.optional(),
+});
+export type Quotas = z.infer<typeof Quotas>;
+
+const time = z.number();
+
+export const User = z.object({
+  id: UserId,
+  name: UserName,
+  role: Role,
+  disabled: z.boolean(),
+  /** In place of the server's defaults. */
+  quotas: Quotas,
+  createdAt: time,
+  updatedAt: time,
+});
+export type User = z.infer<typeof User>;
+
+export const CreateUser = z.strictObject({
+  name: UserName,
+  role: Role.default('member'),
+  quotas: Quotas.default({}),
+});
+export type CreateUser = z.input<typeof CreateUser>;
+
+export const UpdateUser = z.strictObject({
+  role: Role.optional(),
+  disabled: z.boolean().optional(),
+  quotas: Quotas.optional(),
+});
+export type UpdateUser = z.input<typeof UpdateUser>;
+
+export const TokenId = z.string().regex(/^[0-9a-z]{16}$/, 'must be the id of a token');
+
+/** All that anybody can know of a token once it was made. */
+export const TokenInfo = z.object({
+  id: TokenId,
+  name: z.string(),
+  userId: UserId,
+  userName: UserName,
+  scopes: z.array(Scope),
+  createdAt: time,
+  /** Never, where it is left out. */
+  expiresAt: time.optional(),
+  /** At most a minute old. */
+  lastUsedAt: time.optional(),
+});
+export type TokenInfo = z.infer<typeof TokenInfo>;
+
+const YEAR_MS = 366 * 24 * 3600 * 1000;
+
+export const CreateToken = z.strictObject({
+  name: z.string().trim().min(1).max(100),
+  /** Another user's name, for admins. */
+  user: UserName.optional(),
+  /** By default all that the maker and the user may both have. */
+  scopes: z.array(Scope).min(1).max(scopes.length).optional(),
+  expiresInMs: z
+    .int()
+    .min(1)
+    .max(10 * YEAR_MS)
+    .optional(),
+});
+export type CreateToken = z.input<typeof CreateToken>;
+
+/** With whom a session is shared: one user, or everybody whose role is this one or more. */
+export const Share = z.union([
+  z.strictObject({ userId: UserId, userName: UserName, right: Right }),
+  z.strictObject({ role: Role, right: Right }),
+]);
+export type Share = z.infer<typeof Share>;
+
+export const AuditEntry = z.object({
+  /** Left out where nobody was authenticated. */
+  userId: UserId.optional(),
+  userName: z.string().optional(),
+  /** Which token or login: `token 3f…`, `login 9a…`, `daemon`. Never a secret. */
+  credential: z.string().optional(),
+  /** `session.execute`, `user.create` … */
+  action: z.string(),
+  /** The session it was done to. */
+  session: z.string().optional(),
+  /** What else it was done to: a user, a token, a file. */
+  target: z.string().optional(),
+  /** The address it came from. */
+  from: z.string(),
+  outcome: z.enum(['ok', 'refused', 'failed']),
+  /** The code of the error, where it was refused or failed. */
+  code: z.string().optional(),
+});
+export type AuditEntry = z.infer<typeof AuditEntry>;
+
+export const AuditRecord = AuditEntry.extend({ seq: z.int(), at: time });
+export type AuditRecord = z.infer<typeof AuditRecord>;
