@@ -20,20 +20,20 @@ import type { Session } from '../../session/session.ts';
 
 export interface SessionHost extends AsyncDisposable {
   /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
-  create(owner: string, wanted: NewSession): Promise<{ readonly session: SessionInfo; readonly created: boolean }>;
-  /** Oldest first. `visibleTo` leaves out what a user neither owns nor was given a share of. */
-  list(query: SessionQuery, options?: { readonly visibleTo?: string }): Promise<SessionPage>;
+  create(ownerId: string, wanted: NewSession): Promise<{ readonly session: SessionInfo; readonly created: boolean }>;
+  /** Oldest first; those alone that `visible` allows. */
+  list(query: SessionQuery, visible?: (session: SessionInfo) => boolean): Promise<SessionPage>;
   get(id: string): Promise<SessionInfo>;
-  find(owner: string, agentKey: string): Promise<SessionInfo | undefined>;
+  find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined>;
   update(id: string, change: SessionChange, options?: { readonly by?: string }): Promise<SessionInfo>;
   /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and at last the session. */
   delete(id: string): Promise<void>;
   /** Another session of this owner with the same memory, in the same workspace. */
-  fork(id: string, owner: string, wanted: NewFork): Promise<SessionInfo>;
+  fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
   open(id: string): Promise<HostedSession>;
   /**
-   * No new work from here on (`SHUTTING_DOWN`); what runs has this long, and is interrupted then. Kernels are saved,
-   * and every reader of events ends with `SHUTTING_DOWN`.
+   * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
+   * and every reader of events ends with `DAEMON_STOPPING`.
    */
   drain(graceMs: number): Promise<void>;
   metrics(): Promise<HostMetrics>;

@@ -1,6 +1,7 @@
 /** Sessions of the server as they cross the wire. */
 
 import { z } from 'zod';
+import { Share } from '../access.ts';
 import { AgentKey, SessionSettings } from '../session-settings.ts';
 
 export const SessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
@@ -15,11 +16,7 @@ export const Labels = z
   .refine((labels) => Object.keys(labels).length <= 64, 'may be 64 at most');
 const name = z.string().max(200);
 
-/** What somebody else may do: look, run code, or change and delete the session. */
-export const ShareRight = z.enum(['view', 'use', 'manage']);
-/** By the id of the user. */
-export const Shares = z.record(z.string().min(1).max(128), ShareRight);
-export type Shares = z.infer<typeof Shares>;
+const Shares = z.array(Share).max(256);
 
 export const NewSession = z.strictObject({
   agentKey: AgentKey.prefault(''),
@@ -75,7 +72,7 @@ export const SessionStates = z.enum(['running', 'idle', 'hibernated']);
 export const SessionInfo = z.object({
   id: SessionId,
   /** The id of the user whose it is. */
-  owner: z.string(),
+  ownerId: z.string(),
   agentKey: z.string(),
   name: z.string().optional(),
   labels: Labels,
@@ -95,7 +92,7 @@ export type SessionInfo = z.infer<typeof SessionInfo>;
 
 export const SessionQuery = z.strictObject({
   agentKey: z.string().optional(),
-  owner: z.string().optional(),
+  ownerId: z.string().optional(),
   /** Every one of these must be there, with this value. */
   labels: z.record(z.string(), z.string()).optional(),
   state: SessionStates.optional(),
