@@ -15,7 +15,6 @@ import { authenticate } from './authenticate.ts';
 import { readJson } from './body.ts';
 import { type Exchange, type ExchangeContext, remoteOf } from './exchange.ts';
 import { invalid, toCellaError } from './failure.ts';
-import { belonging } from './shares.ts';
 
 export interface Parts {
   readonly access: Access;
@@ -82,7 +81,7 @@ export class Routes {
       about({ session: id.slice(0, 100) });
       const look = async (as: Principal, right: Right) => {
         const info = await this.#find(id);
-        requireRight(as, belonging(info), right);
+        requireRight(as, info, right);
         return info;
       };
       const info = await look(principal, access.right);

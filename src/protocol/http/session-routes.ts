@@ -1,6 +1,7 @@
 /** The routes of sessions themselves. */
 
 import { z } from 'zod';
+import { Right, Share } from '../access.ts';
 import { endpoint } from './endpoint.ts';
 import { NewFork, NewSession, SessionChange, SessionInfo, SessionPage, SessionStates } from './sessions.ts';
 
@@ -9,10 +10,15 @@ const anybody = { kind: 'anybody' } as const;
 const view = { kind: 'session', right: 'view' } as const;
 const manage = { kind: 'session', right: 'manage' } as const;
 
+/** A user by name or id, or a role; as a session tells its shares, too. */
+export const ShareWish = z.union([z.strictObject({ user: z.string().min(1).max(128), right: Right }), Share]);
+export type ShareWish = z.infer<typeof ShareWish>;
+const shares = z.array(ShareWish).max(256).optional();
+
 export const CreateSession = endpoint('post /v1/sessions', tag, anybody, {
   summary: 'Make a session, or get the one that has this agent key and the same options',
   audit: 'session.create',
-  body: NewSession.prefault({}),
+  body: NewSession.extend({ shares }).prefault({}),
   result: SessionInfo,
   status: 201,
 });
@@ -44,7 +50,7 @@ export const GetSession = endpoint('get /v1/sessions/{id}', tag, view, {
 export const UpdateSession = endpoint('patch /v1/sessions/{id}', tag, manage, {
   summary: 'Change name, labels, shares or options',
   audit: 'session.update',
-  body: SessionChange,
+  body: SessionChange.extend({ shares }),
   result: SessionInfo,
 });
 

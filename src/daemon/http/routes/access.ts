@@ -84,7 +84,7 @@ function addUserRoutes({ routes, access, host }: Service): void {
     // Nobody comes in as this user while its sessions go.
     await access.users.update(principal, id, { disabled: true });
     for (;;) {
-      const { sessions } = await host.list({ owner: id });
+      const { sessions } = await host.list({ ownerId: id });
       if (sessions.length === 0) break;
       for (const session of sessions) await host.delete(session.id);
     }

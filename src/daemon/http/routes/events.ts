@@ -32,7 +32,7 @@ export function addEventRoutes(service: Service): void {
     const log = context.get('log');
     upgrade.accept = (socket) => {
       const { after } = query;
-      new SessionSocket(socket, { service, session, owner: info.owner, principal, after, recheck, log });
+      new SessionSocket(socket, { service, session, owner: info.ownerId, principal, after, recheck, log });
     };
     return undefined;
   });

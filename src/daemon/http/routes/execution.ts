@@ -14,7 +14,7 @@ export function addExecutionRoutes(service: Service): void {
   routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck }) => {
     const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
     const idempotencyKey = idempotencyKeyOf(context);
-    await access.quotas.countExecution(info.owner);
+    await access.quotas.countExecution(info.ownerId);
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.
     const gone = stopWhenGone ? new AbortController() : undefined;

@@ -1,13 +1,11 @@
 /** Sessions: make, list, look at, change, delete and fork them. */
 
-import type { z } from 'zod';
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/session-routes.ts';
-import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { requireScope, rightOf } from '../../access/rights.ts';
 import { checkPrivileges } from '../privileges.ts';
 import type { Service } from '../service.ts';
-import { belonging, resolveShares } from '../shares.ts';
+import { resolveShares } from '../shares.ts';
 
 export function addSessionRoutes(service: Service): void {
   const { routes, host, access, membersMay } = service;
@@ -15,25 +13,30 @@ export function addSessionRoutes(service: Service): void {
   routes.add(wire.CreateSession, async ({ body, principal, about, context }) => {
     requireScope(principal, 'manage');
     checkPrivileges(principal, body, membersMay);
-    const shares = await resolveShares(body.shares, access.users);
-    const { session, created } = await host.create(principal.userId, { ...body, ...(shares ? { shares } : {}) });
+    const { shares, ...wanted } = body;
+    const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
+    const { session, created } = await host.create(principal.userId, given);
     about({ session: session.id });
     return created ? session : context.json(session, 200);
   });
 
   routes.add(wire.ListSessions, async ({ query, principal }) => {
     requireScope(principal, 'view');
-    return await list(service, query, (info) => {
-      const { ownerId, shares } = belonging(info);
-      return rightOf(principal, ownerId, shares) !== undefined;
-    });
+    const { label, owner, ...wanted } = query;
+    const labels = label === undefined ? {} : { labels: labelsOf(label) };
+    const ownerId = owner === undefined ? undefined : ((await access.users.find(owner))?.id ?? owner);
+    return await host.list(
+      { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
+      (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
+    );
   });
 
   routes.session(wire.GetSession, async ({ info }) => info);
 
   routes.session(wire.UpdateSession, async ({ info, body, principal }) => {
-    const shares = await resolveShares(body.shares, access.users);
-    return await host.update(info.id, { ...body, ...(shares ? { shares } : {}) }, { by: principal.userId });
+    const { shares, ...wanted } = body;
+    const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
+    return await host.update(info.id, change, { by: principal.userId });
   });
 
   routes.session(wire.DeleteSession, async ({ info }) => {
@@ -49,33 +52,7 @@ export function addSessionRoutes(service: Service): void {
   });
 }
 
-type Query = z.output<typeof wire.ListQuery>;
-
-/** Pages of those that may be seen: what is left out of a page of the store is made up for by the next. */
-async function list({ host, access }: Service, query: Query, mayBeSeen: (info: SessionInfo) => boolean) {
-  const { agentKey, state, limit } = query;
-  const owner = query.owner === undefined ? undefined : ((await access.users.find(query.owner))?.id ?? query.owner);
-  const labels = labelsOf(query.label);
-  const wanted = {
-    ...(agentKey === undefined ? {} : { agentKey }),
-    ...(owner === undefined ? {} : { owner }),
-    ...(state === undefined ? {} : { state }),
-    ...(labels === undefined ? {} : { labels }),
-  };
-  const sessions: SessionInfo[] = [];
-  let { cursor } = query;
-  for (;;) {
-    const left = limit - sessions.length;
-    const page = await host.list({ ...wanted, limit: left, ...(cursor === undefined ? {} : { cursor }) });
-    sessions.push(...page.sessions.filter(mayBeSeen));
-    cursor = page.next;
-    if (cursor === undefined) return { sessions };
-    if (sessions.length >= limit) return { sessions, next: cursor };
-  }
-}
-
-function labelsOf(given: string | string[] | undefined): Record<string, string> | undefined {
-  if (given === undefined) return undefined;
+function labelsOf(given: string | string[]): Record<string, string> {
   return Object.fromEntries(
     [given].flat().map((label) => {
       const [name = '', ...value] = label.split('=');
