@@ -53,6 +53,13 @@ export function scopesOf(role: Role): readonly Scope[] {
   }
 }
 
+/** With what each of them brings along: whoever may use a session may look at it. */
+export function closed(scopes: readonly Scope[]): Scope[] {
+  const most = Math.max(...rights.map((right, at) => (scopes.includes(right) ? at : -1)));
+  const rest = scopes.filter((scope) => scope === 'tokens' || scope === 'admin');
+  return [...rights.slice(0, most + 1), ...new Set(rest)];
+}
+
 function isFor(principal: Principal, share: Share): boolean {
   if ('userId' in share) return share.userId === principal.userId;
   return roles.indexOf(principal.role) >= roles.indexOf(share.role);

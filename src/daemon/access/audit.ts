@@ -1,0 +1,54 @@
+/** The audit log: an event log that is only ever added to, under a key that no agent can have. */
+
+import { AuditEntry, type AuditRecord } from '../../protocol/access.ts';
+import type { EventLog, TrimLimits } from '../../storage/contract.ts';
+import type { Audit, AuditOptions, Principal } from './contract.ts';
+import { requireScope } from './rights.ts';
+
+/** Agent keys hold no null character. */
+export const AUDIT_KEY = '\0audit';
+
+/** Names, addresses and paths come from outside, and may be as long as anybody likes. */
+const MOST_CHARACTERS = 300;
+
+export class LoggedAudit implements Audit {
+  readonly #events: EventLog;
+
+  constructor(events: EventLog) {
+    this.#events = events;
+  }
+
+  async append(entry: AuditEntry): Promise<void> {
+    await this.#events.append(AUDIT_KEY, [bounded(entry)]);
+  }
+
+  read(by: Principal, options: AuditOptions = {}): AsyncIterable<AuditRecord> {
+    requireScope(by, 'admin');
+    return this.#read(options);
+  }
+
+  async trim(limits: TrimLimits): Promise<void> {
+    await this.#events.trim(AUDIT_KEY, limits);
+  }
+
+  async *#read({ after = 0, limit = Infinity, userId, session }: AuditOptions): AsyncGenerator<AuditRecord> {
+    let left = limit;
+    if (left <= 0) return;
+    for await (const { seq, at, event } of this.#events.read(AUDIT_KEY, { after })) {
+      const { data: entry } = AuditEntry.safeParse(event);
+      if (!entry || (userId ?? entry.userId) !== entry.userId || (session ?? entry.session) !== entry.session) continue;
+      yield { seq, at, ...entry };
+      left -= 1;
+      if (left <= 0) return;
+    }
+  }
+}
+
+function bounded(entry: AuditEntry): AuditEntry {
+  const clip = (value: unknown) => (typeof value === 'string' ? value.slice(0, MOST_CHARACTERS) : value);
+  return AuditEntry.parse(Object.fromEntries(Object.entries(entry).map(([name, value]) => [name, clip(value)])));
+}
+
+/** How a credential is written in the log. */
+export const credentialText = ({ kind, id }: Principal['credential']): string =>
+  kind === 'daemon' ? kind : `${kind} ${id}`;

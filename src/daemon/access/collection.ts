@@ -1,0 +1,63 @@
+/** Documents of one kind, checked where they come out of the storage. */
+
+import type { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import type { DocumentCondition, DocumentStore, ListDocuments } from '../../storage/contract.ts';
+
+export interface Found<T> {
+  readonly id: string;
+  readonly revision: number;
+  readonly value: T;
+}
+
+export class Collection<T> {
+  readonly #documents: DocumentStore;
+  readonly #name: string;
+  readonly #schema: z.ZodType<T>;
+
+  constructor(documents: DocumentStore, name: string, schema: z.ZodType<T>) {
+    this.#documents = documents;
+    this.#name = name;
+    this.#schema = schema;
+  }
+
+  /** STORAGE_FAILED where it is damaged. */
+  async get(id: string): Promise<Found<T> | undefined> {
+    const found = await this.#documents.get(this.#name, id);
+    if (!found) return undefined;
+    const parsed = this.#schema.safeParse(found.value);
+    if (parsed.success) return { id, revision: found.revision, value: parsed.data };
+    throw new CellaError(
+      'STORAGE_FAILED',
+      `Cannot use the document ${this.#name}/${id}: this version of Cella does not understand it.`,
+      { details: { collection: this.#name, id } },
+    );
+  }
+
+  put(id: string, value: T, condition?: DocumentCondition): Promise<number | undefined> {
+    return this.#documents.put(this.#name, id, value, condition);
+  }
+
+  delete(id: string, condition?: DocumentCondition): Promise<boolean> {
+    return this.#documents.delete(this.#name, id, condition);
+  }
+
+  /** One page. Damaged ones are left out. */
+  async page(options: ListDocuments): Promise<{ readonly items: Found<T>[]; readonly next?: string }> {
+    const { documents, next } = await this.#documents.list(this.#name, options);
+    const items = documents.flatMap(({ id, revision, value }) => {
+      const parsed = this.#schema.safeParse(value);
+      return parsed.success ? [{ id, revision, value: parsed.data }] : [];
+    });
+    return { items, ...(next === undefined ? {} : { next }) };
+  }
+
+  /** All that can be read, in bounded memory. */
+  async *all(): AsyncGenerator<Found<T>> {
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const { items, next }: { items: Found<T>[]; next?: string } = await this.page({ after, limit: 200 });
+      yield* items;
+      after = next;
+    }
+  }
+}

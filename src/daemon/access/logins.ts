@@ -1,0 +1,102 @@
+/** Logins of browsers: by a one-time code from a link, or by a token, in exchange for a cookie with an end. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Clock, DocumentStore } from '../../storage/contract.ts';
+import type { BrowserLogin, Logins, Principal, Users } from './contract.ts';
+import { type Bearer, Passes } from './passes.ts';
+import { principalOf, unauthenticated } from './principals.ts';
+import { derived, digestOf, sameDigest } from './secret.ts';
+import type { StoredTokens } from './tokens.ts';
+
+const CODE_MS = 15 * 60_000;
+const LOGIN_MS = 7 * 24 * 3600 * 1000;
+const MOST_CODES = 20;
+const MOST_LOGINS = 50;
+
+interface Parts {
+  readonly documents: DocumentStore;
+  readonly clock: Clock;
+  readonly users: Pick<Users, 'find'>;
+  readonly tokens: Pick<StoredTokens, 'isAlive'>;
+}
+
+export class StoredLogins implements Logins {
+  readonly #codes: Passes;
+  readonly #logins: Passes;
+  readonly #users: Parts['users'];
+  readonly #tokens: Parts['tokens'];
+
+  constructor({ documents, clock, users, tokens }: Parts) {
+    this.#codes = new Passes({ documents, clock, collection: 'login-codes', ttlMs: CODE_MS, most: MOST_CODES });
+    this.#logins = new Passes({ documents, clock, collection: 'logins', ttlMs: LOGIN_MS, most: MOST_LOGINS });
+    this.#users = users;
+    this.#tokens = tokens;
+  }
+
+  async createCode(by: Principal): Promise<{ readonly code: string; readonly expiresAt: number }> {
+    const { secret, expiresAt } = await this.#codes.make(bearerOf(by));
+    return { code: secret, expiresAt };
+  }
+
+  async redeem(code: string): Promise<BrowserLogin> {
+    const found = await this.#codes.take(code);
+    if (!found) throw unauthenticated('This login link is not valid, or was used before. Ask for another.');
+    return this.#open(found.value);
+  }
+
+  async open(by: Principal): Promise<BrowserLogin> {
+    return this.#open(bearerOf(by));
+  }
+
+  async authenticate(cookie: string): Promise<Principal> {
+    const found = await this.#logins.find(cookie);
+    if (!found) throw unauthenticated();
+    return this.#principal(found.value, found.id);
+  }
+
+  csrfOf(cookie: string): string {
+    return derived(cookie, 'csrf');
+  }
+
+  checkCsrf(cookie: string, given: string | undefined): void {
+    if (given !== undefined && sameDigest(digestOf(given), digestOf(this.csrfOf(cookie)))) return;
+    throw new CellaError('FORBIDDEN', 'The CSRF token of this request is missing or is not that of the login.');
+  }
+
+  logout(cookie: string): Promise<boolean> {
+    return this.#logins.remove(cookie);
+  }
+
+  async forgetUser(userId: string): Promise<void> {
+    await this.#codes.forgetUser(userId);
+    await this.#logins.forgetUser(userId);
+  }
+
+  async sweep(): Promise<void> {
+    await this.#codes.sweep();
+    await this.#logins.sweep();
+  }
+
+  /** Nothing is made for a user who is gone or disabled, or by a token that is. */
+  async #open(bearer: Bearer): Promise<BrowserLogin> {
+    await this.#principal(bearer, '');
+    const { secret: cookie, id, expiresAt } = await this.#logins.make(bearer);
+    const principal = await this.#principal(bearer, id);
+    return { cookie, csrf: this.csrfOf(cookie), expiresAt, principal };
+  }
+
+  async #principal(bearer: Bearer, loginId: string): Promise<Principal> {
+    const { tokenId, userId } = bearer;
+    if (tokenId !== undefined && !(await this.#tokens.isAlive(tokenId, userId))) throw unauthenticated();
+    const id = loginId.slice(0, 16);
+    return principalOf(this.#users, bearer, { kind: 'login', id, ...(tokenId === undefined ? {} : { tokenId }) });
+  }
+}
+
+/** A login makes no other: its end would be no end. */
+function bearerOf({ userId, scopes, credential }: Principal): Bearer {
+  if (credential.kind === 'login') {
+    throw new CellaError('FORBIDDEN', 'A login of a browser cannot make another one. Use a token.');
+  }
+  return { userId, scopes: [...scopes], ...(credential.kind === 'token' ? { tokenId: credential.id } : {}) };
+}

@@ -1,0 +1,114 @@
+/** Quotas: how much of the server one user may take. Kernels, memory and executions are counted in this daemon. */
+
+import type { Quotas } from '../../protocol/access.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Hold, QuotaKeeper, Usage, Users } from './contract.ts';
+
+const MINUTE_MS = 60_000;
+/** Kernels that idle are ended, and files are deleted, at a time that nobody knows: these are when to look again. */
+const LATER_MS = { liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
+
+interface Parts {
+  readonly users: Pick<Users, 'find'>;
+  /** For users that have no limit of their own. */
+  readonly defaults?: Quotas | undefined;
+  /** Milliseconds that never go back. */
+  readonly elapsed?: (() => number) | undefined;
+}
+
+type Held = Pick<Usage, 'liveKernels' | 'memoryMb'>;
+
+export class CountedQuotas implements QuotaKeeper {
+  readonly #users: Parts['users'];
+  readonly #defaults: Quotas;
+  readonly #elapsed: () => number;
+  readonly #held = new Map<string, Held>();
+  /** When the executions of the last minute began, oldest first. */
+  readonly #executions = new Map<string, number[]>();
+
+  constructor({ users, defaults = {}, elapsed = () => performance.now() }: Parts) {
+    this.#users = users;
+    this.#defaults = defaults;
+    this.#elapsed = elapsed;
+  }
+
+  async of(userId: string): Promise<Quotas> {
+    const user = await this.#users.find(userId);
+    if (!user) throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(userId.slice(0, 100))}.`);
+    return { ...this.#defaults, ...user.quotas };
+  }
+
+  async check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void> {
+    compare(await this.of(userId), asked, used);
+  }
+
+  async hold(userId: string, asked: Held): Promise<Hold> {
+    const limits = await this.of(userId);
+    // From here on nothing is awaited: nobody comes in between.
+    compare(limits, asked, this.#heldBy(userId));
+    this.#add(userId, asked, 1);
+    let released = false;
+    const release = () => {
+      if (!released) this.#add(userId, asked, -1);
+      released = true;
+    };
+    return { release, [Symbol.dispose]: release };
+  }
+
+  async countExecution(userId: string): Promise<void> {
+    const { executionsPerMinute: limit } = await this.of(userId);
+    if (limit === undefined) return void this.#executions.delete(userId);
+    const now = this.#elapsed();
+    this.#dropOld(now);
+    const recent = this.#executions.get(userId) ?? [];
+    if (recent.length >= limit) {
+      const free = recent[recent.length - limit] ?? now;
+      throw exceeded('executionsPerMinute', limit, recent.length, 1, Math.ceil(free + MINUTE_MS - now));
+    }
+    recent.push(now);
+    this.#executions.set(userId, recent);
+  }
+
+  #dropOld(now: number): void {
+    for (const [userId, times] of this.#executions) {
+      const first = times.findIndex((at) => at > now - MINUTE_MS);
+      if (first === -1) this.#executions.delete(userId);
+      else times.splice(0, first);
+    }
+  }
+
+  #heldBy(userId: string): Usage {
+    return { liveKernels: 0, memoryMb: 0, ...this.#held.get(userId), storageBytes: 0 };
+  }
+
+  #add(userId: string, { liveKernels, memoryMb }: Held, sign: 1 | -1): void {
+    const before = this.#heldBy(userId);
+    const held = { liveKernels: before.liveKernels + sign * liveKernels, memoryMb: before.memoryMb + sign * memoryMb };
+    if (held.liveKernels === 0 && held.memoryMb === 0) this.#held.delete(userId);
+    else this.#held.set(userId, held);
+  }
+}
+
+function compare(limits: Quotas, asked: Partial<Usage>, used: Usage): void {
+  for (const quota of ['liveKernels', 'memoryMb', 'storageBytes'] as const) {
+    const [limit, more] = [limits[quota], asked[quota] ?? 0];
+    if (limit !== undefined && more > 0 && used[quota] + more > limit) {
+      throw exceeded(quota, limit, used[quota], more, LATER_MS[quota]);
+    }
+  }
+}
+
+const words = {
+  liveKernels: 'live kernels',
+  memoryMb: 'MB of memory for kernels',
+  executionsPerMinute: 'executions a minute',
+  storageBytes: 'bytes of storage',
+} as const satisfies Record<keyof Quotas, string>;
+
+function exceeded(quota: keyof Quotas, limit: number, used: number, asked: number, retryAfterMs: number): CellaError {
+  return new CellaError(
+    'QUOTA_EXCEEDED',
+    `This user may have ${limit} ${words[quota]}, has ${used} and asks for ${asked} more.`,
+    { details: { quota, limit, used, asked, retryAfterMs } },
+  );
+}

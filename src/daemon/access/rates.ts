@@ -1,0 +1,64 @@
+/** Rate limits: a bucket for each key that is filled again at a steady rate, and so many buckets at most. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Rates } from './contract.ts';
+
+export interface RateOptions {
+  readonly perSecond?: number;
+  /** How many may come at once. */
+  readonly burst?: number;
+  readonly mostBuckets?: number;
+  /** Milliseconds that never go back. */
+  readonly elapsed?: () => number;
+}
+
+interface Bucket {
+  readonly left: number;
+  readonly at: number;
+}
+
+export class Buckets implements Rates {
+  readonly #perSecond: number;
+  readonly #burst: number;
+  readonly #most: number;
+  readonly #elapsed: () => number;
+  /** The one that was used least recently comes first. */
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor({
+    perSecond = 100,
+    burst = 500,
+    mostBuckets = 10_000,
+    elapsed = () => performance.now(),
+  }: RateOptions = {}) {
+    this.#perSecond = perSecond;
+    this.#burst = burst;
+    this.#most = mostBuckets;
+    this.#elapsed = elapsed;
+  }
+
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  admit(key: string): void {
+    const at = this.#elapsed();
+    const before = this.#buckets.get(key) ?? { left: this.#burst, at };
+    const filled = (Math.max(0, at - before.at) / 1000) * this.#perSecond;
+    const left = Math.min(this.#burst, before.left + filled);
+    this.#keep(key, { left: left < 1 ? left : left - 1, at });
+    if (left >= 1) return;
+    const retryAfterMs = Math.ceil(((1 - left) / this.#perSecond) * 1000);
+    throw new CellaError('RATE_LIMITED', `Too many requests: try again in ${retryAfterMs} ms.`, {
+      details: { retryAfterMs },
+    });
+  }
+
+  #keep(key: string, bucket: Bucket): void {
+    this.#buckets.delete(key);
+    this.#buckets.set(key, bucket);
+    if (this.#buckets.size <= this.#most) return;
+    const [oldest] = this.#buckets.keys();
+    if (oldest !== undefined) this.#buckets.delete(oldest);
+  }
+}

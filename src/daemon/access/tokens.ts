@@ -1,0 +1,177 @@
+/** Tokens: one document each, by id, with the SHA-256 of the secret. Removing it is what revokes it. */
+
+import { z } from 'zod';
+import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/access.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Clock, DocumentStore } from '../../storage/contract.ts';
+import { parsed } from '../parsed.ts';
+import { Collection, type Found } from './collection.ts';
+import type { CreatedToken, Principal, Tokens, Users } from './contract.ts';
+import { isAlive, isOver } from './expiry.ts';
+import { closed, requireScope, scopesOf } from './rights.ts';
+import { digestOf, newId, newSecret, sameDigest } from './secret.ts';
+import { parseToken, type TokenParts, tokenText } from './token-text.ts';
+
+const MOST_TOKENS = 200;
+const TOUCH_MS = 60_000;
+/** Compared with where there is no such token, so that it takes as long. */
+const NOBODY = digestOf('');
+
+export const StoredToken = z.object({
+  name: z.string(),
+  userId: UserId,
+  scopes: z.array(Scope),
+  secretSha256: z.string(),
+  createdAt: z.number(),
+  expiresAt: z.number().optional(),
+  lastUsedAt: z.number().optional(),
+});
+export type StoredToken = z.infer<typeof StoredToken>;
+
+interface Parts {
+  readonly documents: DocumentStore;
+  readonly clock: Clock;
+  readonly users: Pick<Users, 'get' | 'find'>;
+}
+
+export class StoredTokens implements Tokens {
+  readonly #tokens: Collection<StoredToken>;
+  readonly #clock: Clock;
+  readonly #users: Parts['users'];
+  readonly #touching = new Map<string, Promise<unknown>>();
+
+  constructor({ documents, clock, users }: Parts) {
+    this.#tokens = new Collection(documents, 'tokens', StoredToken);
+    this.#clock = clock;
+    this.#users = users;
+  }
+
+  async create(by: Principal, input: CreateToken): Promise<CreatedToken> {
+    requireScope(by, 'tokens');
+    const { name, user = by.userName, scopes, expiresInMs } = parsed(CreateToken, input, 'token');
+    const { id: userId, role } = await this.#users.get(by, user);
+    const allowed = scopesOf(role).filter((scope) => by.scopes.includes(scope));
+    const wanted = scopes ? closed(scopes) : allowed;
+    const refused = wanted.find((scope) => !allowed.includes(scope));
+    if (refused) throw new CellaError('FORBIDDEN', `A token of ${user} made here cannot have the scope ${refused}.`);
+    await this.#makeRoom(userId);
+    const parts = { id: newId(16), secret: newSecret() };
+    const createdAt = this.#clock();
+    const expiresAt = expiresInMs === undefined ? undefined : createdAt + expiresInMs;
+    const info = await this.issue(parts, { name, userId, scopes: wanted, createdAt, expiresAt });
+    return { token: tokenText(parts), info };
+  }
+
+  async list(by: Principal, { user = by.userName }: { readonly user?: string } = {}): Promise<TokenInfo[]> {
+    requireScope(by, 'tokens');
+    const { id: userId } = await this.#users.get(by, user);
+    const infos: TokenInfo[] = [];
+    for await (const found of this.#of(userId)) infos.push(infoOf(found.id, found.value));
+    return infos.toSorted((one, other) => one.createdAt - other.createdAt || (one.id < other.id ? -1 : 1));
+  }
+
+  async revoke(by: Principal, tokenId: string): Promise<void> {
+    const found = /^[a-z2-7]{16}$/.test(tokenId) ? await this.#tokens.get(tokenId) : undefined;
+    const own = found?.value.userId === by.userId;
+    if (!found || (!own && !by.scopes.includes('admin'))) throw unknown(tokenId);
+    // Whoever holds a token may always throw it away.
+    if (by.credential.id !== tokenId) requireScope(by, 'tokens');
+    if (!(await this.#tokens.delete(tokenId))) throw unknown(tokenId);
+  }
+
+  /** Undefined where the text is no token that is alive. Notes that it was used. */
+  async verify(text: string): Promise<Found<StoredToken> | undefined> {
+    const parts = parseToken(text);
+    const found = parts && (await this.#tokens.get(parts.id));
+    const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? NOBODY);
+    if (!found || !same || !isAlive(found.value, this.#clock())) return undefined;
+    this.#touch(found);
+    return found;
+  }
+
+  async isAlive(tokenId: string, userId: string): Promise<boolean> {
+    const found = await this.#tokens.get(tokenId);
+    return found?.value.userId === userId && isAlive(found.value, this.#clock());
+  }
+
+  async issue({ id, secret }: TokenParts, token: Omit<StoredToken, 'secretSha256'>): Promise<TokenInfo> {
+    const stored = { ...token, secretSha256: digestOf(secret) };
+    const made = await this.#tokens.put(id, stored, { ifRevision: 0 });
+    if (made === undefined) throw new CellaError('STORAGE_FAILED', `There is a token ${id} already. Try again.`);
+    return infoOf(id, stored);
+  }
+
+  async forget(tokenId: string): Promise<void> {
+    await this.#tokens.delete(tokenId);
+  }
+
+  async forgetUser(userId: string): Promise<void> {
+    for await (const { id } of this.#of(userId)) await this.#tokens.delete(id);
+  }
+
+  /** Those that have expired, and those whose user is gone. */
+  async sweep(): Promise<void> {
+    for await (const { id, value } of this.#tokens.all()) {
+      if (isOver(value, this.#clock()) || (await this.#isOrphan(value))) await this.#tokens.delete(id);
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#touching.values());
+  }
+
+  /** Nobody waits for it, and a revoked token does not come back by it. */
+  #touch({ id, revision, value }: Found<StoredToken>): void {
+    const now = this.#clock();
+    const recent = value.lastUsedAt !== undefined && Math.abs(now - value.lastUsedAt) < TOUCH_MS;
+    if (recent || this.#touching.has(id)) return;
+    const touching = this.#tokens
+      .put(id, { ...value, lastUsedAt: now }, { ifRevision: revision })
+      .catch(() => {}) // the time of the last use is worth no failed request
+      .finally(() => this.#touching.delete(id));
+    this.#touching.set(id, touching);
+  }
+
+  async #isOrphan({ userId }: StoredToken): Promise<boolean> {
+    // A user whose document cannot be read is still there.
+    return this.#users.find(userId).then(
+      (user) => user === undefined,
+      () => false,
+    );
+  }
+
+  async #makeRoom(userId: string): Promise<void> {
+    let count = 0;
+    for await (const { id, value } of this.#of(userId)) {
+      if (isOver(value, this.#clock())) await this.#tokens.delete(id);
+      else count += 1;
+    }
+    if (count < MOST_TOKENS) return;
+    throw new CellaError('QUOTA_EXCEEDED', `There are ${count} tokens of this user. Revoke some first.`, {
+      details: { quota: 'tokens', limit: MOST_TOKENS, used: count },
+    });
+  }
+
+  async *#of(userId: string): AsyncGenerator<Found<StoredToken>> {
+    for await (const found of this.#tokens.all()) if (found.value.userId === userId) yield found;
+  }
+}
+
+function infoOf(
+  id: string,
+  { name, userId, scopes, createdAt, expiresAt, lastUsedAt }: Omit<StoredToken, 'secretSha256'>,
+): TokenInfo {
+  return {
+    id,
+    name,
+    userId,
+    userName: userId.split('~', 1)[0] ?? '',
+    scopes,
+    createdAt,
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+    ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
+  };
+}
+
+const unknown = (tokenId: string): CellaError =>
+  new CellaError('NOT_FOUND', `There is no token ${JSON.stringify(tokenId.slice(0, 40))}.`);

@@ -1,0 +1,118 @@
+/** Users: one document each, by name, so that a name has one user whoever makes it at the same time. */
+
+import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/access.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Clock, DocumentStore } from '../../storage/contract.ts';
+import { parsed } from '../parsed.ts';
+import { Collection, type Found } from './collection.ts';
+import type { Page, PageOptions, Principal, Users } from './contract.ts';
+import { requireScope } from './rights.ts';
+import { newId } from './secret.ts';
+
+/** The user whose token lies in the data folder. */
+export const LOCAL = 'local';
+
+interface Parts {
+  readonly documents: DocumentStore;
+  readonly clock: Clock;
+  /** Called after a user is gone, with its id: removes what gave access to it. */
+  readonly forget: (userId: string) => Promise<void>;
+}
+
+export class StoredUsers implements Users {
+  readonly #users: Collection<User>;
+  readonly #clock: Clock;
+  readonly #forget: Parts['forget'];
+
+  constructor({ documents, clock, forget }: Parts) {
+    this.#users = new Collection(documents, 'users', User);
+    this.#clock = clock;
+    this.#forget = forget;
+  }
+
+  async create(by: Principal, input: CreateUser): Promise<User> {
+    requireScope(by, 'admin');
+    const { name, role, quotas } = parsed(CreateUser, input, 'user');
+    const at = this.#clock();
+    const user = { id: `${name}~${newId(12)}`, name, role, quotas, disabled: false, createdAt: at, updatedAt: at };
+    const made = await this.#users.put(name, user, { ifRevision: 0 });
+    if (made === undefined) throw new CellaError('USER_EXISTS', `There is a user ${name} already.`);
+    return user;
+  }
+
+  async get(by: Principal, nameOrId: string): Promise<User> {
+    if (nameOrId !== by.userId && nameOrId !== by.userName) requireScope(by, 'admin');
+    return (await this.#need(nameOrId)).value;
+  }
+
+  async list(by: Principal, options: PageOptions = {}): Promise<Page<User>> {
+    requireScope(by, 'admin');
+    const { items, ...rest } = await this.#users.page(options);
+    return { items: items.map(({ value }) => value), ...rest };
+  }
+
+  async update(by: Principal, nameOrId: string, input: UpdateUser): Promise<User> {
+    requireScope(by, 'admin');
+    const changes = parsed(UpdateUser, input, 'user');
+    for (;;) {
+      const { id, revision, value } = await this.#need(nameOrId);
+      if (value.id === LOCAL && (changes.disabled || (changes.role ?? 'admin') !== 'admin')) throw untouchable();
+      const user: User = { ...value, ...given(changes), updatedAt: this.#clock() };
+      // Where somebody else was first, the changes are made to what is there then.
+      if ((await this.#users.put(id, user, { ifRevision: revision })) !== undefined) return user;
+    }
+  }
+
+  async delete(by: Principal, nameOrId: string): Promise<void> {
+    requireScope(by, 'admin');
+    for (;;) {
+      const { id, revision, value } = await this.#need(nameOrId);
+      if (value.id === LOCAL) throw untouchable();
+      if (await this.#users.delete(id, { ifRevision: revision })) return this.#forget(value.id);
+    }
+  }
+
+  async find(nameOrId: string): Promise<User | undefined> {
+    return (await this.#find(nameOrId))?.value;
+  }
+
+  /** Makes `local` where it is missing or cannot be read: without it nobody could mend anything. */
+  async prepare(): Promise<void> {
+    const found = await this.find(LOCAL).catch(ifDamaged);
+    if (found) return;
+    const at = this.#clock();
+    const rest = { role: 'admin', disabled: false, quotas: {}, createdAt: at, updatedAt: at } as const;
+    await this.#users.put(LOCAL, { id: LOCAL, name: LOCAL, ...rest });
+  }
+
+  async #need(nameOrId: string): Promise<Found<User>> {
+    const found = await this.#find(nameOrId);
+    if (found) return found;
+    throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`);
+  }
+
+  async #find(nameOrId: string): Promise<Found<User> | undefined> {
+    const isId = UserId.safeParse(nameOrId).success;
+    if (!isId && !UserName.safeParse(nameOrId).success) return undefined;
+    const found = await this.#users.get(nameOrId.split('~', 1)[0] ?? '');
+    // The name may have been given to another user since.
+    return isId && found?.value.id !== nameOrId ? undefined : found;
+  }
+}
+
+/** Without those that were not given: they would take the place of what is there. */
+function given({ role, disabled, quotas }: UpdateUser): Partial<User> {
+  return {
+    ...(role === undefined ? {} : { role }),
+    ...(disabled === undefined ? {} : { disabled }),
+    ...(quotas === undefined ? {} : { quotas }),
+  };
+}
+
+function ifDamaged(error: unknown): undefined {
+  if (error instanceof CellaError && error.details.collection !== undefined) return undefined;
+  throw error;
+}
+
+const untouchable = (): CellaError =>
+  new CellaError('FORBIDDEN', 'The user local stays an enabled admin: its token lies in the data folder.');
