@@ -63,7 +63,11 @@ export class Workspace {
   }
 
   /** All of it or nothing: what had the name before stays until the last byte is written. */
-  write(path: string, chunks: AsyncIterable<Uint8Array>, { limitBytes = Number.MAX_SAFE_INTEGER } = {}): Promise<FileInfo> {
+  write(
+    path: string,
+    chunks: AsyncIterable<Uint8Array>,
+    { limitBytes = Number.MAX_SAFE_INTEGER } = {},
+  ): Promise<FileInfo> {
     return this.#at(path, { create: true }, async (folder, name) => {
       const there = await lstat(folder.path(name)).catch(() => undefined); // nothing there is well
       if (there && !there.isFile() && !there.isSymbolicLink()) throw refused(path, 'it is no file');
@@ -175,4 +179,3 @@ function infoOf(name: string, stats: Stats): FileInfo {
 }
 
 const byName = (one: FileInfo, other: FileInfo): number => (one.name < other.name ? -1 : 1);
-

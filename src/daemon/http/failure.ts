@@ -19,7 +19,9 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
 }
 
 export function invalid(error: z.ZodError): CellaError {
-  const problems = error.issues.slice(0, 20).map(({ path, message }) => `${path.map(String).join('.') || 'it'}: ${message}`);
+  const problems = error.issues
+    .slice(0, 20)
+    .map(({ path, message }) => `${path.map(String).join('.') || 'it'}: ${message}`);
   return new CellaError('INVALID_REQUEST', `The request cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });

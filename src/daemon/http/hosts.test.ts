@@ -5,9 +5,12 @@ const local = { loopback: true, names: [] };
 const open = { loopback: false, names: ['cella.example'] };
 
 describe('the Host header', () => {
-  it.each(['localhost', 'localhost:7710', 'LOCALHOST', '127.0.0.1:1', '[::1]:7710'])('may be %s on loopback', (host) => {
-    expect(hostProblem(host, local)).toBeUndefined();
-  });
+  it.each(['localhost', 'localhost:7710', 'LOCALHOST', '127.0.0.1:1', '[::1]:7710'])(
+    'may be %s on loopback',
+    (host) => {
+      expect(hostProblem(host, local)).toBeUndefined();
+    },
+  );
 
   it.each([undefined, '', 'evil.example', '127.0.0.1.evil.example', '10.0.0.1', 'localhost:x', 'a b', '[::1', 'x@y'])(
     'may not be %s on loopback',

@@ -71,5 +71,5 @@ async function refuse(socket: Duplex, response: Response): Promise<void> {
     'connection: close',
     `content-length: ${body.length}`,
   ];
-  socket.end(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]));
+  socket.end(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]), () => socket.destroy());
 }

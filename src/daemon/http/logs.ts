@@ -16,7 +16,13 @@ export interface Logs {
 }
 
 export function openLogs(level: LogLevel, file?: string): Logs {
-  const stream = destination({ dest: file ?? 2, sync: false, maxLength: MOST_BUFFERED_BYTES, mode: 0o600, append: true });
+  const stream = destination({
+    dest: file ?? 2,
+    sync: false,
+    maxLength: MOST_BUFFERED_BYTES,
+    mode: 0o600,
+    append: true,
+  });
   stream.on('error', () => {}); // logs that nobody takes are no reason to end
   return { log: makeLogger(level, stream), flush: () => flushed(stream) };
 }

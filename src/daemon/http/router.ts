@@ -8,6 +8,7 @@ import type { AuditEntry, Right } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import { credentialText } from '../access/audit.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { SessionHost } from '../sessions/contract.ts';
@@ -155,12 +156,13 @@ export class Routes {
     { audit: action }: Endpoint,
     entry: Pick<AuditEntry, 'session' | 'target' | 'outcome' | 'code'>,
   ): Promise<void> {
-    if (action === undefined) return;
     const principal = c.get('principal');
+    // Whoever is nobody, or sends too much, must not be able to fill the log.
+    if (action === undefined || entry.code === 'RATE_LIMITED' || (!principal && action !== 'login')) return;
     const who = principal && {
       userId: principal.userId,
       userName: principal.userName,
-      credential: [...new Set([principal.credential.kind, principal.credential.id])].join(' '),
+      credential: credentialText(principal.credential),
     };
     const written = this.#parts.access.audit
       .append({ ...who, action, from: remoteOf(c.env), ...entry })

@@ -25,7 +25,9 @@ export interface Service {
   readonly metrics: HttpMetrics;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];
-  /** Aborted when the server ends: what goes on for long is told, and ends. */
+  /** Aborted when the server takes no new work, and has told so. */
+  readonly stopping: AbortSignal;
+  /** Aborted when the server ends: what goes on for long ends with it. */
   readonly ending: AbortSignal;
   readonly version: string;
 }

@@ -50,7 +50,9 @@ export class SessionSocket {
     const left = service.metrics.client('websocket');
     const heartbeat = setInterval(() => void this.#beat(), service.streams.heartbeatMs);
     const stop = () => this.close(CloseCode.stopping, 'the server is ending');
+    const warn = () => void this.#put({ type: 'stopping' });
     service.ending.addEventListener('abort', stop, { once: true });
+    service.stopping.addEventListener('abort', warn, { once: true });
     socket.on('message', (data, binary) => this.#take(data, binary));
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
@@ -62,6 +64,7 @@ export class SessionSocket {
     socket.once('close', (code) => {
       clearInterval(heartbeat);
       service.ending.removeEventListener('abort', stop);
+      service.stopping.removeEventListener('abort', warn);
       this.#over.abort();
       left();
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
@@ -115,11 +118,15 @@ export class SessionSocket {
 
   #take(data: RawData, binary: boolean): void {
     if (this.#over.signal.aborted) return;
-    if (!this.#budget.frame() || this.#atWork >= MOST_AT_WORK) return this.close(CloseCode.tooMuch, 'too many frames');
     const frame = binary ? undefined : frameOf(String(data));
-    if (!frame) return this.close(CloseCode.wrong, 'no JSON text');
-    this.#atWork++;
-    void this.#answer(frame).finally(() => this.#atWork--);
+    if (!this.#budget.frame() || this.#atWork >= MOST_AT_WORK) this.close(CloseCode.tooMuch, 'too many frames');
+    else if (!frame) this.close(CloseCode.wrong, 'no JSON text');
+    else {
+      this.#atWork++;
+      void this.#answer(frame).finally(() => {
+        this.#atWork--;
+      });
+    }
   }
 
   async #answer(given: unknown): Promise<void> {
@@ -143,7 +150,7 @@ export class SessionSocket {
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
     switch (frame.type) {
       case 'execute': {
-        if (service.ending.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
+        if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
         await service.access.quotas.countExecution(owner);
         const { type, id, code, ...options } = frame;
         const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
@@ -162,8 +169,8 @@ export class SessionSocket {
   /** Only to those who read: pongs that nobody takes would pile up. */
   #pong(data: Buffer): void {
     this.#alive = true;
-    if (!this.#budget.control()) return this.close(CloseCode.tooMuch, 'too many frames');
-    if (this.#socket.bufferedAmount <= this.#options.service.streams.bufferBytes) this.#socket.pong(data);
+    if (!this.#budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
+    else if (this.#socket.bufferedAmount <= this.#options.service.streams.bufferBytes) this.#socket.pong(data);
   }
 
   async #beat(): Promise<void> {

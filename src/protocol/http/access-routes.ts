@@ -15,18 +15,29 @@ export const Me = z
     userName: z.string(),
     role: Role,
     scopes: z.array(Scope).readonly(),
-    csrf: z.string().optional().meta({ description: 'For a browser: to be sent as x-cella-csrf with what changes something.' }),
+    csrf: z
+      .string()
+      .optional()
+      .meta({ description: 'For a browser: to be sent as x-cella-csrf with what changes something.' }),
   })
   .meta({ id: 'Me' });
 
-export const WhoAmI = endpoint('get /v1/me', tag, anybody, { summary: 'Who you are here, and what you may', result: Me });
-
-export const Login = endpoint('get /login', tag, { kind: 'everybody' }, {
-  summary: 'Exchange the one-time code of a login link for a cookie',
-  query: z.object({ code: z.string().min(1).max(200) }),
-  audit: 'login',
-  gives: ['text/html'],
+export const WhoAmI = endpoint('get /v1/me', tag, anybody, {
+  summary: 'Who you are here, and what you may',
+  result: Me,
 });
+
+export const Login = endpoint(
+  'get /login',
+  tag,
+  { kind: 'everybody' },
+  {
+    summary: 'Exchange the one-time code of a login link for a cookie',
+    query: z.object({ code: z.string().min(1).max(200) }),
+    audit: 'login',
+    gives: ['text/html'],
+  },
+);
 
 export const OpenLogin = endpoint('post /v1/login', tag, anybody, {
   summary: 'A cookie for a browser, in exchange for the token of this request',

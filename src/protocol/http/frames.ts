@@ -10,7 +10,12 @@ export const ClientFrame = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('execute'), id, ...executeFields, idempotencyKey: IdempotencyKey.optional() }),
   z.strictObject({ type: z.literal('interrupt'), id }),
   z.strictObject({ type: z.literal('input'), id, request: z.int().min(0), text: z.string().max(1_000_000) }),
-  z.strictObject({ type: z.literal('cancel_input'), id, request: z.int().min(0), reason: z.string().max(500).optional() }),
+  z.strictObject({
+    type: z.literal('cancel_input'),
+    id,
+    request: z.int().min(0),
+    reason: z.string().max(500).optional(),
+  }),
   z.strictObject({ type: z.literal('ping'), id }),
 ]);
 export type ClientFrame = z.infer<typeof ClientFrame>;
@@ -18,6 +23,8 @@ export type ClientFrame = z.infer<typeof ClientFrame>;
 /** Events go as they are; these are the other frames. `hello` is the first. */
 export type ServerFrame =
   | { readonly type: 'hello'; readonly session: string; readonly floor: number; readonly last: number }
+  /** The server takes no new work; what runs may still end. */
+  | { readonly type: 'stopping' }
   | { readonly type: 'reply'; readonly id: ClientFrame['id']; readonly result: unknown }
   | {
       readonly type: 'error';

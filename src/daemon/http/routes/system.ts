@@ -7,11 +7,11 @@ import { documentOf, type OpenApiDocument } from '../document.ts';
 import type { Service } from '../service.ts';
 
 /** To be added last: the document tells of every route that was added before. */
-export function addSystemRoutes({ routes, host, metrics, ending, version }: Service): void {
+export function addSystemRoutes({ routes, host, metrics, stopping, version }: Service): void {
   routes.open(wire.Health, async () => ({ status: 'ok' as const }));
 
   routes.add(wire.Ready, async () => {
-    if (ending.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
+    if (stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
     // Asks the storage something.
     await host.list({ limit: 1 });
     return { status: 'ready' as const };
