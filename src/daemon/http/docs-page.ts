@@ -23,17 +23,17 @@ export function docsPage(document: OpenApiDocument): string {
       byTag.set(tag, [...(byTag.get(tag) ?? []), section(method, path, operation)]);
     }
   }
-  const groups = [...byTag].map(([tag, sections]) => `<h2>${escape(tag)}</h2>${sections.join('')}`);
+  const groups = [...byTag].map(([tag, sections]) => `<h2>${html(tag)}</h2>${sections.join('')}`);
   const schemas = Object.entries(document.components.schemas).map(
     ([name, schema]) =>
-      `<details id="${escape(name)}"><summary><code>${escape(name)}</code></summary>${json(schema)}</details>`,
+      `<details id="${html(name)}"><summary><code>${html(name)}</code></summary>${json(schema)}</details>`,
   );
   const { title, version, description } = document.info;
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${escape(title)} API</title><style>${STYLE}</style></head><body>
-<h1>${escape(title)} <small>${escape(version)}</small></h1>
-<p>${escape(description)} The document itself: <a href="/openapi.json">/openapi.json</a>.</p>
+<title>${html(title)} API</title><style>${STYLE}</style></head><body>
+<h1>${html(title)} <small>${html(version)}</small></h1>
+<p>${html(description)} The document itself: <a href="/openapi.json">/openapi.json</a>.</p>
 ${groups.join('\n')}
 <h2>Schemas</h2>${schemas.join('\n')}
 </body></html>
@@ -43,22 +43,22 @@ ${groups.join('\n')}
 function section(method: string, path: string, operation: Operation): string {
   const rows = operation.parameters.map(
     ({ name, in: place, required, description }) =>
-      `<tr><td><code>${escape(name)}</code></td><td>${escape(place)}${required ? '' : ', optional'}</td><td>${escape(description ?? '')}</td></tr>`,
+      `<tr><td><code>${html(name)}</code></td><td>${html(place)}${required ? '' : ', optional'}</td><td>${html(description ?? '')}</td></tr>`,
   );
   const answers = Object.entries(operation.responses).filter(([status]) => status !== 'default');
-  return `<details><summary><code><span class="method">${escape(method.toUpperCase())}</span> ${escape(path)}</code> ${escape(operation.summary)}</summary>
-<p>${escape(operation.description)}</p>
+  return `<details><summary><code><span class="method">${html(method.toUpperCase())}</span> ${html(path)}</code> ${html(operation.summary)}</summary>
+<p>${html(operation.description)}</p>
 ${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}
 ${operation.requestBody ? `<h4>Body</h4>${json(operation.requestBody.content)}` : ''}
-${answers.map(([status, answer]) => `<h4>Answer ${escape(status)}</h4>${json(answer.content ?? {})}`).join('')}
+${answers.map(([status, answer]) => `<h4>Answer ${html(status)}</h4>${json(answer.content ?? {})}`).join('')}
 </details>`;
 }
 
 function json(value: unknown): string {
-  return `<pre>${escape(JSON.stringify(value, null, 2))}</pre>`;
+  return `<pre>${html(JSON.stringify(value, null, 2))}</pre>`;
 }
 
-function escape(value: unknown): string {
+function html(value: unknown): string {
   const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
   return String(value).replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
 }

@@ -15,6 +15,8 @@ import { Routes } from './router.ts';
 import { addAccessRoutes } from './routes/access.ts';
 import { addEventRoutes } from './routes/events.ts';
 import { addExecutionRoutes } from './routes/execution.ts';
+import { addFileRoutes } from './routes/files.ts';
+import { addNamespaceRoutes } from './routes/namespaces.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
 import { addSystemRoutes } from './routes/system.ts';
@@ -132,6 +134,8 @@ export class HttpServer implements AsyncDisposable {
     addExecutionRoutes(service);
     addEventRoutes(service);
     addStateRoutes(service);
+    addFileRoutes(service);
+    addNamespaceRoutes(service);
     addAccessRoutes(service);
     addSystemRoutes(service);
     return (request, bindings) => app.fetch(request, bindings);

@@ -1,0 +1,43 @@
+/** The files of a session's workspace, as streams of any size. */
+
+import * as wire from '../../../protocol/http/file-routes.ts';
+import { Workspace } from '../../files/workspace.ts';
+import { bytesResponse } from '../bytes.ts';
+import type { Service } from '../service.ts';
+
+export function addFileRoutes({ routes, host }: Service): void {
+  const workspace = async ({ id }: { readonly id: string }): Promise<Workspace> =>
+    new Workspace((await (await host.open(id)).session()).cwd);
+
+  routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));
+
+  routes.session(wire.ReadFile, async ({ info, query: { path, offset } }) => {
+    const { info: file, chunks } = await (await workspace(info)).read(path, offset);
+    return bytesResponse(chunks, { bytes: Math.max(0, file.size - offset), name: file.name });
+  });
+
+  routes.session(wire.WriteFile, async ({ info, query, context, about }) => {
+    about({ target: query.path.slice(0, 500) });
+    const { body } = context.req.raw;
+    return await (await workspace(info)).write(query.path, body ?? nothing());
+  });
+
+  routes.session(wire.MakeFolder, async ({ info, body, about }) => {
+    about({ target: body.path.slice(0, 500) });
+    await (await workspace(info)).makeFolder(body.path);
+    return undefined;
+  });
+
+  routes.session(wire.MoveFile, async ({ info, body: { from, to, replace = false }, about }) => {
+    about({ target: `${from} to ${to}`.slice(0, 500) });
+    return await (await workspace(info)).move(from, to, { replace });
+  });
+
+  routes.session(wire.DeleteFile, async ({ info, query, about }) => {
+    about({ target: query.path.slice(0, 500) });
+    await (await workspace(info)).delete(query.path, { recursive: query.recursive === 'true' });
+    return undefined;
+  });
+}
+
+async function* nothing(): AsyncIterable<Uint8Array> {}
