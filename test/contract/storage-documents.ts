@@ -136,6 +136,53 @@ export function documentContract(open: OpenStorage): void {
     );
   });
 
+  it('behave as a plain table does, whatever is done to them', async () => {
+    const id = fc.constantFrom('a', 'b', 'c');
+    const step = fc.oneof(
+      fc.record({
+        kind: fc.constant('put'),
+        id,
+        value: fc.jsonValue(),
+        when: fc.constantFrom('always', 'seen', 'old', 'none'),
+      }),
+      fc.record({
+        kind: fc.constant('delete'),
+        id,
+        value: fc.constant(null),
+        when: fc.constantFrom('always', 'seen', 'old'),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+        const { documents } = await onePlace(open)();
+        const table = new Map<string, { revision: number; value: unknown }>();
+        let newest = 0;
+        for (const { kind, id: at, value, when } of steps) {
+          const revision = table.get(at)?.revision ?? 0;
+          const ifRevision = { always: undefined, seen: revision, old: newest + 1, none: 0 }[when];
+          const condition = ifRevision === undefined ? {} : { ifRevision };
+          const holds = ifRevision === undefined || ifRevision === revision;
+          if (kind === 'put') {
+            const put = await documents.put('things', at, value, condition);
+            expect(put !== undefined).toBe(holds);
+            if (put === undefined) continue;
+            expect(put).toBeGreaterThan(newest);
+            newest = put;
+            table.set(at, { revision: put, value: JSON.parse(JSON.stringify(value)) });
+          } else {
+            expect(await documents.delete('things', at, condition)).toBe(holds && table.has(at));
+            if (holds) table.delete(at);
+          }
+        }
+        const left = [...table]
+          .toSorted(([one], [other]) => (one < other ? -1 : 1))
+          .map(([key, rest]) => ({ id: key, ...rest }));
+        expect((await documents.list('things')).documents).toEqual(left);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
   it('make a page shorter where they are large', async () => {
     const { documents } = await onePlace(open)();
     const large = 'x'.repeat(1024 * 1024 - 2);

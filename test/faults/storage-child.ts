@@ -7,6 +7,7 @@ import { randomBytes, randomInt } from 'node:crypto';
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { openAccess } from '../../src/daemon/access/access.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { manifest, segmentOf } from './storage-data.ts';
@@ -74,6 +75,27 @@ const roles: Record<string, () => Promise<void>> = {
       count += events.length;
       tell({ acknowledged: await storage.events.append('a', events), count });
     }
+  },
+
+  /** Counts a document up again and again, by what it has read of it, and tells the count that was acknowledged. */
+  async count() {
+    const { documents } = await FileStorage.open(path);
+    tell({ ready: true });
+    for (;;) {
+      const seen = await documents.get('counts', 'a');
+      const count = Number(seen?.value ?? 0) + 1;
+      const put = await documents.put('counts', 'a', count, { ifRevision: seen?.revision ?? 0 });
+      if (put !== undefined) tell({ acknowledged: count });
+    }
+  },
+
+  /** The first start of a server, which dies before the step that the mark counts. */
+  async startStepwise() {
+    const storage = await FileStorage.open(path);
+    const steps = await dieBeforeStep(Number(mark));
+    await openAccess({ storage, dataDir: path });
+    tell({ steps });
+    await storage.close();
   },
 
   async appendTogether() {

@@ -5,6 +5,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { openAccess } from '../../src/daemon/access/access.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { collect, failureOf, save } from '../contract/storage-samples.ts';
 import { eventually } from '../support/attack.ts';
@@ -98,6 +99,40 @@ describe('a process that is killed', () => {
       const own = events.slice(before).map(({ event }) => event);
       expect(own).toEqual(numbers(last - before).map((count) => ({ mark: `r${round}`, count })));
       await storage.close();
+    }
+  });
+
+  it('while it counts a document up leaves what was acknowledged, beside another that counts', {
+    timeout: 180_000,
+  }, async () => {
+    const path = scratch();
+    const other = new Child('count', path);
+    await other.next();
+    for (let round = 0; round < 8; round += 1) {
+      const told = await killAtRandom(new Child('count', path), 60);
+      const { documents } = await openStorage(path);
+      const seen = await documents.get('counts', 'a');
+      expect(seen?.value).toBeGreaterThanOrEqual(Math.max(0, ...told.map((line) => Number(line.acknowledged ?? 0))));
+    }
+    await other.kill();
+    const { documents } = await openStorage(path);
+    const { revision, value } = (await documents.get('counts', 'a')) ?? {};
+    // Each count has a revision of its own: none was made twice, and none was skipped.
+    expect(revision).toBe(value);
+  });
+
+  it('before any step of the first start leaves a server that can be started', { timeout: 180_000 }, async () => {
+    for (let step = 1, ended = false; !ended; step += 1) {
+      const path = scratch();
+      const child = new Child('startStepwise', path, String(step));
+      ended = (await collect(child.lines)).length > 0;
+      await child.exited();
+      const storage = await openStorage(path);
+      await using access = await openAccess({ storage, dataDir: path });
+      const token = readFileSync(join(path, 'admin-token'), 'utf8').trim();
+      expect((await access.authenticate(token)).scopes).toContain('admin');
+      expect(await access.tokens.list(access.daemon())).toHaveLength(1);
+      expect(readdirSync(path).filter((name) => name.startsWith('.admin'))).toEqual([]);
     }
   });
 
