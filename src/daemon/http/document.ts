@@ -1,6 +1,7 @@
 /** The OpenAPI document of the server, made from the same definitions that check its requests. */
 
 import { z } from 'zod';
+import { originalOf } from '../../protocol/http/as-given.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import { Failure } from '../../protocol/http/failure.ts';
 
@@ -102,7 +103,7 @@ function parametersOf(schema: z.ZodType, place: 'path' | 'query', schemas: Json)
 
 /** OpenAPI 3.1 takes JSON Schema as it is; what has a name goes to the components. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json {
-  const { $schema, $defs, ...made } = z.toJSONSchema(schema, { io, unrepresentable: 'any', reused: 'inline' });
+  const { $schema, $defs, ...made } = z.toJSONSchema(originalOf(schema), { io, unrepresentable: 'any', reused: 'inline' });
   const moved: Json = JSON.parse(JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/'));
   for (const [name, shape] of Object.entries($defs ?? {})) {
     schemas[name] ??= JSON.parse(JSON.stringify(shape).replaceAll('"#/$defs/', '"#/components/schemas/'));

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { Right, Share } from '../access.ts';
+import { asGiven } from './as-given.ts';
 import { endpoint } from './endpoint.ts';
 import { NewFork, NewSession, SessionChange, SessionInfo, SessionPage, SessionStates } from './sessions.ts';
 
@@ -18,7 +19,7 @@ const shares = z.array(ShareWish).max(256).optional();
 export const CreateSession = endpoint('post /v1/sessions', tag, anybody, {
   summary: 'Make a session, or get the one that has this agent key and the same options',
   audit: 'session.create',
-  body: NewSession.extend({ shares }).prefault({}),
+  body: asGiven(NewSession.extend({ shares })),
   result: SessionInfo,
   status: 201,
 });
@@ -50,7 +51,7 @@ export const GetSession = endpoint('get /v1/sessions/{id}', tag, view, {
 export const UpdateSession = endpoint('patch /v1/sessions/{id}', tag, manage, {
   summary: 'Change name, labels, shares or options',
   audit: 'session.update',
-  body: SessionChange.extend({ shares }),
+  body: asGiven(SessionChange.extend({ shares })),
   result: SessionInfo,
 });
 
@@ -62,7 +63,7 @@ export const DeleteSession = endpoint('delete /v1/sessions/{id}', tag, manage, {
 export const ForkSession = endpoint('post /v1/sessions/{id}/fork', tag, manage, {
   summary: 'Make another session with the same memory, in the same workspace',
   audit: 'session.fork',
-  body: NewFork,
+  body: asGiven(NewFork),
   result: SessionInfo,
   status: 201,
 });
