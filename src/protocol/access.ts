@@ -104,13 +104,6 @@ export const Share = z.union([
 ]);
 export type Share = z.infer<typeof Share>;
 
-/** A share as it is asked for. */
-export const ShareRequest = z.union([
-  z.strictObject({ user: UserName, right: Right }),
-  z.strictObject({ role: Role, right: Right }),
-]);
-export type ShareRequest = z.infer<typeof ShareRequest>;
-
 export const AuditEntry = z.object({
   /** Left out where nobody was authenticated. */
   userId: UserId.optional(),

@@ -1,8 +1,6 @@
 /** Users: made, changed and deleted by admins, and nobody else gets in or learns of them. */
 
 import { expect, it } from 'vitest';
-import { rightOf } from '../../src/daemon/access/rights.ts';
-import { resolveShares } from '../../src/daemon/access/shares.ts';
 import { accessPlace, newUser, openedAccess } from './access-samples.ts';
 import { failureOf, type OpenStorage } from './storage-samples.ts';
 
@@ -119,26 +117,6 @@ export function userContract(open: OpenStorage): void {
     ];
     for (const attempt of attempts) expect((await failureOf(attempt)).code).toBe('FORBIDDEN');
     expect((await access.users.find('ada'))?.role).toBe('member');
-  });
-
-  it('get shares by name, which a later user of that name does not have', async () => {
-    const access = await openedAccess(open);
-    const first = await newUser(access, 'bob');
-    const shares = await resolveShares(access.users, [
-      { user: 'bob', right: 'view' },
-      { role: 'member', right: 'view' },
-      { user: 'bob', right: 'use' },
-    ]);
-    expect(shares).toEqual([
-      { userId: first.principal.userId, userName: 'bob', right: 'use' },
-      { role: 'member', right: 'view' },
-    ]);
-    await access.users.delete(access.daemon(), 'bob');
-    const later = await newUser(access, 'bob');
-    expect(rightOf(first.principal, 'local', shares)).toBe('use');
-    expect(rightOf(later.principal, 'local', shares)).toBe('view');
-    const unknown = resolveShares(access.users, [{ user: 'nobody', right: 'use' }]);
-    expect((await failureOf(unknown)).code).toBe('NOT_FOUND');
   });
 
   it('include local, which stays an enabled admin', async () => {
