@@ -91,8 +91,6 @@ export interface StartedExecution {
 export interface ExecutionOutcome {
   readonly execution: string;
   readonly firstSeq: number;
-  /** The number of its ending. */
-  readonly lastSeq: number;
   /** Whether another request with the same key has run it. */
   readonly joined: boolean;
   readonly result: ExecutionResult;

@@ -28,6 +28,8 @@ const ExecutionStarted = z.object({
   timeoutMs: z.number().optional(),
   /** Who asked for it: the id of a user. */
   by: z.string().optional(),
+  /** A digest of the Idempotency-Key that it came with. */
+  request: z.string().optional(),
 });
 
 const Stdout = z.object({ type: z.literal('stdout'), ...owned, text: z.string() });

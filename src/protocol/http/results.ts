@@ -123,6 +123,6 @@ export function resultFromWire(result: ExecutionResult): ResultEvent {
   };
 }
 
-function bundleFromWire(data: z.infer<typeof Bundle>): MimeBundle {
+export function bundleFromWire(data: z.infer<typeof Bundle>): MimeBundle {
   return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, fromWire(value)]));
 }

@@ -77,8 +77,8 @@ export const SessionInfo = z.object({
   name: z.string().optional(),
   labels: Labels,
   shares: Shares,
-  /** As they were given: what is not here has its default. */
-  settings: SessionSettings.partial().loose(),
+  /** With their defaults. */
+  settings: SessionSettings,
   state: SessionStates,
   /** Executions that wait for their turn. */
   queued: z.int().min(0),
