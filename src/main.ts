@@ -1,7 +1,7 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, McpRequest, OpenOptions, StoragePlace } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest, StoragePlace } from './cli/context.ts';
 import type { Surroundings } from './cli/doctor.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
@@ -83,6 +83,22 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   });
 }
 
+async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHooks): Promise<void> {
+  const [daemon, { serveOptions }, executors] = await Promise.all([
+    import('./daemon/serve.ts'),
+    import('./daemon/serve-options.ts'),
+    import('./session/executors.ts'),
+  ]);
+  stores.closeFirst(executors.shutdown);
+  // Kernels end with the process that holds them.
+  void forced.then(() => process.exit(Exit.failed));
+  const { place, ...wanted } = request;
+  const storage = await stores.redis(place.redis);
+  const { dataDir } = place;
+  const session = { credentials };
+  await daemon.serve(serveOptions({ ...wanted, dataDir, version: version(), storage, session }), ended, onReady);
+}
+
 interface Bench {
   bench(flags: BenchFlags, out: (text: string) => void, progress: (line: string) => void): Promise<number>;
 }
@@ -124,6 +140,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
   detect,
   bench,
+  serve,
   serveMcp,
 });
 await stores.close();

@@ -21,6 +21,7 @@ import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
+import { addServe } from './serve.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
@@ -79,6 +80,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addTools(program, context, done);
   addArtifacts(program, context, done);
   addStore(program, context, done);
+  addServe(program, context, done);
   addMcp(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);

@@ -103,7 +103,11 @@ function parametersOf(schema: z.ZodType, place: 'path' | 'query', schemas: Json)
 
 /** OpenAPI 3.1 takes JSON Schema as it is; what has a name goes to the components. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json {
-  const { $schema, $defs, ...made } = z.toJSONSchema(originalOf(schema), { io, unrepresentable: 'any', reused: 'inline' });
+  const { $schema, $defs, ...made } = z.toJSONSchema(originalOf(schema), {
+    io,
+    unrepresentable: 'any',
+    reused: 'inline',
+  });
   const moved: Json = JSON.parse(JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/'));
   for (const [name, shape] of Object.entries($defs ?? {})) {
     schemas[name] ??= JSON.parse(JSON.stringify(shape).replaceAll('"#/$defs/', '"#/components/schemas/'));

@@ -34,7 +34,6 @@ export const ExecuteBody = z.strictObject({
 export const Executed = ExecutionResult.extend({
   execution: ExecutionId,
   firstSeq: z.int(),
-  lastSeq: z.int(),
   /** Whether another request with the same Idempotency-Key has run it. */
   joined: z.boolean(),
 }).meta({ id: 'Executed' });

@@ -19,7 +19,7 @@ const shares = z.array(ShareWish).max(256).optional();
 export const CreateSession = endpoint('post /v1/sessions', tag, anybody, {
   summary: 'Make a session, or get the one that has this agent key and the same options',
   audit: 'session.create',
-  body: asGiven(NewSession.extend({ shares })),
+  body: asGiven(NewSession.extend({ shares }).prefault({})),
   result: SessionInfo,
   status: 201,
 });

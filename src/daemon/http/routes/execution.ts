@@ -29,8 +29,8 @@ export function addExecutionRoutes(service: Service): void {
     if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
     const form = formOf(context.req.header('accept'));
     if (form === 'json') {
-      const { result, execution, firstSeq, lastSeq, joined } = await session.execute(code, options);
-      return { ...result, execution, firstSeq, lastSeq, joined };
+      const { result, execution, firstSeq, joined } = await session.execute(code, options);
+      return { ...result, execution, firstSeq, joined };
     }
     const { execution, firstSeq, outcome } = await session.start(code, options);
     outcome.catch(() => {}); // its events tell

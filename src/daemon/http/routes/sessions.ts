@@ -10,7 +10,7 @@ import { resolveShares } from '../shares.ts';
 export function addSessionRoutes(service: Service): void {
   const { routes, host, access, membersMay } = service;
 
-  routes.add(wire.CreateSession, async ({ body, principal, about, context }) => {
+  routes.add(wire.CreateSession, async ({ body = {}, principal, about, context }) => {
     requireScope(principal, 'manage');
     checkPrivileges(principal, body, membersMay);
     const { shares, ...wanted } = body;
