@@ -106,9 +106,10 @@ const words = {
 } as const satisfies Record<keyof Quotas, string>;
 
 function exceeded(quota: keyof Quotas, limit: number, used: number, asked: number, retryAfterMs: number): CellaError {
+  const has = Number.isFinite(used) ? used : 'more than can be counted';
   return new CellaError(
     'QUOTA_EXCEEDED',
-    `This user may have ${limit} ${words[quota]}, has ${used} and asks for ${asked} more.`,
+    `This user may have ${limit} ${words[quota]}, has ${has} and asks for ${asked} more.`,
     { details: { quota, limit, used, asked, retryAfterMs } },
   );
 }

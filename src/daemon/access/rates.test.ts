@@ -38,7 +38,7 @@ test('one key does not use up what another has', () => {
 test('there are only so many buckets, and the one that is in use stays', () => {
   const rates = new Buckets({ perSecond: 1, burst: 1, mostBuckets: 100, elapsed: () => 0 });
   expect(refusal(rates, 'busy')).toBeUndefined();
-  for (let count = 0; count < 10_000; count += 1) {
+  for (let count = 0; count < 1000; count += 1) {
     expect(refusal(rates, `other ${count}`)).toBeUndefined();
     expect(refusal(rates, 'busy')).toBe(1000);
   }
