@@ -148,6 +148,8 @@ export interface ServeRequest {
   readonly idleMs?: number;
   /** How long running code has when the server ends. */
   readonly graceMs: number;
+  /** Requests a second of one token. */
+  readonly rate?: number;
   readonly logLevel: string;
   readonly logFile?: string;
   readonly python?: string;

@@ -23,6 +23,7 @@ interface ServeFlags extends StorageFlags, PackageFlags {
   readonly maxKernels?: number;
   readonly idle?: number;
   readonly grace?: number;
+  readonly rate?: number;
   readonly logLevel?: string;
   readonly logFile?: string;
   readonly python?: string;
@@ -49,6 +50,7 @@ export function addServe(program: Command, context: ProgramContext, done: (exitC
     .option('--max-kernels <n>', 'kernels that may live at a time (default: 64)', parseCount)
     .option('--idle <seconds>', 'idle kernels sleep after this long (default: 600)', parseSeconds)
     .option('--grace <seconds>', 'how long running code has at the end (default: 10)', parseSeconds)
+    .option('--rate <n>', 'requests a second that one token may send (default: 500)', parseCount)
     .option(
       '--log-level <level>',
       'debug, info, warn, error or silent (default: CELLA_LOG_LEVEL, else info)',
@@ -97,7 +99,7 @@ The first cell:
 }
 
 function requestOf(flags: ServeFlags, { defaults }: ProgramContext): ServeRequest {
-  const { tlsCert, tlsKey, maxKernels, idle, logFile } = flags;
+  const { tlsCert, tlsKey, maxKernels, idle, rate, logFile } = flags;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new UsageError('--tls-cert and --tls-key go together.', 'Give both, or neither.');
   }
@@ -114,6 +116,7 @@ function requestOf(flags: ServeFlags, { defaults }: ProgramContext): ServeReques
     membersMay: (flags.membersMay ?? defaults.membersMay ?? '').split(',').filter((word) => word !== ''),
     ...(maxKernels === undefined ? {} : { maxKernels }),
     ...(idle === undefined ? {} : { idleMs: idle }),
+    ...(rate === undefined ? {} : { rate }),
     graceMs: flags.grace ?? DEFAULT_GRACE_MS,
     logLevel: flags.logLevel ?? defaults.logLevel ?? 'info',
     ...(logFile === undefined ? {} : { logFile }),

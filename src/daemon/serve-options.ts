@@ -21,6 +21,8 @@ export interface Wanted {
   readonly maxKernels?: number;
   readonly idleMs?: number;
   readonly graceMs: number;
+  /** Requests a second of one token. */
+  readonly rate?: number;
   readonly logLevel: string;
   readonly logFile?: string;
   readonly python?: string;
@@ -30,11 +32,12 @@ export interface Wanted {
 }
 
 export function serveOptions(wanted: Wanted): ServeOptions {
-  const { maxKernels, idleMs, logLevel, logFile, python, packages, toolFolders, membersMay, session, ...rest } = wanted;
+  const { maxKernels, idleMs, logLevel, logFile, python, packages, toolFolders, membersMay, rate, session, ...rest } = wanted;
   return {
     ...rest,
     membersMay: membersMay.map((privilege) => oneOf(privileges, privilege, '--members-may')),
     log: { level: oneOf(logLevels, logLevel, '--log-level'), file: logFile },
+    ...(rate === undefined ? {} : { rates: { perSecond: rate, burst: rate * 4 } }),
     hosting: {
       ...(maxKernels === undefined ? {} : { pool: { maxKernels } }),
       ...(idleMs === undefined ? {} : { idleTtlMs: idleMs }),

@@ -31,6 +31,8 @@ export interface ServeOptions {
   readonly names?: readonly string[] | undefined;
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly quotas?: Quotas | undefined;
+  /** Requests of one token: so many at once, and then so many a second. */
+  readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Of kernels, events and files. */
   readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session'> | undefined;
@@ -50,6 +52,7 @@ export interface ServedFacts {
   readonly loginUrl: string;
 }
 
+const RATES = { burst: 2000, perSecond: 500 };
 const SWEEP_MS = 600_000;
 const AUDIT_EVENTS = 1_000_000;
 
@@ -68,7 +71,7 @@ export async function serve(
   const storage = options.storage ?? files;
   const logs = openLogs(options.log.level, options.log.file);
   stack.defer(() => logs.flush());
-  const access = stack.use(await openAccess({ storage, dataDir, quotas: options.quotas }));
+  const access = stack.use(await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }));
   const host = stack.use(
     await LocalSessionHost.open({ ...options.hosting, storage, dataDir, session: options.session ?? {} }),
   );

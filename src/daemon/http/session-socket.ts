@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RawData, WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
-import { ClientFrame, CloseCode, type ServerFrame } from '../../protocol/http/frames.ts';
+import { ClientFrame, CloseCode, FrameId, type ServerFrame } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
@@ -131,7 +131,7 @@ export class SessionSocket {
 
   async #answer(given: unknown): Promise<void> {
     const parsed = ClientFrame.safeParse(given);
-    const id = parsed.success ? parsed.data.id : undefined;
+    const id = FrameId.safeParse(given).data?.id;
     try {
       if (!parsed.success) throw invalid(parsed.error);
       await this.#put({ type: 'reply', id: parsed.data.id, result: await this.#carryOut(parsed.data) });
@@ -174,8 +174,10 @@ export class SessionSocket {
   }
 
   async #beat(): Promise<void> {
-    if (!this.#alive) return this.#socket.terminate();
+    // It has not read the last ping, or is no longer there.
+    if (!this.#alive) this.close(CloseCode.slow, 'too slow');
     this.#alive = false;
+    if (this.#over.signal.aborted) return;
     if (this.#socket.bufferedAmount <= this.#options.service.streams.bufferBytes) this.#socket.ping();
     if (!(await mayStill(this.#options.recheck))) this.close(CloseCode.refused, 'the token is no longer good');
   }

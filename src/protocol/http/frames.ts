@@ -18,6 +18,8 @@ export const ClientFrame = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('ping'), id }),
 ]);
+/** What a frame is called that is wrong otherwise. */
+export const FrameId = z.object({ id });
 export type ClientFrame = z.infer<typeof ClientFrame>;
 
 /** Events go as they are; these are the other frames. `hello` is the first. */
