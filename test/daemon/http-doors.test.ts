@@ -110,7 +110,8 @@ describe('the routes of the document', () => {
     for (const { what, call, method } of routes()) {
       // What these do needs no body, or takes any.
       if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes)$/.test(what)) continue;
-      if (/\/(hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what)) continue;
+      if (/\/(hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what))
+        continue;
       if (what === 'post /v1/sessions') continue;
       for (const body of garbage) {
         const { status, text } = await daemon.call(call, { body });

@@ -119,7 +119,8 @@ describe('a WebSocket', () => {
     const code = await idle.closed;
     expect([CloseCode.slow, 1006]).toContain(code);
     using again = new Client(id, { after: numbers(idle.frames).at(-1) ?? 0 });
-    await again.until(({ seq }) => seq === last);
+    // All of it may have been on its way when it was let go.
+    if (!numbers(idle.frames).includes(last)) await again.until(({ seq }) => seq === last);
     const all = [...numbers(idle.frames), ...numbers(again.frames)];
     expect(all).toEqual(all.map((_, index) => index + 1));
   });

@@ -1,7 +1,7 @@
 /** Reads the streams of a server: lines of JSON, and server-sent events. */
 
 /** False ends the reading; anything else goes on. */
-type Visit<T> = (item: T) => Promise<boolean | undefined | void>;
+type Visit<T> = (item: T) => Promise<unknown>;
 
 export async function ndjson<T>(response: Response, visit: Visit<T> = async () => true): Promise<T[]> {
   return await pieces(response, '\n', (line) => JSON.parse(line) as T, visit);
