@@ -2,7 +2,9 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { openAccess } from '../../src/daemon/access/access.ts';
 import type { Access } from '../../src/daemon/access/contract.ts';
+import type { DocumentStore } from '../../src/storage/contract.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { failureOf, type OpenStorage } from './storage-samples.ts';
 
@@ -93,10 +95,31 @@ export function tokenContract(open: OpenStorage): void {
       expect(await refusal(one, token)).toBe('UNAUTHENTICATED');
       expect(await refusal(other, token)).toBe('UNAUTHENTICATED');
       for (const outcome of await Promise.all(busy)) expect(['in', 'UNAUTHENTICATED']).toContain(outcome);
-      await Promise.all([one.close(), other.close()]);
-      // What notes the last use does not bring it back.
-      expect(await refusal(one, token)).toBe('UNAUTHENTICATED');
     }
+  });
+
+  it('that are revoked between their use and the note of it do not come back', async () => {
+    const { again, dataDir } = accessPlace(open);
+    const { access, storage } = await again();
+    const { token, info } = await access.tokens.create(access.daemon(), { name: 'x' });
+    const { promise: revoked, resolve: go } = Promise.withResolvers<void>();
+    const { documents, events } = storage;
+    const late: DocumentStore = {
+      get: (...words) => documents.get(...words),
+      list: (...words) => documents.list(...words),
+      delete: (...words) => documents.delete(...words),
+      put: async (collection, id, ...words) => {
+        if (id === info.id) await revoked;
+        return documents.put(collection, id, ...words);
+      },
+    };
+    const slow = await openAccess({ storage: { documents: late, events }, dataDir });
+    expect((await slow.authenticate(token)).userId).toBe('local');
+    await access.tokens.revoke(access.daemon(), info.id);
+    go();
+    await slow.close();
+    expect(await refusal(access, token)).toBe('UNAUTHENTICATED');
+    expect(await documents.get('tokens', info.id)).toBeUndefined();
   });
 
   it('are revoked by their user, by an admin or by themselves, and unknown to everybody else', async () => {

@@ -1,7 +1,7 @@
 /** Opens what decides who may use a server: makes the first user and its token where they are missing. */
 
 import type { Quotas } from '../../protocol/access.ts';
-import type { Clock, Storage } from '../../storage/contract.ts';
+import type { Clock, Storage, TrimLimits } from '../../storage/contract.ts';
 import { makeFolder } from '../../storage/file/durable.ts';
 import { guarded } from '../../storage/file/failure.ts';
 import { adminTokenPath, readAdminToken, writeAdminToken } from './admin-token.ts';
@@ -24,10 +24,14 @@ export interface AccessOptions {
   readonly rates?: RateOptions | undefined;
   /** For users that have no limit of their own. */
   readonly quotas?: Quotas | undefined;
+  /** How much of the audit log `sweep` leaves: 1 GB by default. */
+  readonly auditLimits?: TrimLimits | undefined;
   readonly clock?: Clock;
   /** Milliseconds that never go back, for quotas. */
   readonly elapsed?: () => number;
 }
+
+const AUDIT_LIMITS: TrimLimits = { maxBytes: 1024 ** 3 };
 
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const access = new StoredAccess(options);
@@ -44,10 +48,12 @@ class StoredAccess implements Access {
   readonly quotas: CountedQuotas;
   readonly adminTokenPath: string;
   readonly #clock: Clock;
+  readonly #auditLimits: TrimLimits;
 
-  constructor({ storage, dataDir, rates, quotas, clock = Date.now, elapsed }: AccessOptions) {
+  constructor({ storage, dataDir, rates, quotas, auditLimits, clock = Date.now, elapsed }: AccessOptions) {
     const { documents, events } = storage;
     this.#clock = clock;
+    this.#auditLimits = auditLimits ?? AUDIT_LIMITS;
     this.users = new StoredUsers({ documents, clock, forget: (userId) => this.#forget(userId) });
     this.tokens = new StoredTokens({ documents, clock, users: this.users });
     this.logins = new StoredLogins({ documents, clock, users: this.users, tokens: this.tokens });
@@ -70,6 +76,7 @@ class StoredAccess implements Access {
   async sweep(): Promise<void> {
     await this.tokens.sweep();
     await this.logins.sweep();
+    await this.audit.trim(this.#auditLimits);
   }
 
   async close(): Promise<void> {

@@ -32,7 +32,7 @@ export interface Access extends AsyncDisposable {
   authenticate(token: string): Promise<Principal>;
   /** The admin `local`, for what the daemon does by itself, such as making the first login link. */
   daemon(): Principal;
-  /** Removes expired tokens, codes and logins. To be called now and then. */
+  /** Removes expired tokens, codes and logins, and the oldest of an audit log that is too long. To be called now and then. */
   sweep(): Promise<void>;
   close(): Promise<void>;
 }
@@ -117,7 +117,7 @@ export interface BrowserLogin {
   readonly principal: Principal;
 }
 
-/** Numbered, and only ever added to. No agent key reaches it. */
+/** Numbered, and only ever added to at one end; a log that is too long loses its oldest. No agent key reaches it. */
 export interface Audit {
   /** Durable when it resolves. */
   append(entry: AuditEntry): Promise<void>;
