@@ -147,7 +147,8 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async open(id: string): Promise<HostedSession> {
-    this.#checkRunning();
+    // While the server ends, what runs may still be answered, interrupted and followed.
+    if (!this.#open.has(id)) this.#checkRunning();
     return await this.#opened(id);
   }
 
