@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;
 
-async function put(path: string, body: BodyInit): Promise<Response> {
+async function put(path: string, body: string | ReadableStream): Promise<Response> {
   const url = new URL(path, daemon.url);
   return await fetch(url, {
     method: 'PUT',

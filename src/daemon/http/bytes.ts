@@ -1,7 +1,5 @@
 /** Bytes as an answer: never shown by a browser as a page, whatever is in them. */
 
-import { Readable } from 'node:stream';
-
 export interface BytesOptions {
   /** How many there will be, where that is known. */
   readonly bytes?: number;
@@ -18,11 +16,23 @@ export function bytesResponse(chunks: AsyncIterable<Uint8Array>, options: BytesO
     'content-security-policy': "default-src 'none'; sandbox",
   });
   if (bytes !== undefined) headers.set('content-length', String(bytes));
-  return new Response(Readable.toWeb(Readable.from(exactly(chunks, bytes))) as ReadableStream<Uint8Array>, { headers });
+  return new Response(toStream(exactly(chunks, bytes)), { headers });
+}
+
+/** A chunk is taken when the client has room for it. */
+function toStream(chunks: AsyncGenerator<Uint8Array>): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await chunks.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: async () => void (await chunks.return(undefined)),
+  });
 }
 
 /** A file that grows while it is read is cut at what was announced. */
-async function* exactly(chunks: AsyncIterable<Uint8Array>, bytes: number | undefined): AsyncIterable<Uint8Array> {
+async function* exactly(chunks: AsyncIterable<Uint8Array>, bytes: number | undefined): AsyncGenerator<Uint8Array> {
   let left = bytes ?? Number.POSITIVE_INFINITY;
   if (left === 0) return;
   for await (const chunk of chunks) {

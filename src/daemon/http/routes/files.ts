@@ -18,8 +18,8 @@ export function addFileRoutes({ routes, host }: Service): void {
 
   routes.session(wire.WriteFile, async ({ info, query, context, about }) => {
     about({ target: query.path.slice(0, 500) });
-    const { body } = context.req.raw;
-    return await (await workspace(info)).write(query.path, body ?? nothing());
+    // As Node reads it: several times faster than through the body of a Request.
+    return await (await workspace(info)).write(query.path, context.env.incoming);
   });
 
   routes.session(wire.MakeFolder, async ({ info, body, about }) => {
@@ -39,5 +39,3 @@ export function addFileRoutes({ routes, host }: Service): void {
     return undefined;
   });
 }
-
-async function* nothing(): AsyncIterable<Uint8Array> {}

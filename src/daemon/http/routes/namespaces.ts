@@ -66,9 +66,8 @@ function addArtifactRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
     const { type, mediaType, description } = query;
-    const content = context.req.raw.body ?? new Uint8Array();
     const facts = { type, mediaType, ...(description === undefined ? {} : { description }) };
-    return await (await api(info)).artifacts.save(params.name, content, facts);
+    return await (await api(info)).artifacts.save(params.name, context.env.incoming, facts);
   });
   routes.session(wire.DeleteArtifact, async ({ info, params, about }) => {
     about({ target: params.name });
