@@ -212,7 +212,7 @@ export class HostedSession implements contract.HostedSession {
       .between(async () => {
         await this.#writer.settled();
         this.#retainedAt = this.#writer.bytes;
-        await retain(this.#share, this.#definition);
+        this.#writer.tail.forget(await retain(this.#share, this.#definition));
         await this.#mark(1);
       })
       .finally(() => {
