@@ -34,6 +34,7 @@ export class Executions {
   #running: { readonly execution: HostedExecution; readonly stop: AbortController } | undefined;
   #waiting = 0;
   #lastEnded: string | undefined;
+  #closed: CellaError | undefined;
 
   constructor(parts: ExecutionsParts) {
     this.#parts = parts;
@@ -53,7 +54,7 @@ export class Executions {
 
   submit(execution: HostedExecution): void {
     const { share, queueLimit } = this.#parts;
-    if (share.stopping()) throw stopping();
+    this.#checkOpen();
     if (!this.#turns.free && this.#waiting >= queueLimit()) {
       throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${this.#waiting} executions wait for it already.`, {
         details: { queued: this.#waiting },
@@ -91,10 +92,22 @@ export class Executions {
     return this.#turns.idle();
   }
 
+  /** What waits and what comes gets this error; what runs is interrupted. Resolves when it is over. */
+  async close(why: CellaError): Promise<void> {
+    this.#closed ??= why;
+    this.stop();
+    await this.idle();
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw this.#closed;
+    if (this.#parts.share.stopping()) throw stopping();
+  }
+
   async #perform(execution: HostedExecution): Promise<void> {
     const { share, lodging } = this.#parts;
     const { signal } = execution.options;
-    if (share.stopping()) throw stopping();
+    this.#checkOpen();
     if (signal?.aborted) throw new CellaError('ABORTED', 'The execution was taken back before it began.');
     const stop = new AbortController();
     const leave = () => stop.abort();

@@ -50,6 +50,7 @@ export async function* readFeed(
         if (over(event)) return;
       }
       if (position > before) continue;
+      if (ended() === 'deleted') return;
       position = Math.max(position, await log.floor(key));
       if (position === before) throw new CellaError('STORAGE_FAILED', `The log of the session ends at ${position}.`);
       yield { type: 'floor', floor: position };

@@ -6,6 +6,7 @@ import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
+import { noSession } from '../access/rights.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
@@ -211,7 +212,7 @@ export class HostedSession implements contract.HostedSession {
       .between(async () => {
         await this.#writer.settled();
         this.#retainedAt = this.#writer.bytes;
-        await retain(this.#share, this.#definition);
+        this.#writer.tail.forget(await retain(this.#share, this.#definition));
         await this.#mark(1);
       })
       .finally(() => {
@@ -220,19 +221,13 @@ export class HostedSession implements contract.HostedSession {
     return this.#retaining;
   }
 
-  /** What runs is interrupted. Resolves when nothing runs or waits. */
-  async stopExecutions(): Promise<void> {
-    this.#executions.stop();
-    await this.#executions.idle();
-  }
-
   idle(): Promise<void> {
     return this.#executions.idle();
   }
 
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
-    await this.stopExecutions();
+    await this.#executions.close(why);
     await this.#lodging.close();
     await this.#writer.settled();
     await this.#mark(1);
@@ -241,11 +236,10 @@ export class HostedSession implements contract.HostedSession {
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
-    this.#executions.stop();
+    await this.#executions.close(noSession(this.id));
     await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
-    await this.#lodging.destroy();
-    await this.#executions.idle();
     await this.#finish('deleted');
+    await this.#lodging.destroy();
     await this.#requests.remove();
     await this.#outputs.remove();
   }
@@ -293,7 +287,7 @@ export class HostedSession implements contract.HostedSession {
 
   #checkOpen(): void {
     if (this.#ended instanceof CellaError) throw this.#ended;
-    if (this.#ended) throw new CellaError('NOT_FOUND', 'The session was deleted.');
+    if (this.#ended) throw noSession(this.id);
   }
 }
 

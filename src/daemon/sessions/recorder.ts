@@ -65,9 +65,13 @@ export class Recorder implements AsyncDisposable {
       files.push(stream.facts);
     }
     this.#tellCut(wire);
-    const { stdout, stderr, displays, value, data, ...facts } = wire;
-    const values = { ...(value === undefined ? {} : { value }), ...(data === undefined ? {} : { data }) };
-    const text = value === undefined && data === undefined ? '' : JSON.stringify(values);
+    const { stdout, stderr, displays, value, repr, data, ...facts } = wire;
+    const values = {
+      ...(value === undefined ? {} : { value }),
+      ...(repr === undefined ? {} : { repr }),
+      ...(data === undefined ? {} : { data }),
+    };
+    const text = JSON.stringify(values);
     const file = text.length > this.#limits.eventBytes ? await this.#outputs.keep('json', text) : undefined;
     if (file) files.push(file);
     return {

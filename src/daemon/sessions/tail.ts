@@ -28,6 +28,13 @@ export class Tail {
     return this.#events.slice(seq + 1 - first);
   }
 
+  /** What is gone from the log is gone from here. */
+  forget(floor: number): void {
+    const first = this.#events[0]?.event.seq ?? floor + 1;
+    const gone = this.#events.splice(0, Math.max(0, floor + 1 - first));
+    this.#bytes -= gone.reduce((total, { size }) => total + size, 0);
+  }
+
   clear(): void {
     this.#events = [];
     this.#bytes = 0;

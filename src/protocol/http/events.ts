@@ -71,7 +71,7 @@ const InputAnswered = z.object({
   by: z.string().optional(),
 });
 
-/** `file` holds `{"value", "data"}` as JSON where they are too large; the output is in the events before. */
+/** `file` holds `{"value", "repr", "data"}` as JSON where they are too large; the output is in the events before. */
 const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
 
 /** It has no result: it never began, or what it did could not be written down. */
