@@ -7,6 +7,7 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { placeToText } from './cli/storage-flags.ts';
 import { Terminal } from './cli/terminal.ts';
+import type { MakeMcp } from './daemon/http/routes/mcp.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { CellaError } from './protocol/errors.ts';
 import { OpenStores } from './stores.ts';
@@ -83,6 +84,11 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   });
 }
 
+const makeMcp: MakeMcp = async (session) => {
+  const { hostMcp } = await import('./mcp/hosted.ts');
+  return hostMcp({ ...session, version: version() });
+};
+
 async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHooks): Promise<void> {
   const [daemon, { serveOptions }, executors] = await Promise.all([
     import('./daemon/serve.ts'),
@@ -95,8 +101,8 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
-  const session = { credentials };
-  await daemon.serve(serveOptions({ ...wanted, dataDir, version: version(), storage, session }), ended, onReady);
+  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials } };
+  await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
 }
 
 interface Bench {

@@ -12,6 +12,7 @@ export interface Wanted {
   readonly version: string;
   readonly dataDir: string;
   readonly storage?: Storage | undefined;
+  readonly mcp?: ServeOptions['mcp'];
   readonly address: string;
   readonly port: number;
   readonly tls?: ServeOptions['tls'];

@@ -11,6 +11,7 @@ import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { lockFolder, socketPath, tellFacts } from './folder.ts';
+import type { MakeMcp } from './http/routes/mcp.ts';
 import { type Logger, type LogLevel, openLogs } from './http/logs.ts';
 import { type HttpLimits, HttpServer, isLoopback } from './http/server.ts';
 import type { Privilege } from './http/service.ts';
@@ -34,6 +35,8 @@ export interface ServeOptions {
   /** Requests of one token: so many at once, and then so many a second. */
   readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
+  /** Without it, sessions are no MCP servers. */
+  readonly mcp?: MakeMcp | undefined;
   /** Of kernels, events and files. */
   readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session'> | undefined;
   /** For every session, beneath its own. */

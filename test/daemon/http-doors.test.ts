@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
+import { hostMcp } from '../../src/mcp/hosted.ts';
 import { Daemon } from '../support/daemon.ts';
 
 const OPEN = new Set(['get /health', 'get /login']);
@@ -12,7 +13,7 @@ let document: OpenApiDocument;
 let tokens: Record<string, string | null>;
 
 beforeAll(async () => {
-  daemon = await Daemon.start();
+  daemon = await Daemon.start({ mcp: async (session) => hostMcp({ ...session, version: '0' }) });
   session = (await daemon.session({ agentKey: 'guarded' })).id;
   document = (await daemon.call<OpenApiDocument>('GET /openapi.json')).json;
   const expired = await daemon.user('late', 'member', { expiresInMs: 1 });
@@ -110,7 +111,7 @@ describe('the routes of the document', () => {
     for (const { what, call, method } of routes()) {
       // What these do needs no body, or takes any.
       if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes)$/.test(what)) continue;
-      if (/\/(hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what))
+      if (/\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what))
         continue;
       if (what === 'post /v1/sessions') continue;
       for (const body of garbage) {

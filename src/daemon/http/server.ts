@@ -16,6 +16,7 @@ import { addAccessRoutes } from './routes/access.ts';
 import { addEventRoutes } from './routes/events.ts';
 import { addExecutionRoutes } from './routes/execution.ts';
 import { addFileRoutes } from './routes/files.ts';
+import { addMcpRoutes, type MakeMcp } from './routes/mcp.ts';
 import { addNamespaceRoutes } from './routes/namespaces.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
@@ -37,6 +38,8 @@ export interface HttpOptions {
   readonly socketPath?: string | undefined;
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
+  /** Without it, sessions are no MCP servers. */
+  readonly mcp?: MakeMcp | undefined;
 }
 
 export interface HttpLimits extends StreamLimits {
@@ -136,6 +139,7 @@ export class HttpServer implements AsyncDisposable {
     addStateRoutes(service);
     addFileRoutes(service);
     addNamespaceRoutes(service);
+    if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
     addAccessRoutes(service);
     addSystemRoutes(service);
     return (request, bindings) => app.fetch(request, bindings);
