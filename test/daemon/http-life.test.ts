@@ -96,6 +96,36 @@ describe('cella serve', () => {
     expect(err).toContain(told);
   });
 
+  it('speaks TLS, with a cookie that never leaves it', async () => {
+    const [key, cert] = [join(cella.temporary, 'key.pem'), join(cella.temporary, 'cert.pem')];
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
+    await run('openssl', [
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:prime256v1',
+      '-nodes',
+      '-keyout',
+      key,
+      '-out',
+      cert,
+      '-days',
+      '2',
+      ...subject,
+    ]);
+    const { url, started } = await start('--host', '0.0.0.0', '--tls-cert', cert, '--tls-key', key);
+    expect(url).toMatch(/^https:/);
+    const link = /once: +(\S+)/.exec(started.out)?.[1] ?? '';
+    const { stdout } = await run('curl', ['-si', '--cacert', cert, link]);
+    expect(stdout).toMatch(/^HTTP\/1.1 303/);
+    expect(stdout).toMatch(/set-cookie: .*; Secure/i);
+    expect(stdout).toMatch(/strict-transport-security/i);
+    const { stdout: wrong } = await run('curl', ['-si', '--cacert', cert, '-H', 'Host: evil.example', `${url}/health`]);
+    expect(wrong).toMatch(/^HTTP\/1.1 403/);
+  });
+
   it('lets running code end on SIGTERM, takes no new work, tells its clients, saves, and exits 0', async () => {
     const served = await start('--grace', '20');
     const id = await session(served);

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { CloseCode } from '../../src/protocol/http/frames.ts';
 import { Daemon } from '../support/daemon.ts';
+import { ndjson } from '../support/daemon-streams.ts';
 
 let daemon: Daemon;
 beforeAll(async () => {
@@ -187,10 +188,49 @@ describe('a WebSocket', () => {
   });
 });
 
-async function dropped(): Promise<number> {
+async function dropped(why = 'too slow'): Promise<number> {
   const { text } = await daemon.call('GET /metrics');
-  return Number(/cella_clients_dropped_total\{why="too slow"\} (\d+)/.exec(text)?.[1] ?? 0);
+  return Number(new RegExp(`cella_clients_dropped_total\\{why="${why}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
 }
+
+describe('a stream of lines', () => {
+  it('lets a client go that does not read', async () => {
+    const { id } = await daemon.session({ agentKey: 'slow-lines' });
+    const { hostname, port, host } = new URL(daemon.url);
+    const socket = connect(Number(port), hostname);
+    const head = [
+      `GET /v1/sessions/${id}/events HTTP/1.1`,
+      `Host: ${host}`,
+      `Authorization: Bearer ${daemon.token}`,
+      'Accept: application/x-ndjson',
+    ];
+    socket.pause();
+    socket.write(`${head.join('\r\n')}\r\n\r\n`);
+    for (let cell = 0; cell < 4; cell++) await daemon.run(id, 'for i in range(300): print("x" * 20000, flush=True)');
+    await expect.poll(() => dropped('slow'), { timeout: 20_000 }).toBeGreaterThan(0);
+    socket.destroy();
+    expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });
+  });
+
+  it('ends with the token, also while events come all the time', async () => {
+    const { id } = await daemon.session({ agentKey: 'busy-lines', shares: [{ role: 'member', right: 'view' }] });
+    const token = await daemon.user('reader', 'member');
+    const running = daemon.run(id, 'import time\nwhile True: print("x", flush=True); time.sleep(0.01)');
+    const feed = await daemon.fetch(`GET /v1/sessions/${id}/events`, {
+      token,
+      headers: { accept: 'application/x-ndjson' },
+    });
+    let told = false;
+    const lines = await ndjson<Frame>(feed, async ({ type }) => {
+      if (told || type !== 'stdout') return;
+      told = true;
+      await daemon.call('PATCH /v1/users/reader', { body: { disabled: true } });
+    });
+    expect(lines.at(-1)).toMatchObject({ type: 'error', error: { code: 'UNAUTHENTICATED' } });
+    await daemon.call(`POST /v1/sessions/${id}/interrupt`);
+    await running;
+  });
+});
 
 /** A client that begins a frame and sends no more of it. */
 async function halfFrame(session: string): Promise<Socket> {

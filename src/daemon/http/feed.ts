@@ -2,6 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem } from '../../protocol/http/events.ts';
+import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, toCellaError } from './failure.ts';
 import type { Recheck } from './router.ts';
@@ -10,6 +11,7 @@ import { type Item, type StreamForm, streamResponse } from './streams.ts';
 
 export interface FeedOptions {
   readonly form: Exclude<StreamForm, 'json'>;
+  readonly principal: Principal;
   readonly after: number;
   /** Only of this execution, and to its end. */
   readonly execution?: string | undefined;
@@ -17,9 +19,13 @@ export interface FeedOptions {
   readonly onGone?: () => void;
 }
 
-export function feed({ metrics, streams, ending }: Service, session: HostedSession, options: FeedOptions): Response {
+export function feed(
+  { metrics, streams, ending, followers }: Service,
+  session: HostedSession,
+  options: FeedOptions,
+): Response {
   const { form, after, execution, recheck, onGone } = options;
-  const left = metrics.client(form);
+  const left = followers.enter(options.principal, form);
   return streamResponse(
     (signal) => {
       const wanted = { after, ...(execution === undefined ? {} : { execution }) };
@@ -28,7 +34,10 @@ export function feed({ metrics, streams, ending }: Service, session: HostedSessi
     {
       form,
       ...streams,
-      allowed: () => mayStill(recheck),
+      refusal: async () => {
+        const refusal = await refusalOf(recheck);
+        return refusal && { type: 'error', ...failureOf(refusal) };
+      },
       onEnd: (why) => {
         left();
         if (why === 'slow' || why === 'refused') metrics.dropped(why);
@@ -50,12 +59,14 @@ async function* items(events: AsyncIterable<FeedItem>, ending: AbortSignal): Asy
   yield { data: { type: 'error', ...failureOf(stopping) } };
 }
 
-export async function mayStill(recheck: Recheck): Promise<boolean> {
+/** Why somebody may no longer read; undefined where they may. */
+export async function refusalOf(recheck: Recheck): Promise<CellaError | undefined> {
   try {
     await recheck();
-    return true;
+    return undefined;
   } catch (error) {
     // Storage that does not answer now says nothing of who may read.
-    return !(error instanceof CellaError && ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'].includes(error.code));
+    const isRefusal = error instanceof CellaError && ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'].includes(error.code);
+    return isRefusal ? error : undefined;
   }
 }

@@ -8,6 +8,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { makeApp } from './app.ts';
+import { Followers } from './followers.ts';
 import { makeServer } from './listener.ts';
 import type { Logger } from './logs.ts';
 import { HttpMetrics } from './metrics.ts';
@@ -127,6 +128,7 @@ export class HttpServer implements AsyncDisposable {
       access,
       host,
       metrics,
+      followers: new Followers(metrics),
       streams,
       membersMay,
       version,

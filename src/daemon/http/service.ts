@@ -2,6 +2,7 @@
 
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import type { Followers } from './followers.ts';
 import type { HttpMetrics } from './metrics.ts';
 import type { Routes } from './router.ts';
 
@@ -23,6 +24,7 @@ export interface Service {
   readonly access: Access;
   readonly host: SessionHost;
   readonly metrics: HttpMetrics;
+  readonly followers: Followers;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];
   /** Aborted when the server takes no new work, and has told so. */

@@ -13,7 +13,7 @@ import { ClientFrame, CloseCode, FrameId, type ServerFrame } from '../../protoco
 import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
-import { mayStill } from './feed.ts';
+import { refusalOf } from './feed.ts';
 import { FrameBudget } from './frame-budget.ts';
 import type { Logger } from './logs.ts';
 import type { Recheck } from './router.ts';
@@ -27,6 +27,8 @@ export interface SocketOptions {
   readonly principal: Principal;
   readonly after: number;
   readonly recheck: Recheck;
+  /** Told when it has gone. */
+  readonly left: () => void;
   readonly log: Logger;
 }
 
@@ -47,7 +49,6 @@ export class SessionSocket {
     this.#socket = socket;
     this.#options = options;
     const { service, log, principal, session } = options;
-    const left = service.metrics.client('websocket');
     const heartbeat = setInterval(() => void this.#beat(), service.streams.heartbeatMs);
     const stop = () => this.close(CloseCode.stopping, 'the server is ending');
     const warn = () => void this.#put({ type: 'stopping' });
@@ -66,7 +67,7 @@ export class SessionSocket {
       service.ending.removeEventListener('abort', stop);
       service.stopping.removeEventListener('abort', warn);
       this.#over.abort();
-      left();
+      options.left();
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
     });
     log.info({ session: session.id, user: principal.userName }, 'websocket opened');
@@ -179,7 +180,7 @@ export class SessionSocket {
     this.#alive = false;
     if (this.#over.signal.aborted) return;
     if (this.#socket.bufferedAmount <= this.#options.service.streams.bufferBytes) this.#socket.ping();
-    if (!(await mayStill(this.#options.recheck))) this.close(CloseCode.refused, 'the token is no longer good');
+    if (await refusalOf(this.#options.recheck)) this.close(CloseCode.refused, 'the token is no longer good');
   }
 }
 

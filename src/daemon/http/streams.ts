@@ -27,8 +27,8 @@ export interface StreamOptions {
   readonly patienceMs: number;
   /** After this long without an event something is sent, so that nobody in between takes the connection for dead. */
   readonly heartbeatMs: number;
-  /** Whether the client may go on reading; asked with each heartbeat. */
-  readonly allowed: () => Promise<boolean>;
+  /** What to say last where the client may no longer read; asked as often as there is a heartbeat, or would be. */
+  readonly refusal: () => Promise<unknown>;
   readonly onEnd: (why: StreamEnd) => void;
 }
 
@@ -57,6 +57,8 @@ class Pump implements UnderlyingSource<Uint8Array> {
   readonly #options: StreamOptions;
   #next: Promise<IteratorResult<Item>> | undefined;
   #slow: NodeJS.Timeout | undefined;
+  #checkedAt = performance.now();
+  #refused = false;
   #ended = false;
 
   constructor(items: Source, options: StreamOptions) {
@@ -77,7 +79,7 @@ class Pump implements UnderlyingSource<Uint8Array> {
     });
     if (this.#ended) return;
     if (text === undefined) {
-      this.#end('complete');
+      this.#end(this.#refused ? 'refused' : 'complete');
       controller.close();
       return;
     }
@@ -94,17 +96,25 @@ class Pump implements UnderlyingSource<Uint8Array> {
 
   /** The next event, or a sign of life; undefined at the end. */
   async #text(): Promise<string | undefined> {
-    const { heartbeatMs, form, allowed } = this.#options;
+    const { heartbeatMs, form } = this.#options;
+    if (this.#refused) return undefined;
+    const refusal = await this.#check();
+    if (refusal !== undefined) return write({ data: refusal }, form);
     this.#next ??= this.#items.next();
     const beat = Promise.withResolvers<'beat'>();
     const timer = setTimeout(() => beat.resolve('beat'), heartbeatMs);
     const first = await Promise.race([this.#next, beat.promise]).finally(() => clearTimeout(timer));
-    if (first === 'beat') {
-      if (!(await allowed())) return undefined;
-      return form === 'sse' ? ': still here\n\n' : '\n';
-    }
+    if (first === 'beat') return form === 'sse' ? ': still here\n\n' : '\n';
     this.#next = undefined;
     return first.done ? undefined : write(first.value, form);
+  }
+
+  async #check(): Promise<unknown> {
+    if (performance.now() - this.#checkedAt < this.#options.heartbeatMs) return undefined;
+    this.#checkedAt = performance.now();
+    const refusal = await this.#options.refusal();
+    this.#refused = refusal !== undefined;
+    return refusal;
   }
 
   #end(why: StreamEnd): void {

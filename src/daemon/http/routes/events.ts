@@ -17,12 +17,13 @@ const MOST_PAGE_CHARACTERS = 4_000_000;
 export function addEventRoutes(service: Service): void {
   const { routes, host } = service;
 
-  routes.session(wire.ReadEvents, async ({ info, query, context, recheck }) => {
+  routes.session(wire.ReadEvents, async ({ info, query, principal, context, recheck }) => {
     const session = await host.open(info.id);
     const form = formOf(context.req.header('accept'));
     const after = lastEventId(context) ?? query.after;
     if (form === 'json') return await page(session, { ...query, after });
-    return feed(service, session, { form, after, execution: query.execution, recheck });
+    service.followers.check(principal);
+    return feed(service, session, { form, after, execution: query.execution, principal, recheck });
   });
 
   routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
@@ -30,9 +31,11 @@ export function addEventRoutes(service: Service): void {
     if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
     const session = await host.open(info.id);
     const log = context.get('log');
+    const { after } = query;
+    service.followers.check(principal);
     upgrade.accept = (socket) => {
-      const { after } = query;
-      new SessionSocket(socket, { service, session, owner: info.ownerId, principal, after, recheck, log });
+      const left = service.followers.enter(principal, 'websocket');
+      new SessionSocket(socket, { service, session, owner: info.ownerId, principal, after, recheck, left, log });
     };
     return undefined;
   });

@@ -28,13 +28,21 @@ export function addExecutionRoutes(service: Service): void {
     };
     if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
     const form = formOf(context.req.header('accept'));
+    if (form !== 'json') service.followers.check(principal);
     if (form === 'json') {
       const { result, execution, firstSeq, joined } = await session.execute(code, options);
       return { ...result, execution, firstSeq, joined };
     }
     const { execution, firstSeq, outcome } = await session.start(code, options);
     outcome.catch(() => {}); // its events tell
-    return feed(service, session, { form, after: firstSeq - 1, execution, recheck, onGone: () => gone?.abort() });
+    return feed(service, session, {
+      form,
+      after: firstSeq - 1,
+      execution,
+      principal,
+      recheck,
+      onGone: () => gone?.abort(),
+    });
   });
 
   routes.session(wire.InterruptCode, async ({ info }) => ({
