@@ -10,8 +10,11 @@ import { ndjson } from '../support/daemon-streams.ts';
 
 let daemon: Daemon;
 beforeAll(async () => {
-  daemon = await Daemon.start({ limits: { patienceMs: 500, heartbeatMs: 500, frameBytes: 200_000 } });
+  daemon = await Daemon.start({ limits: { patienceMs: 1500, heartbeatMs: 3000, frameBytes: 200_000 } });
 });
+
+/** Events of 7 MB in all: more than the buffers of a connection hold, a few times over. */
+const MUCH = 'for i in range(35): display("x" * 200_000)';
 
 interface Frame {
   readonly type: string;
@@ -39,7 +42,7 @@ class Client implements Disposable {
   /** The first frame that fits, now or later. */
   async until(fits: (frame: Frame) => boolean): Promise<Frame> {
     const closed = this.closed.then((code) => {
-      throw new Error(`it was closed with ${code}: ${JSON.stringify(this.frames.slice(-3))}`);
+      throw new Error(`it was closed with ${code}: ${JSON.stringify(this.frames.slice(-3)).slice(0, 500)}`);
     });
     closed.catch(() => {});
     for (;;) {
@@ -109,7 +112,7 @@ describe('a WebSocket', () => {
     await Promise.all([idle, reader].map((client) => client.until(({ type }) => type === 'hello')));
     idle.socket.pause();
     const before = process.memoryUsage().rss;
-    for (let cell = 0; cell < 4; cell++) await daemon.run(id, 'for i in range(200): print("x" * 20000)');
+    for (let cell = 0; cell < 4; cell++) await daemon.run(id, MUCH);
     const last = (await daemon.call<{ last: number }>(`GET /v1/sessions/${id}/events?limit=1`)).json.last;
     await reader.until(({ seq }) => seq === last);
     expect(numbers(reader.frames)).toEqual(numbers(reader.frames).map((_, index) => index + 1));
@@ -206,7 +209,7 @@ describe('a stream of lines', () => {
     ];
     socket.pause();
     socket.write(`${head.join('\r\n')}\r\n\r\n`);
-    for (let cell = 0; cell < 4; cell++) await daemon.run(id, 'for i in range(300): print("x" * 20000, flush=True)');
+    for (let cell = 0; cell < 4; cell++) await daemon.run(id, MUCH);
     await expect.poll(() => dropped('slow'), { timeout: 20_000 }).toBeGreaterThan(0);
     socket.destroy();
     expect(await daemon.run(id, '1')).toMatchObject({ status: 'ok' });

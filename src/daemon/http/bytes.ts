@@ -5,6 +5,8 @@ export interface BytesOptions {
   readonly bytes?: number;
   readonly name: string;
   readonly mediaType?: string;
+  /** Ends the connection where reading fails half way. */
+  readonly cut: () => void;
 }
 
 export function bytesResponse(chunks: AsyncIterable<Uint8Array>, options: BytesOptions): Response {
@@ -16,16 +18,17 @@ export function bytesResponse(chunks: AsyncIterable<Uint8Array>, options: BytesO
     'content-security-policy': "default-src 'none'; sandbox",
   });
   if (bytes !== undefined) headers.set('content-length', String(bytes));
-  return new Response(toStream(exactly(chunks, bytes)), { headers });
+  return new Response(toStream(exactly(chunks, bytes), options.cut), { headers });
 }
 
 /** A chunk is taken when the client has room for it. */
-function toStream(chunks: AsyncGenerator<Uint8Array>): ReadableStream<Uint8Array> {
+function toStream(chunks: AsyncGenerator<Uint8Array>, cut: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream({
     async pull(controller) {
-      const { done, value } = await chunks.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      const next = await chunks.next().catch(() => undefined); // the client sees that it is cut
+      if (!next) cut();
+      else if (next.done) controller.close();
+      else controller.enqueue(next.value);
     },
     cancel: async () => void (await chunks.return(undefined)),
   });

@@ -44,3 +44,8 @@ export function remoteOf({ incoming, door }: Bindings): string {
 export function isTls({ incoming }: Bindings): boolean {
   return 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
 }
+
+/** Ends the connection of an answer that cannot be ended well, so that nobody takes what there is for all of it. */
+export function cut({ incoming }: Bindings): void {
+  incoming.socket.destroy();
+}

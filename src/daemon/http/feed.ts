@@ -16,6 +16,7 @@ export interface FeedOptions {
   /** Only of this execution, and to its end. */
   readonly execution?: string | undefined;
   readonly recheck: Recheck;
+  readonly cut: () => void;
   readonly onGone?: () => void;
 }
 
@@ -34,6 +35,7 @@ export function feed(
     {
       form,
       ...streams,
+      cut: options.cut,
       refusal: async () => {
         const refusal = await refusalOf(recheck);
         return refusal && { type: 'error', ...failureOf(refusal) };

@@ -30,6 +30,8 @@ export interface StreamOptions {
   /** What to say last where the client may no longer read; asked as often as there is a heartbeat, or would be. */
   readonly refusal: () => Promise<unknown>;
   readonly onEnd: (why: StreamEnd) => void;
+  /** Ends the connection of a client that does not read. */
+  readonly cut: () => void;
 }
 
 export type StreamEnd = 'complete' | 'gone' | 'slow' | 'refused';
@@ -73,10 +75,7 @@ class Pump implements UnderlyingSource<Uint8Array> {
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     clearTimeout(this.#slow);
-    const text = await this.#text().catch((error) => {
-      this.#end('refused');
-      throw error;
-    });
+    const text = await this.#text();
     if (this.#ended) return;
     if (text === undefined) {
       this.#end(this.#refused ? 'refused' : 'complete');
@@ -85,8 +84,8 @@ class Pump implements UnderlyingSource<Uint8Array> {
     }
     controller.enqueue(encoder.encode(text));
     this.#slow = setTimeout(() => {
-      controller.error(new Error('the client does not read'));
       this.#end('slow');
+      this.#options.cut();
     }, this.#options.patienceMs);
   }
 

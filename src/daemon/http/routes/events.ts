@@ -5,7 +5,7 @@ import type { FeedItem } from '../../../protocol/http/events.ts';
 import * as wire from '../../../protocol/http/execution-routes.ts';
 import type { HostedSession } from '../../sessions/contract.ts';
 import { bytesResponse } from '../bytes.ts';
-import type { ExchangeContext } from '../exchange.ts';
+import { cut, type ExchangeContext } from '../exchange.ts';
 import { feed } from '../feed.ts';
 import type { Service } from '../service.ts';
 import { SessionSocket } from '../session-socket.ts';
@@ -23,7 +23,14 @@ export function addEventRoutes(service: Service): void {
     const after = lastEventId(context) ?? query.after;
     if (form === 'json') return await page(session, { ...query, after });
     service.followers.check(principal);
-    return feed(service, session, { form, after, execution: query.execution, principal, recheck });
+    return feed(service, session, {
+      form,
+      after,
+      execution: query.execution,
+      principal,
+      recheck,
+      cut: () => cut(context.env),
+    });
   });
 
   routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
@@ -40,12 +47,13 @@ export function addEventRoutes(service: Service): void {
     return undefined;
   });
 
-  routes.session(wire.ReadOutput, async ({ info, params, query }) => {
+  routes.session(wire.ReadOutput, async ({ info, params, query, context }) => {
     const output = await (await host.open(info.id)).openOutput(params.file);
     return bytesResponse(output.read({ offset: query.offset }), {
       bytes: Math.max(0, output.bytes - query.offset),
       name: params.file,
       mediaType: output.mediaType,
+      cut: () => cut(context.env),
     });
   });
 }

@@ -2,7 +2,7 @@
 
 import * as wire from '../../../protocol/http/execution-routes.ts';
 import type { HostedExecuteOptions } from '../../sessions/contract.ts';
-import type { ExchangeContext } from '../exchange.ts';
+import { cut, type ExchangeContext } from '../exchange.ts';
 import { invalid } from '../failure.ts';
 import { feed } from '../feed.ts';
 import type { Service } from '../service.ts';
@@ -41,6 +41,7 @@ export function addExecutionRoutes(service: Service): void {
       execution,
       principal,
       recheck,
+      cut: () => cut(context.env),
       onGone: () => gone?.abort(),
     });
   });

@@ -3,6 +3,7 @@
 import * as wire from '../../../protocol/http/file-routes.ts';
 import { Workspace } from '../../files/workspace.ts';
 import { bytesResponse } from '../bytes.ts';
+import { cut } from '../exchange.ts';
 import type { Service } from '../service.ts';
 
 export function addFileRoutes({ routes, host }: Service): void {
@@ -11,9 +12,10 @@ export function addFileRoutes({ routes, host }: Service): void {
 
   routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));
 
-  routes.session(wire.ReadFile, async ({ info, query: { path, offset } }) => {
+  routes.session(wire.ReadFile, async ({ info, query: { path, offset }, context }) => {
     const { info: file, chunks } = await (await workspace(info)).read(path, offset);
-    return bytesResponse(chunks, { bytes: Math.max(0, file.size - offset), name: file.name });
+    const bytes = Math.max(0, file.size - offset);
+    return bytesResponse(chunks, { bytes, name: file.name, cut: () => cut(context.env) });
   });
 
   routes.session(wire.WriteFile, async ({ info, query, context, about }) => {

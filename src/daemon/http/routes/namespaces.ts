@@ -6,6 +6,7 @@ import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { fromWire, toWire } from '../../../protocol/http/values.ts';
 import type { SessionApi } from '../../../session/api.ts';
 import { bytesResponse } from '../bytes.ts';
+import { cut } from '../exchange.ts';
 import type { Service } from '../service.ts';
 
 type Api = (info: SessionInfo) => Promise<SessionApi>;
@@ -58,10 +59,10 @@ function addSkillRoutes(routes: Service['routes'], api: Api): void {
 function addArtifactRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.ListArtifacts, async ({ info }) => ({ artifacts: await (await api(info)).artifacts.list() }));
   routes.session(wire.GetArtifact, async ({ info, params }) => (await api(info)).artifacts.get(params.name));
-  routes.session(wire.LoadArtifact, async ({ info, params }) => {
+  routes.session(wire.LoadArtifact, async ({ info, params, context }) => {
     const { info: artifact, chunks } = await (await api(info)).artifacts.load(params.name);
     const { size: bytes, name, mediaType } = artifact;
-    return bytesResponse(chunks, { bytes, name, mediaType });
+    return bytesResponse(chunks, { bytes, name, mediaType, cut: () => cut(context.env) });
   });
   routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
