@@ -5,10 +5,11 @@
  */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionEvent, SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { EventLog } from '../../storage/contract.ts';
 import type { Counters } from './counters.ts';
 import type { LogPosition } from './log-position.ts';
+import { elsewhere } from './ownership.ts';
 import { Tail } from './tail.ts';
 
 /** How long a small event waits for others to be written with. */
@@ -43,6 +44,8 @@ export interface WriterParts {
   readonly log: EventLog;
   readonly key: string;
   readonly counters: Counters;
+  /** Whether this server still has the session; where it has not, another one writes. */
+  readonly owned: () => boolean;
   /** Told when events could not be written. What runs must end, and writes nothing more. */
   readonly onFailure: (error: CellaError) => void;
 }
@@ -185,7 +188,8 @@ export class EventWriter {
 
   async #append(batch: readonly Entry[]): Promise<void> {
     if (batch.length === 0) return;
-    const { log, key, counters } = this.#parts;
+    const { log, key, counters, owned } = this.#parts;
+    if (!owned()) throw elsewhere();
     const events = batch.map(({ event }) => event);
     const last = await log.append(key, events, { flushed: batch.some(({ flushed }) => flushed) });
     const first = last - batch.length + 1;

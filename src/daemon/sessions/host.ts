@@ -55,7 +55,11 @@ export class LocalSessionHost implements contract.SessionHost {
   static async open(options: HostOptions): Promise<LocalSessionHost> {
     const host = new LocalSessionHost(options);
     for await (const definition of host.#definitions.all()) {
-      if (definition.life !== 'present') await host.#erase(definition);
+      if (definition.life === 'present') continue;
+      await host.#erase(definition).catch((error) => {
+        // Another server is at it.
+        if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+      });
     }
     host.#sweeper.begin();
     return host;
@@ -115,7 +119,7 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async delete(id: string): Promise<void> {
-    const definition = await this.#definitions.get(id);
+    const { definition } = await this.#opened(id);
     await this.#checkUnshared(definition);
     await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }));
     await this.#erase(definition);

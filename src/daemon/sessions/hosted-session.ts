@@ -6,6 +6,7 @@ import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
+import type { Lock } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
@@ -20,6 +21,7 @@ import { Inputs } from './inputs.ts';
 import { KeyedExecutions } from './keyed.ts';
 import { Lodging } from './lodging.ts';
 import { Outputs } from './outputs.ts';
+import { takeSession } from './ownership.ts';
 import { recoverLog, writeMark } from './recovery.ts';
 import { Requests } from './requests.ts';
 import { retain } from './retention.ts';
@@ -34,9 +36,18 @@ interface Facts {
   readonly by?: string | undefined;
 }
 
+/** What is there before it. */
+interface OpenParts {
+  readonly lock: Lock;
+  readonly outputs: Outputs;
+  readonly requests: Requests;
+  readonly writer: (onFailure: (error: CellaError) => void) => EventWriter;
+}
+
 export class HostedSession implements contract.HostedSession {
   readonly id: string;
   readonly #share: HostShare;
+  readonly #lock: Lock;
   readonly #writer: EventWriter;
   readonly #outputs: Outputs;
   readonly #requests: Requests;
@@ -51,14 +62,11 @@ export class HostedSession implements contract.HostedSession {
   #retainedAt = 0;
   #ended: CellaError | 'deleted' | undefined;
 
-  private constructor(
-    share: HostShare,
-    definition: Definition,
-    parts: { outputs: Outputs; requests: Requests; writer: (onFailure: (error: CellaError) => void) => EventWriter },
-  ) {
+  private constructor(share: HostShare, definition: Definition, parts: OpenParts) {
     this.id = definition.id;
     this.#share = share;
     this.#definition = definition;
+    this.#lock = parts.lock;
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
     this.#writer = parts.writer((error) => this.#executions.abort(error));
@@ -88,12 +96,22 @@ export class HostedSession implements contract.HostedSession {
     const key = storageKeyOf(definition.ownerId, definition.agentKey);
     const outputs = new Outputs(dataDir, definition.id);
     const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
-    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests });
+    const lock = await takeSession(storage, definition.id);
+    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests }).catch(
+      async (error) => {
+        await lock.release();
+        throw error;
+      },
+    );
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
     return new HostedSession(share, definition, {
       outputs,
       requests,
-      writer: (onFailure) => new EventWriter({ log: storage.events, key, counters, onFailure }, position),
+      lock,
+      writer: (onFailure) => {
+        const owned = () => lock.held;
+        return new EventWriter({ log: storage.events, key, counters, owned, onFailure }, position);
+      },
     });
   }
 
@@ -232,6 +250,7 @@ export class HostedSession implements contract.HostedSession {
     await this.#writer.settled();
     await this.#mark(1);
     await this.#finish(why);
+    await this.#lock.release();
   }
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
@@ -242,6 +261,7 @@ export class HostedSession implements contract.HostedSession {
     await this.#lodging.destroy();
     await this.#requests.remove();
     await this.#outputs.remove();
+    await this.#lock.release();
   }
 
   async #finish(why: CellaError | 'deleted'): Promise<void> {
