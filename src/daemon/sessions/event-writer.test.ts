@@ -138,6 +138,17 @@ test('storage that stays away is asked again, and what it missed is counted toge
   expect(log.events.slice(1)).toMatchObject([{ type: 'events_lost', count: 2 }, { type: 'execution_failed' }]);
 });
 
+test('what was told of a failure although nobody answered is not told again', async () => {
+  const { log, writer } = newWriter();
+  await writer.write(started);
+  log.faults.push('refused', 'unanswered');
+  await expect(writer.write(out('a'))).rejects.toBeDefined();
+  await expect(writer.write(out('b'))).rejects.toBeDefined();
+  await writer.write({ type: 'session_state', change: 'reset' });
+  expect(log.types).toEqual(['execution_started', 'events_lost', 'execution_failed', 'events_lost', 'session_state']);
+  expect(log.events.filter(({ type }) => type === 'events_lost')).toMatchObject([{ count: 1 }, { count: 1 }]);
+});
+
 test('a server that has lost the session writes nothing', async () => {
   const log = new FaultyLog();
   const parts = { log, key: 'k', counters: newCounters(), owned: () => false, onFailure: () => {} };
