@@ -14,8 +14,9 @@ import { Definitions } from './definitions.ts';
 import { eraseSession } from './erase.ts';
 import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
-import { HostedSession, infoOf } from './hosted-session.ts';
+import { HostedSession } from './hosted-session.ts';
 import { storageKeyOf } from './ids.ts';
+import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 

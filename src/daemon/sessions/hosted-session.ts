@@ -17,18 +17,16 @@ import { Executions, stopping } from './executions.ts';
 import { readFeed } from './feed.ts';
 import { HostedApi } from './hosted-api.ts';
 import { storageKeyOf } from './ids.ts';
+import { infoOf } from './info.ts';
 import { Inputs } from './inputs.ts';
 import { KeyedExecutions } from './keyed.ts';
 import { Lodging } from './lodging.ts';
 import { Outputs } from './outputs.ts';
 import { takeSession } from './ownership.ts';
-import { recoverLog, writeMark } from './recovery.ts';
+import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
-import { retain } from './retention.ts';
 import type { HostShare } from './share.ts';
-
-/** How many events there may be after the mark before it is written again. */
-const MARK_EVERY = 500;
+import { Upkeep } from './upkeep.ts';
 
 type Change = Extract<SessionEventBody, { type: 'session_state' }>['change'];
 interface Facts {
@@ -55,11 +53,8 @@ export class HostedSession implements contract.HostedSession {
   readonly #lodging: Lodging;
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
+  readonly #upkeep: Upkeep;
   #definition: Definition;
-  #marked: number;
-  #retaining: Promise<void> | undefined;
-  /** How much had been written then. */
-  #retainedAt = 0;
   #ended: CellaError | 'deleted' | undefined;
 
   private constructor(share: HostShare, definition: Definition, parts: OpenParts) {
@@ -70,7 +65,6 @@ export class HostedSession implements contract.HostedSession {
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
     this.#writer = parts.writer((error) => this.#executions.abort(error));
-    this.#marked = this.#writer.position.last;
     this.#inputs = new Inputs(this.#writer);
     this.#lodging = new Lodging({
       share,
@@ -86,6 +80,12 @@ export class HostedSession implements contract.HostedSession {
       inputs: this.#inputs,
       lodging: this.#lodging,
       queueLimit: () => SessionSettings.parse(this.#definition.settings).queueLimit,
+    });
+    this.#upkeep = new Upkeep({
+      share,
+      writer: this.#writer,
+      definition: () => this.#definition,
+      between: (work) => this.#executions.between(work),
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
   }
@@ -154,7 +154,7 @@ export class HostedSession implements contract.HostedSession {
   submit(execution: HostedExecution): void {
     this.#checkOpen();
     this.#executions.submit(execution);
-    const done = () => void this.#tidy().catch(() => {}); // tried again after the next
+    const done = () => void this.#upkeep.afterExecution().catch(() => {}); // tried again after the next
     execution.ended.then(done, done);
   }
 
@@ -224,19 +224,8 @@ export class HostedSession implements contract.HostedSession {
     return this.#share.delete(this.id);
   }
 
-  /** Trims the log, the files and the requests, when nothing runs and before anything else begins. */
   retain(): Promise<void> {
-    this.#retaining ??= this.#executions
-      .between(async () => {
-        await this.#writer.settled();
-        this.#retainedAt = this.#writer.bytes;
-        this.#writer.tail.forget(await retain(this.#share, this.#definition));
-        await this.#mark(1);
-      })
-      .finally(() => {
-        this.#retaining = undefined;
-      });
-    return this.#retaining;
+    return this.#upkeep.retain();
   }
 
   idle(): Promise<void> {
@@ -248,7 +237,7 @@ export class HostedSession implements contract.HostedSession {
     await this.#executions.close(why);
     await this.#lodging.close();
     await this.#writer.settled();
-    await this.#mark(1);
+    await this.#upkeep.mark();
     await this.#finish(why);
     await this.#lock.release();
   }
@@ -290,33 +279,10 @@ export class HostedSession implements contract.HostedSession {
     this.note(change).catch(() => {}); // the writer counts what is lost
   }
 
-  async #tidy(): Promise<void> {
-    const { maxBytes } = this.#share.retention;
-    if (maxBytes > 0 && this.#writer.bytes - this.#retainedAt > maxBytes / 4) await this.retain();
-    else await this.#mark(MARK_EVERY);
-  }
-
-  /** So that the next start does not read the log from its beginning. */
-  async #mark(every: number): Promise<void> {
-    const { position, sound } = this.#writer;
-    if (!sound || position.open.length > 0 || position.last - this.#marked < every) return;
-    const seq = position.last;
-    this.#marked = seq;
-    await writeMark(this.#share.storage, this.id, seq);
-  }
-
   #checkOpen(): void {
     if (this.#ended instanceof CellaError) throw this.#ended;
     if (this.#ended) throw noSession(this.id);
   }
-}
-
-/** With what is known of it while no kernel was opened for it. */
-export function infoOf(
-  { life, ...definition }: Definition,
-  { state, queued }: Pick<HostedSession, 'state' | 'queued'> = { state: 'hibernated', queued: 0 },
-): SessionInfo {
-  return { ...definition, settings: SessionSettings.parse(definition.settings), state, queued };
 }
 
 function toOutcome({ event, ...outcome }: Ended, joined: boolean): contract.ExecutionOutcome {
