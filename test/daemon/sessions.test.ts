@@ -216,6 +216,22 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
   });
 
+  test('of two servers one has a session; the other is told, and takes over when the first has gone', async () => {
+    const place = await newPlace(kind);
+    const first = await openHosted(place, { agentKey: 'one owner' });
+    await first.hosted.execute('x = 1');
+    const { host } = await openHost(place);
+    expect((await host.get(first.hosted.id)).agentKey).toBe('one owner');
+    const elsewhere = { code: 'SESSION_ELSEWHERE', details: { pid: process.pid } };
+    await expect(host.open(first.hosted.id)).rejects.toMatchObject(elsewhere);
+    await expect(host.delete(first.hosted.id)).rejects.toMatchObject(elsewhere);
+    const { last } = await first.hosted.position();
+    await first.end();
+    const taken = await host.open(first.hosted.id);
+    expect((await taken.execute('x')).result.value).toBe(1);
+    expect(numbersOf(await logged(taken)).slice(0, last + 1)).toEqual(upTo(last + 1));
+  });
+
   test('keys of users never meet', async () => {
     const { host, storage } = await openHost(await newPlace(kind));
     const mine = await host.open((await host.create('local', { agentKey: 'k' })).session.id);

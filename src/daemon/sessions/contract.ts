@@ -65,6 +65,8 @@ export interface HostedSession {
   api(): Promise<SessionApi>;
   /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
   session(): Promise<Session>;
+  /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
+  use<T>(work: (session: Session) => Promise<T>): Promise<T>;
 }
 
 export interface HostedExecuteOptions {

@@ -6,6 +6,7 @@ import { folderName } from '../../storage/folder-name.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import { Outputs } from './outputs.ts';
+import { takeSession } from './ownership.ts';
 import { removeMark } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
@@ -17,7 +18,8 @@ const WAIT_MS = 5000;
 export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: Definition): Promise<void> {
   const { storage, dataDir } = share;
   const key = storageKeyOf(ownerId, agentKey);
-  await using _ = await storage.locks.acquire(key, { waitMs: WAIT_MS });
+  await using _session = await takeSession(storage, id, WAIT_MS);
+  await using _agent = await storage.locks.acquire(key, { waitMs: WAIT_MS });
   await storage.deleteAgent(key);
   await rm(join(dataDir, 'agents', folderName(key)), { recursive: true, force: true });
   const outputs = new Outputs(dataDir, id);

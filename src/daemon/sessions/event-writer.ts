@@ -5,36 +5,24 @@
  */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionEvent, SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { EventLog } from '../../storage/contract.ts';
 import type { Counters } from './counters.ts';
 import type { LogPosition } from './log-position.ts';
+import { elsewhere } from './ownership.ts';
 import { Tail } from './tail.ts';
+import { type Entry, newEntry, type Stamped, WriteQueue } from './write-queue.ts';
 
 /** How long a small event waits for others to be written with. */
 const GATHER_MS = 2;
 const GATHER_BYTES = 64 * 1024;
-const BATCH_EVENTS = 500;
-const BATCH_BYTES = 1024 * 1024;
-/** Past this, whoever has more to write waits. */
-const HIGH_WATER = 2 * 1024 * 1024;
 const RETRY_MS = 1000;
-/** What an event takes beside its text. */
-const EVENT_COST = 128;
-
-type Stamped = SessionEventBody & { readonly at: number };
-
-interface Entry {
-  readonly event: Stamped;
-  readonly size: number;
-  /** Whether it must survive a loss of power too. */
-  readonly flushed: boolean;
-  readonly written: PromiseWithResolvers<number> | undefined;
-}
 
 /** After a failure: nobody knows whether `sent` is in the log, and everything else since then is not. */
 interface Broken {
   readonly sent: readonly Stamped[];
+  /** How many of the lost ones are told or there where `sent` is in the log. */
+  readonly counted: number;
   readonly error: CellaError;
   lost: number;
 }
@@ -43,6 +31,8 @@ export interface WriterParts {
   readonly log: EventLog;
   readonly key: string;
   readonly counters: Counters;
+  /** Whether this server still has the session; where it has not, another one writes. */
+  readonly owned: () => boolean;
   /** Told when events could not be written. What runs must end, and writes nothing more. */
   readonly onFailure: (error: CellaError) => void;
 }
@@ -53,13 +43,11 @@ export class EventWriter {
   /** What of it is durable. */
   readonly position: LogPosition;
   readonly #readers = new Set<() => void>();
-  #queue: Entry[] = [];
-  #queuedBytes = 0;
+  readonly #queue = new WriteQueue();
   #bytes = 0;
   #gathering: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
   #draining: Promise<void> | undefined;
-  #room: PromiseWithResolvers<void> | undefined;
   #broken: Broken | undefined;
   #closed = false;
 
@@ -84,8 +72,9 @@ export class EventWriter {
 
   /** Written soon, with what comes next. `size` is about what it takes. */
   add(event: SessionEventBody, size = 0): void {
-    if (!this.#enter({ event: stamped(event), size: size + EVENT_COST, flushed: false, written: undefined })) return;
-    if (this.#queuedBytes >= GATHER_BYTES) this.#begin();
+    if (this.#closed) return;
+    this.#queue.push(newEntry(event, { size }));
+    if (this.#queue.bytes >= GATHER_BYTES) this.#begin();
     else this.#gathering ??= setTimeout(() => this.#begin(), GATHER_MS);
   }
 
@@ -94,21 +83,23 @@ export class EventWriter {
     const written = Promise.withResolvers<number>();
     // Who does not wait for it hears of a failure by `onFailure`.
     written.promise.catch(() => {});
-    if (this.#enter({ event: stamped(event), size: size + EVENT_COST, flushed, written })) this.#begin();
-    else written.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
+    if (this.#closed) {
+      written.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
+    } else {
+      this.#queue.push(newEntry(event, { size, flushed, written }));
+      this.#begin();
+    }
     return written.promise;
   }
 
   /** Resolves when a writer may go on who has much to write. */
-  async room(): Promise<void> {
-    if (this.#queuedBytes <= HIGH_WATER) return;
-    this.#room ??= Promise.withResolvers();
-    await this.#room.promise;
+  room(): Promise<void> {
+    return this.#queue.room();
   }
 
   /** Whether `room` is worth waiting for. */
   get full(): boolean {
-    return this.#queuedBytes > HIGH_WATER;
+    return this.#queue.full;
   }
 
   /** About how much it has written. */
@@ -124,7 +115,7 @@ export class EventWriter {
 
   /** Whether all that ever came is in the log. */
   get sound(): boolean {
-    return this.#broken === undefined && this.#queue.length === 0;
+    return this.#broken === undefined && this.#queue.empty;
   }
 
   /** What comes after is not written; what was added before is. */
@@ -134,46 +125,27 @@ export class EventWriter {
     clearTimeout(this.#retry);
   }
 
-  #enter(entry: Entry): boolean {
-    if (this.#closed) return false;
-    this.#queue.push(entry);
-    this.#queuedBytes += entry.size;
-    return true;
-  }
-
   #begin(): void {
     clearTimeout(this.#gathering);
     this.#gathering = undefined;
     this.#draining ??= this.#drain().finally(() => {
       this.#draining = undefined;
-      if (this.#queue.length > 0) this.#begin();
+      if (!this.#queue.empty) this.#begin();
     });
   }
 
   async #drain(): Promise<void> {
-    while (this.#queue.length > 0) {
-      const batch = this.#takeBatch();
+    while (!this.#queue.empty) {
+      let batch = this.#queue.takeBatch();
       try {
         await this.#repair();
-        await this.#append(batch.filter((entry) => !this.#isTold(entry)));
+        batch = batch.filter((entry) => !this.#isTold(entry));
+        await this.#append(batch);
       } catch (cause) {
         this.#fail(batch, cause);
       }
-      this.#room?.resolve();
-      this.#room = undefined;
+      this.#queue.makeRoom();
     }
-  }
-
-  #takeBatch(): Entry[] {
-    let bytes = 0;
-    let count = 0;
-    for (const { size } of this.#queue) {
-      if (count > 0 && (count === BATCH_EVENTS || bytes + size > BATCH_BYTES)) break;
-      bytes += size;
-      count++;
-    }
-    this.#queuedBytes -= bytes;
-    return this.#queue.splice(0, count);
   }
 
   /** An execution ends once: the log may have been told of its failure by now. */
@@ -185,7 +157,8 @@ export class EventWriter {
 
   async #append(batch: readonly Entry[]): Promise<void> {
     if (batch.length === 0) return;
-    const { log, key, counters } = this.#parts;
+    const { log, key, counters, owned } = this.#parts;
+    if (!owned()) throw elsewhere();
     const events = batch.map(({ event }) => event);
     const last = await log.append(key, events, { flushed: batch.some(({ flushed }) => flushed) });
     const first = last - batch.length + 1;
@@ -203,10 +176,8 @@ export class EventWriter {
 
   #fail(batch: readonly Entry[], cause: unknown): void {
     const error = failureOf(cause);
-    const lost = [...batch, ...this.#queue];
-    this.#queue = [];
-    this.#queuedBytes = 0;
-    this.#broken ??= { sent: batch.map(({ event }) => event), error, lost: 0 };
+    const lost = [...batch, ...this.#queue.takeAll()];
+    this.#broken ??= { sent: batch.map(({ event }) => event), counted: batch.length, error, lost: 0 };
     this.#broken.lost += lost.length;
     this.#parts.counters.appendFailures++;
     this.#parts.counters.eventsLost += lost.length;
@@ -223,18 +194,16 @@ export class EventWriter {
     const last = await log.last(key);
     if (last >= this.position.last + broken.sent.length) {
       this.position.advance(broken.sent, last);
-      this.#broken = { ...broken, sent: [], lost: broken.lost - broken.sent.length };
+      this.#broken = { ...broken, sent: [], counted: 0, lost: broken.lost - broken.counted };
       this.tail.clear();
     }
     const { lost, error } = this.#broken ?? broken;
     const told: SessionEventBody[] = lost > 0 ? [{ type: 'events_lost', count: lost, reason: error.message }] : [];
     const failures = this.position.open.map((execution) => executionFailed(execution, error));
-    const entries = [...told, ...failures].map(
-      (event): Entry => ({ event: stamped(event), size: EVENT_COST, flushed: true, written: undefined }),
-    );
+    const entries = [...told, ...failures].map((event) => newEntry(event, { flushed: true }));
     // What of this is in the log where it fails is not known either.
     if (entries.length > 0) {
-      this.#broken = { error, lost, sent: entries.map(({ event }) => event) };
+      this.#broken = { error, lost, counted: lost, sent: entries.map(({ event }) => event) };
       await this.#append(entries);
     }
     this.#broken = undefined;
@@ -249,7 +218,7 @@ export class EventWriter {
         .catch(() => this.#retryLater()) // storage still does not work
         .finally(() => {
           this.#draining = undefined;
-          if (this.#queue.length > 0) this.#begin();
+          if (!this.#queue.empty) this.#begin();
         });
     }, RETRY_MS).unref();
   }
@@ -257,10 +226,6 @@ export class EventWriter {
 
 export function executionFailed(execution: string, error: CellaError): SessionEventBody {
   return { type: 'execution_failed', execution, error: error.toJSON() };
-}
-
-function stamped(event: SessionEventBody): Stamped {
-  return { at: Date.now(), ...event };
 }
 
 function failureOf(cause: unknown): CellaError {

@@ -3,8 +3,6 @@
 import { Turns } from '../../pool/turns.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/events.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
-import type { ExecuteOptions } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { type EventWriter, executionFailed } from './event-writer.ts';
 import type { HostedExecution } from './execution.ts';
@@ -14,9 +12,7 @@ import type { Outputs } from './outputs.ts';
 import { Recorder } from './recorder.ts';
 import type { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
-
-/** How much of a code that is too large for an event its event shows. */
-const SHOWN_CODE = 4096;
+import { optionsOf, startedEvent } from './started.ts';
 
 export interface ExecutionsParts {
   readonly share: HostShare;
@@ -129,7 +125,7 @@ export class Executions {
 
   async #run(session: Session, execution: HostedExecution, signal: AbortSignal): Promise<void> {
     const { writer, outputs, share, inputs } = this.#parts;
-    const started = writer.write(await this.#startedEvent(execution), {
+    const started = writer.write(await startedEvent(execution, outputs, share.limits), {
       size: Math.min(execution.code.length, share.limits.eventBytes),
       flushed: execution.request !== undefined,
     });
@@ -198,32 +194,6 @@ export class Executions {
     }
     throw error;
   }
-
-  async #startedEvent({ id, code, options, request }: HostedExecution): Promise<SessionEventBody> {
-    const { outputs, share } = this.#parts;
-    const large = code.length > share.limits.eventBytes;
-    const { transaction, timeoutMs, by } = options;
-    return {
-      type: 'execution_started',
-      execution: id,
-      code: large ? code.slice(0, SHOWN_CODE) : code,
-      ...(large ? { file: await outputs.keep('txt', code) } : {}),
-      ...(transaction === undefined ? {} : { transaction }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(by === undefined ? {} : { by }),
-      ...(request === undefined ? {} : { request }),
-    };
-  }
-}
-
-function optionsOf({ options }: HostedExecution, signal: AbortSignal): ExecuteOptions {
-  const { timeoutMs, inputTimeoutMs, transaction } = options;
-  return {
-    signal,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
-    ...(transaction === undefined ? {} : { transaction }),
-  };
 }
 
 function count({ counters }: HostShare, ending: string): void {

@@ -14,8 +14,9 @@ import { Definitions } from './definitions.ts';
 import { eraseSession } from './erase.ts';
 import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
-import { HostedSession, infoOf } from './hosted-session.ts';
+import { HostedSession } from './hosted-session.ts';
 import { storageKeyOf } from './ids.ts';
+import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 
@@ -55,7 +56,11 @@ export class LocalSessionHost implements contract.SessionHost {
   static async open(options: HostOptions): Promise<LocalSessionHost> {
     const host = new LocalSessionHost(options);
     for await (const definition of host.#definitions.all()) {
-      if (definition.life !== 'present') await host.#erase(definition);
+      if (definition.life === 'present') continue;
+      await host.#erase(definition).catch((error) => {
+        // Another server is at it.
+        if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+      });
     }
     host.#sweeper.begin();
     return host;
@@ -115,7 +120,7 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async delete(id: string): Promise<void> {
-    const definition = await this.#definitions.get(id);
+    const { definition } = await this.#opened(id);
     await this.#checkUnshared(definition);
     await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }));
     await this.#erase(definition);

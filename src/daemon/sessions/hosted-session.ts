@@ -6,6 +6,7 @@ import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
+import type { Lock } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
@@ -16,17 +17,16 @@ import { Executions, stopping } from './executions.ts';
 import { readFeed } from './feed.ts';
 import { HostedApi } from './hosted-api.ts';
 import { storageKeyOf } from './ids.ts';
+import { infoOf } from './info.ts';
 import { Inputs } from './inputs.ts';
 import { KeyedExecutions } from './keyed.ts';
 import { Lodging } from './lodging.ts';
 import { Outputs } from './outputs.ts';
-import { recoverLog, writeMark } from './recovery.ts';
+import { takeSession } from './ownership.ts';
+import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
-import { retain } from './retention.ts';
 import type { HostShare } from './share.ts';
-
-/** How many events there may be after the mark before it is written again. */
-const MARK_EVERY = 500;
+import { Upkeep } from './upkeep.ts';
 
 type Change = Extract<SessionEventBody, { type: 'session_state' }>['change'];
 interface Facts {
@@ -34,9 +34,18 @@ interface Facts {
   readonly by?: string | undefined;
 }
 
+/** What is there before it. */
+interface OpenParts {
+  readonly lock: Lock;
+  readonly outputs: Outputs;
+  readonly requests: Requests;
+  readonly writer: (onFailure: (error: CellaError) => void) => EventWriter;
+}
+
 export class HostedSession implements contract.HostedSession {
   readonly id: string;
   readonly #share: HostShare;
+  readonly #lock: Lock;
   readonly #writer: EventWriter;
   readonly #outputs: Outputs;
   readonly #requests: Requests;
@@ -44,25 +53,18 @@ export class HostedSession implements contract.HostedSession {
   readonly #lodging: Lodging;
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
+  readonly #upkeep: Upkeep;
   #definition: Definition;
-  #marked: number;
-  #retaining: Promise<void> | undefined;
-  /** How much had been written then. */
-  #retainedAt = 0;
   #ended: CellaError | 'deleted' | undefined;
 
-  private constructor(
-    share: HostShare,
-    definition: Definition,
-    parts: { outputs: Outputs; requests: Requests; writer: (onFailure: (error: CellaError) => void) => EventWriter },
-  ) {
+  private constructor(share: HostShare, definition: Definition, parts: OpenParts) {
     this.id = definition.id;
     this.#share = share;
     this.#definition = definition;
+    this.#lock = parts.lock;
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
     this.#writer = parts.writer((error) => this.#executions.abort(error));
-    this.#marked = this.#writer.position.last;
     this.#inputs = new Inputs(this.#writer);
     this.#lodging = new Lodging({
       share,
@@ -79,6 +81,12 @@ export class HostedSession implements contract.HostedSession {
       lodging: this.#lodging,
       queueLimit: () => SessionSettings.parse(this.#definition.settings).queueLimit,
     });
+    this.#upkeep = new Upkeep({
+      share,
+      writer: this.#writer,
+      definition: () => this.#definition,
+      between: (work) => this.#executions.between(work),
+    });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
   }
 
@@ -88,12 +96,22 @@ export class HostedSession implements contract.HostedSession {
     const key = storageKeyOf(definition.ownerId, definition.agentKey);
     const outputs = new Outputs(dataDir, definition.id);
     const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
-    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests });
+    const lock = await takeSession(storage, definition.id);
+    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests }).catch(
+      async (error) => {
+        await lock.release();
+        throw error;
+      },
+    );
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
     return new HostedSession(share, definition, {
       outputs,
       requests,
-      writer: (onFailure) => new EventWriter({ log: storage.events, key, counters, onFailure }, position),
+      lock,
+      writer: (onFailure) => {
+        const owned = () => lock.held;
+        return new EventWriter({ log: storage.events, key, counters, owned, onFailure }, position);
+      },
     });
   }
 
@@ -136,7 +154,7 @@ export class HostedSession implements contract.HostedSession {
   submit(execution: HostedExecution): void {
     this.#checkOpen();
     this.#executions.submit(execution);
-    const done = () => void this.#tidy().catch(() => {}); // tried again after the next
+    const done = () => void this.#upkeep.afterExecution().catch(() => {}); // tried again after the next
     execution.ended.then(done, done);
   }
 
@@ -206,19 +224,8 @@ export class HostedSession implements contract.HostedSession {
     return this.#share.delete(this.id);
   }
 
-  /** Trims the log, the files and the requests, when nothing runs and before anything else begins. */
   retain(): Promise<void> {
-    this.#retaining ??= this.#executions
-      .between(async () => {
-        await this.#writer.settled();
-        this.#retainedAt = this.#writer.bytes;
-        this.#writer.tail.forget(await retain(this.#share, this.#definition));
-        await this.#mark(1);
-      })
-      .finally(() => {
-        this.#retaining = undefined;
-      });
-    return this.#retaining;
+    return this.#upkeep.retain();
   }
 
   idle(): Promise<void> {
@@ -230,8 +237,9 @@ export class HostedSession implements contract.HostedSession {
     await this.#executions.close(why);
     await this.#lodging.close();
     await this.#writer.settled();
-    await this.#mark(1);
+    await this.#upkeep.mark();
     await this.#finish(why);
+    await this.#lock.release();
   }
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
@@ -242,6 +250,7 @@ export class HostedSession implements contract.HostedSession {
     await this.#lodging.destroy();
     await this.#requests.remove();
     await this.#outputs.remove();
+    await this.#lock.release();
   }
 
   async #finish(why: CellaError | 'deleted'): Promise<void> {
@@ -270,33 +279,10 @@ export class HostedSession implements contract.HostedSession {
     this.note(change).catch(() => {}); // the writer counts what is lost
   }
 
-  async #tidy(): Promise<void> {
-    const { maxBytes } = this.#share.retention;
-    if (maxBytes > 0 && this.#writer.bytes - this.#retainedAt > maxBytes / 4) await this.retain();
-    else await this.#mark(MARK_EVERY);
-  }
-
-  /** So that the next start does not read the log from its beginning. */
-  async #mark(every: number): Promise<void> {
-    const { position, sound } = this.#writer;
-    if (!sound || position.open.length > 0 || position.last - this.#marked < every) return;
-    const seq = position.last;
-    this.#marked = seq;
-    await writeMark(this.#share.storage, this.id, seq);
-  }
-
   #checkOpen(): void {
     if (this.#ended instanceof CellaError) throw this.#ended;
     if (this.#ended) throw noSession(this.id);
   }
-}
-
-/** With what is known of it while no kernel was opened for it. */
-export function infoOf(
-  { life, ...definition }: Definition,
-  { state, queued }: Pick<HostedSession, 'state' | 'queued'> = { state: 'hibernated', queued: 0 },
-): SessionInfo {
-  return { ...definition, settings: SessionSettings.parse(definition.settings), state, queued };
 }
 
 function toOutcome({ event, ...outcome }: Ended, joined: boolean): contract.ExecutionOutcome {

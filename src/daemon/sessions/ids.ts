@@ -26,6 +26,17 @@ function stamp(): string {
   return Date.now().toString(36).padStart(8, '0');
 }
 
+/** Asked for many at a time: asking costs more than the bytes. */
+let bytes = Buffer.alloc(0);
+let used = 0;
+
 function random(length: number): string {
-  return Array.from(randomBytes(length), (byte) => DIGITS[byte % DIGITS.length]).join('');
+  if (used + length > bytes.length) {
+    bytes = randomBytes(1024);
+    used = 0;
+  }
+  let text = '';
+  for (const byte of bytes.subarray(used, used + length)) text += DIGITS[byte % DIGITS.length];
+  used += length;
+  return text;
 }

@@ -23,8 +23,10 @@ export async function recoverLog(
   { events, documents }: Pick<Storage, 'events' | 'documents'>,
   { key, sessionId, requests }: { readonly key: string; readonly sessionId: string; readonly requests: Requests },
 ): Promise<RecoveredLog> {
-  const after = await readMark(documents, sessionId);
   const position = new LogPosition(await events.last(key));
+  const mark = await readMark(documents, sessionId);
+  // Somebody may have deleted the agent without the server.
+  const after = mark > position.last ? 0 : mark;
   const asked = new Map<string, { readonly name: string; readonly firstSeq: number }>();
   for await (const logged of events.read(key, { after })) {
     const event = toEvent(logged);

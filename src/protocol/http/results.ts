@@ -13,19 +13,19 @@ const LostNames = z.array(z.object({ name: z.string(), reason: z.string() }));
 const Death = z.object({
   code: z.enum(['KERNEL_DIED', 'KERNEL_OUT_OF_MEMORY', 'KERNEL_CPU_LIMIT', 'KERNEL_PROTOCOL']),
   message: z.string(),
-  signal: z.string().optional(),
-  exitCode: z.number().optional(),
-  lastStderr: z.string().optional(),
+  signal: z.string().exactOptional(),
+  exitCode: z.number().exactOptional(),
+  lastStderr: z.string().exactOptional(),
 });
 
-const wokenFields = { savedAgoMs: z.number().optional(), restored: z.array(z.string()), lost: LostNames };
+const wokenFields = { savedAgoMs: z.number().exactOptional(), restored: z.array(z.string()), lost: LostNames };
 
 const Truncated = z.object({
-  stdoutBytes: z.number().optional(),
-  stderrBytes: z.number().optional(),
-  reprCharacters: z.number().optional(),
-  displays: z.number().optional(),
-  streamedBytes: z.number().optional(),
+  stdoutBytes: z.number().exactOptional(),
+  stderrBytes: z.number().exactOptional(),
+  reprCharacters: z.number().exactOptional(),
+  displays: z.number().exactOptional(),
+  streamedBytes: z.number().exactOptional(),
 });
 
 /** A file with what was too large for an event; see `GET /v1/sessions/:id/outputs/:file`. */
@@ -42,18 +42,18 @@ export const resultFields = {
   status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']),
   /** The number of the cell in its kernel: tracebacks name it `<cell N>`. */
   number: z.int().min(0),
-  value: Value.optional(),
-  repr: z.string().optional(),
-  data: Bundle.optional(),
+  value: Value.exactOptional(),
+  repr: z.string().exactOptional(),
+  data: Bundle.exactOptional(),
   error: z
     .object({ name: z.string(), message: z.string(), traceback: z.string(), exitCode: z.number().optional() })
-    .optional(),
-  exitCode: z.literal(0).optional(),
-  truncated: Truncated.optional(),
-  death: Death.optional(),
-  transaction: z.enum(['committed', 'rolled_back', 'open']).optional(),
-  recovered: z.object({ ...wokenFields, cause: Death }).optional(),
-  woken: z.object(wokenFields).optional(),
+    .exactOptional(),
+  exitCode: z.literal(0).exactOptional(),
+  truncated: Truncated.exactOptional(),
+  death: Death.exactOptional(),
+  transaction: z.enum(['committed', 'rolled_back', 'open']).exactOptional(),
+  recovered: z.object({ ...wokenFields, cause: Death }).exactOptional(),
+  woken: z.object(wokenFields).exactOptional(),
   durationMs: z.number(),
 };
 
@@ -64,7 +64,7 @@ export const ExecutionResult = z.object({
   stderr: z.string(),
   displays: z.array(z.object({ type: z.literal('display'), data: Bundle })),
   /** Output and values that went to files. */
-  files: z.array(OutputFile).optional(),
+  files: z.array(OutputFile).exactOptional(),
 });
 export type ExecutionResult = z.infer<typeof ExecutionResult>;
 
@@ -100,19 +100,9 @@ function structuredRest({ recovered, woken, ...rest }: Rest) {
   };
 }
 
-/** What came as JSON holds no undefined, whatever a schema's type allows. */
-type Defined<T> = T extends readonly (infer Item)[]
-  ? Defined<Item>[]
-  : T extends object
-    ? { [Name in keyof T]: Defined<Exclude<T[Name], undefined>> }
-    : T;
-
-const isDefined = <T>(_value: T | Defined<T>): _value is Defined<T> => true;
-
 /** For a client: the same result as the library would give. */
 export function resultFromWire(result: ExecutionResult): ResultEvent {
   const { number, value, data, displays, files, ...rest } = result;
-  if (!isDefined(rest)) throw new TypeError('a result with undefined in it');
   return {
     type: 'result',
     execution: number,
