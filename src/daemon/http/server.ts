@@ -9,6 +9,7 @@ import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { makeApp } from './app.ts';
 import { Followers } from './followers.ts';
+import { KernelQuota } from './kernel-quota.ts';
 import { makeServer } from './listener.ts';
 import type { Logger } from './logs.ts';
 import { HttpMetrics } from './metrics.ts';
@@ -129,6 +130,7 @@ export class HttpServer implements AsyncDisposable {
       host,
       metrics,
       followers: new Followers(metrics),
+      kernels: new KernelQuota(access.quotas, host),
       streams,
       membersMay,
       version,

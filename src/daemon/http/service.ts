@@ -3,6 +3,7 @@
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Followers } from './followers.ts';
+import type { KernelQuota } from './kernel-quota.ts';
 import type { HttpMetrics } from './metrics.ts';
 import type { Routes } from './router.ts';
 
@@ -25,6 +26,7 @@ export interface Service {
   readonly host: SessionHost;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
+  readonly kernels: KernelQuota;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];
   /** Aborted when the server takes no new work, and has told so. */

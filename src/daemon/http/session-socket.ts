@@ -153,6 +153,7 @@ export class SessionSocket {
       case 'execute': {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
         await service.access.quotas.countExecution(owner);
+        await service.kernels.admit(await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
         const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
         outcome.catch(() => {}); // its events tell

@@ -15,6 +15,7 @@ export function addExecutionRoutes(service: Service): void {
     const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
     const idempotencyKey = idempotencyKeyOf(context);
     await access.quotas.countExecution(info.ownerId);
+    await service.kernels.admit(info);
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.
     const gone = stopWhenGone ? new AbortController() : undefined;

@@ -1,14 +1,17 @@
 /** The files of a session's workspace, as streams of any size. */
 
 import * as wire from '../../../protocol/http/file-routes.ts';
+import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { Workspace } from '../../files/workspace.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import type { Service } from '../service.ts';
 
-export function addFileRoutes({ routes, host }: Service): void {
-  const workspace = async ({ id }: { readonly id: string }): Promise<Workspace> =>
-    new Workspace((await (await host.open(id)).session()).cwd);
+export function addFileRoutes({ routes, host, kernels }: Service): void {
+  const workspace = async (info: SessionInfo): Promise<Workspace> => {
+    await kernels.admit(info);
+    return new Workspace((await (await host.open(info.id)).session()).cwd);
+  };
 
   routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));
 

@@ -22,7 +22,7 @@ export type MakeMcp = (session: {
 /** The one that was not used for the longest time goes first. */
 const MOST_ENDPOINTS = 256;
 
-export function addMcpRoutes({ routes, host, ending }: Service, make: MakeMcp): void {
+export function addMcpRoutes({ routes, host, kernels, ending }: Service, make: MakeMcp): void {
   const endpoints = new Map<string, Promise<McpEndpoint>>();
   const drop = (key: string) => {
     const endpoint = endpoints.get(key);
@@ -36,7 +36,10 @@ export function addMcpRoutes({ routes, host, ending }: Service, make: MakeMcp): 
     const open = settings.allowRuntimeDeps !== false;
     // What a server offers depends on whether packages can be changed.
     const key = `${id} ${open}`;
-    const api = async () => await (await host.open(id)).api();
+    const api = async () => {
+      await kernels.admit(await host.get(id));
+      return await (await host.open(id)).api();
+    };
     const endpoint = endpoints.get(key) ?? make({ agentKey, api, open, log });
     endpoints.delete(key);
     endpoints.set(key, endpoint);

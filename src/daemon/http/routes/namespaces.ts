@@ -11,8 +11,11 @@ import type { Service } from '../service.ts';
 
 type Api = (info: SessionInfo) => Promise<SessionApi>;
 
-export function addNamespaceRoutes({ routes, host }: Service): void {
-  const api: Api = async ({ id }) => await (await host.open(id)).api();
+export function addNamespaceRoutes({ routes, host, kernels }: Service): void {
+  const api: Api = async (info) => {
+    await kernels.admit(info);
+    return await (await host.open(info.id)).api();
+  };
   addToolRoutes(routes, api);
   addSkillRoutes(routes, api);
   addArtifactRoutes(routes, api);

@@ -1,12 +1,16 @@
 /** Introspection and state: what the kernel of a session can be asked, and where it can go back to. */
 
 import * as look from '../../../protocol/http/introspection.ts';
+import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import * as state from '../../../protocol/http/state.ts';
 import type { SessionApi } from '../../../session/api.ts';
 import type { Service } from '../service.ts';
 
-export function addStateRoutes({ routes, host }: Service): void {
-  const api = async ({ id }: { readonly id: string }): Promise<SessionApi> => await (await host.open(id)).api();
+export function addStateRoutes({ routes, host, kernels }: Service): void {
+  const api = async (info: SessionInfo): Promise<SessionApi> => {
+    await kernels.admit(info);
+    return await (await host.open(info.id)).api();
+  };
 
   routes.session(look.CompleteCode, async ({ info, body }) => (await api(info)).complete(body.code, body.cursor));
   routes.session(look.InspectCode, async ({ info, body }) => (await api(info)).inspect(body.code, body.cursor));
