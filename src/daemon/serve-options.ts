@@ -33,7 +33,8 @@ export interface Wanted {
 }
 
 export function serveOptions(wanted: Wanted): ServeOptions {
-  const { maxKernels, idleMs, logLevel, logFile, python, packages, toolFolders, membersMay, rate, session, ...rest } = wanted;
+  const { maxKernels, idleMs, logLevel, logFile, python, packages, toolFolders, membersMay, rate, session, ...rest } =
+    wanted;
   return {
     ...rest,
     membersMay: membersMay.map((privilege) => oneOf(privileges, privilege, '--members-may')),

@@ -10,9 +10,11 @@ import type { Storage } from '../storage/contract.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
+import { StorageQuota } from './access/storage-quota.ts';
 import { lockFolder, socketPath, tellFacts } from './folder.ts';
-import type { MakeMcp } from './http/routes/mcp.ts';
+import { holdingsOf } from './holdings.ts';
 import { type Logger, type LogLevel, openLogs } from './http/logs.ts';
+import type { MakeMcp } from './http/routes/mcp.ts';
 import { type HttpLimits, HttpServer, isLoopback } from './http/server.ts';
 import type { Privilege } from './http/service.ts';
 import { LocalSessionHost } from './sessions/host.ts';
@@ -74,13 +76,20 @@ export async function serve(
   const storage = options.storage ?? files;
   const logs = openLogs(options.log.level, options.log.file);
   stack.defer(() => logs.flush());
-  const access = stack.use(await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }));
+  const access = stack.use(
+    await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
+  );
   const host = stack.use(
     await LocalSessionHost.open({ ...options.hosting, storage, dataDir, session: options.session ?? {} }),
   );
+  const room = new StorageQuota({
+    quotas: access.quotas,
+    checkpoints: storage.checkpoints,
+    holdingsOf: (userId) => holdingsOf(host, dataDir, userId),
+  });
   const socket = socketPath(dataDir);
   const { log } = logs;
-  const server = stack.use(await HttpServer.listen({ ...options, access, host, log, tls, socketPath: socket }));
+  const server = stack.use(await HttpServer.listen({ ...options, access, host, room, log, tls, socketPath: socket }));
   const facts = { pid: process.pid, url: server.url, socket, version, startedAt: Date.now() };
   stack.use(await tellFacts(dataDir, facts));
   stack.use(sweeping(access, log));

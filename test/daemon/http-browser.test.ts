@@ -218,4 +218,9 @@ it('keeps users to their quotas, and says when to try again', async () => {
   const fourth = await run(awake);
   expect(fourth.json).toMatchObject({ error: { code: 'QUOTA_EXCEEDED', details: { quota: 'executionsPerMinute' } } });
   expect(Number(fourth.headers.get('retry-after'))).toBeGreaterThan(0);
+  await daemon.call('PATCH /v1/users/bounded', { body: { quotas: { storageBytes: 10_000_000 } } });
+  const write = (bytes: number) =>
+    daemon.call(`PUT /v1/sessions/${awake}/files/content?path=f`, { token, body: 'x'.repeat(bytes) });
+  expect((await write(1000)).status).toBe(200);
+  expect((await write(20_000_000)).json).toMatchObject({ error: { details: { quota: 'storageBytes' } } });
 });

@@ -31,6 +31,11 @@ export async function readJson(request: Request, limitBytes: number): Promise<un
   }
 }
 
+/** At least 1: what is not announced is something. */
+export function announcedBytes(contentLength: string | undefined): number {
+  return Math.max(1, Number(contentLength ?? 1) || 1);
+}
+
 function tooLarge(limitBytes: number): CellaError {
   return new CellaError('TOO_LARGE', `The body is larger than ${limitBytes} bytes.`, { details: { limitBytes } });
 }

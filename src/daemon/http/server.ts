@@ -23,11 +23,12 @@ import { addNamespaceRoutes } from './routes/namespaces.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
 import { addSystemRoutes } from './routes/system.ts';
-import type { Privilege, Service, StreamLimits } from './service.ts';
+import type { Privilege, Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
   readonly access: Access;
   readonly host: SessionHost;
+  readonly room: Room;
   readonly log: Logger;
   readonly version: string;
   readonly address: string;
@@ -112,7 +113,7 @@ export class HttpServer implements AsyncDisposable {
   }
 
   #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
-    const { access, host, log, version, address, names = [], membersMay = [] } = this.#options;
+    const { access, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
     const metrics = new HttpMetrics(() => host.metrics());
     const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics });
@@ -131,6 +132,7 @@ export class HttpServer implements AsyncDisposable {
       metrics,
       followers: new Followers(metrics),
       kernels: new KernelQuota(access.quotas, host),
+      room,
       streams,
       membersMay,
       version,

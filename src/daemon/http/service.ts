@@ -20,6 +20,11 @@ export interface StreamLimits {
   readonly bufferBytes: number;
 }
 
+/** Whether a user may store more: QUOTA_EXCEEDED where it may not. */
+export interface Room {
+  admit(userId: string, bytes?: number): Promise<void>;
+}
+
 export interface Service {
   readonly routes: Routes;
   readonly access: Access;
@@ -27,6 +32,7 @@ export interface Service {
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;
+  readonly room: Room;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];
   /** Aborted when the server takes no new work, and has told so. */

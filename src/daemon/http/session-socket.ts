@@ -154,6 +154,7 @@ export class SessionSocket {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
         await service.access.quotas.countExecution(owner);
         await service.kernels.admit(await service.host.get(session.id));
+        await service.room.admit(owner);
         const { type, id, code, ...options } = frame;
         const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
         outcome.catch(() => {}); // its events tell

@@ -16,6 +16,7 @@ export function addExecutionRoutes(service: Service): void {
     const idempotencyKey = idempotencyKeyOf(context);
     await access.quotas.countExecution(info.ownerId);
     await service.kernels.admit(info);
+    await service.room.admit(info.ownerId);
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.
     const gone = stopWhenGone ? new AbortController() : undefined;

@@ -3,11 +3,12 @@
 import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { Workspace } from '../../files/workspace.ts';
+import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import type { Service } from '../service.ts';
 
-export function addFileRoutes({ routes, host, kernels }: Service): void {
+export function addFileRoutes({ routes, host, kernels, room }: Service): void {
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
     await kernels.admit(info);
     return new Workspace((await (await host.open(info.id)).session()).cwd);
@@ -23,6 +24,7 @@ export function addFileRoutes({ routes, host, kernels }: Service): void {
 
   routes.session(wire.WriteFile, async ({ info, query, context, about }) => {
     about({ target: query.path.slice(0, 500) });
+    await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
     // As Node reads it: several times faster than through the body of a Request.
     return await (await workspace(info)).write(query.path, context.env.incoming);
   });

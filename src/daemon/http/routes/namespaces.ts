@@ -5,20 +5,21 @@ import * as wire from '../../../protocol/http/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { fromWire, toWire } from '../../../protocol/http/values.ts';
 import type { SessionApi } from '../../../session/api.ts';
+import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import type { Service } from '../service.ts';
 
 type Api = (info: SessionInfo) => Promise<SessionApi>;
 
-export function addNamespaceRoutes({ routes, host, kernels }: Service): void {
+export function addNamespaceRoutes({ routes, host, kernels, room }: Service): void {
   const api: Api = async (info) => {
     await kernels.admit(info);
     return await (await host.open(info.id)).api();
   };
   addToolRoutes(routes, api);
   addSkillRoutes(routes, api);
-  addArtifactRoutes(routes, api);
+  addArtifactRoutes(routes, api, room);
   addDepsRoutes(routes, api);
 }
 
@@ -59,7 +60,7 @@ function addSkillRoutes(routes: Service['routes'], api: Api): void {
   });
 }
 
-function addArtifactRoutes(routes: Service['routes'], api: Api): void {
+function addArtifactRoutes(routes: Service['routes'], api: Api, room: Service['room']): void {
   routes.session(wire.ListArtifacts, async ({ info }) => ({ artifacts: await (await api(info)).artifacts.list() }));
   routes.session(wire.GetArtifact, async ({ info, params }) => (await api(info)).artifacts.get(params.name));
   routes.session(wire.LoadArtifact, async ({ info, params, context }) => {
@@ -70,6 +71,7 @@ function addArtifactRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
     const { type, mediaType, description } = query;
+    await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
     const facts = { type, mediaType, ...(description === undefined ? {} : { description }) };
     return await (await api(info)).artifacts.save(params.name, context.env.incoming, facts);
   });
