@@ -1,5 +1,6 @@
 /** All measurements, in an order in which none gets in another's way. */
 
+import { compareExecutors } from './compare-executors.ts';
 import { describeMachine } from './machine.ts';
 import { measureDensity } from './measurements/density.ts';
 import { measureFirstByte } from './measurements/first-byte.ts';
@@ -49,6 +50,7 @@ export async function compare(subjects: Subjects, plan: Plan, progress: Progress
   progress.step('many agents on few kernels');
   const pool = await measurePool(subjects, plan.pool, progress);
   await subjects.end(template.session);
+  const executors = await compareExecutors(subjects, plan.executors, progress);
   const templateMs = rounded(template.firstOpenMs - start.cellaMs);
   const templateMb = rounded(template.templateMb);
   const machine = describeMachine(subjects.peer);
@@ -66,6 +68,7 @@ export async function compare(subjects: Subjects, plan: Plan, progress: Progress
     rollback1gb,
     ...state,
     pool,
+    executors,
     templateMs,
     templateMb,
     machine,

@@ -15,6 +15,13 @@ export interface Plan {
   readonly rollback1gb: { readonly rounds: number; readonly megabytes: number };
   readonly state: { readonly rounds: number };
   readonly pool: { readonly keys: number; readonly kernels: number };
+  readonly executors: {
+    readonly starts: number;
+    readonly spares: number;
+    readonly cells: number;
+    readonly bytes: number;
+    readonly kernels: number;
+  };
 }
 
 export const full: Plan = {
@@ -31,6 +38,7 @@ export const full: Plan = {
   rollback1gb: { rounds: 5, megabytes: 1000 },
   state: { rounds: 20 },
   pool: { keys: 1000, kernels: 50 },
+  executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
 };
 
 export const quick: Plan = {
@@ -47,4 +55,5 @@ export const quick: Plan = {
   rollback1gb: { rounds: 1, megabytes: 100 },
   state: { rounds: 2 },
   pool: { keys: 12, kernels: 4 },
+  executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
 };

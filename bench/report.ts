@@ -1,5 +1,6 @@
 /** A result for people: one row a measure, with its target. */
 
+import { executorLines } from './report-executors.ts';
 import type { BenchResult, Milliseconds, Rollback, Throughput, Times } from './result.ts';
 
 interface Row {
@@ -22,12 +23,13 @@ export function toTable(result: BenchResult): string {
       .join('  ')
       .trimEnd(),
   );
-  return `${[...aligned, '', describe(result)].join('\n')}\n`;
+  return `${[...aligned, '', ...executorLines(result.executors), '', describe(result)].join('\n')}\n`;
 }
 
 export function toMarkdown(result: BenchResult): string {
   const lines = [[...HEADINGS], HEADINGS.map(() => '---'), ...rows(result).map(cells)];
-  return `${[...lines.map((line) => `| ${line.join(' | ')} |`), '', describe(result)].join('\n')}\n`;
+  const own = lines.map((line) => `| ${line.join(' | ')} |`);
+  return `${[...own, '', ...executorLines(result.executors), '', describe(result)].join('\n')}\n`;
 }
 
 function rows(result: BenchResult): Row[] {

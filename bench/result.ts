@@ -26,6 +26,30 @@ export interface Rollback {
   readonly ratio: number;
 }
 
+/** Of one executor; medians. */
+export interface ExecutorNumbers {
+  /** `Session.open` without a spare, after the first. */
+  readonly startMs: number;
+  /** `Session.open` and `1+1`, with a spare. */
+  readonly spareMs: number;
+  readonly roundTripMs: number;
+  /** Of one more kernel. */
+  readonly memoryMb: number;
+  readonly bigPrintMbPerS: number;
+}
+
+export interface Executors {
+  readonly subprocess: ExecutorNumbers;
+  /** `startRatio`: to `docker run`. `roundTripRatio`: to subprocess. */
+  readonly container: ExecutorNumbers & {
+    readonly dockerRunMs: number;
+    readonly startRatio: number;
+    readonly roundTripRatio: number;
+  };
+  /** `coldMs`: Pyodide without a snapshot, with the same kernel. */
+  readonly inProcess: ExecutorNumbers & { readonly coldMs: number; readonly startRatio: number };
+}
+
 export interface BenchResult {
   readonly start: Times;
   readonly spare: { readonly firstResultMs: number; readonly p95Ms: number };
@@ -56,6 +80,7 @@ export interface BenchResult {
     readonly mostMb: number;
     readonly seconds: number;
   };
+  readonly executors: Executors;
   readonly templateMs: number;
   readonly templateMb: number;
   readonly machine: Machine;

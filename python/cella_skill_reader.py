@@ -1,7 +1,8 @@
 """Reads skills without running them: parses and compiles each source, and tells what it holds.
 
 Started by the host with `-c`, one JSON object a line in and out. It gives up root, files and memory before it reads
-anything: a source may be written to break a parser. Whatever still ends it ends this process alone.
+anything: a source may be written to break a parser. Whatever still ends it ends this process alone. An interpreter that is
+no process of the host's runs this under another name than `__main__`, and calls `reply`.
 """
 
 import ast
@@ -9,8 +10,6 @@ import inspect  # noqa: F401  `get_docstring` imports it when it is first used
 import json
 import os
 import re
-import resource
-import signal
 import sys
 import unicodedata  # noqa: F401  the compiler imports it for the first name that is not ASCII
 import warnings
@@ -24,6 +23,8 @@ MOST_OF_DESCRIPTION = 4000
 
 def confine():
     """Nothing here needs a right, a file of its own or much memory."""
+    import resource
+
     sys.dont_write_bytecode = True
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
@@ -146,7 +147,14 @@ def answer(source):
         return {"refused": {"reason": "it is nested too deeply, or too large", "line": None}}
 
 
+def reply(source):
+    """One line for the host."""
+    return json.dumps(answer(source))
+
+
 def main():
+    import signal
+
     confine()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -154,10 +162,11 @@ def main():
         request = json.loads(line)
         # Where the host is gone, nobody else ends a source that the compiler never comes back from.
         signal.alarm(request["seconds"])
-        reply = json.dumps(answer(request["source"]))
+        line = reply(request["source"])
         signal.alarm(0)
-        sys.stdout.write(reply + "\n")
+        sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 
-main()
+if __name__ == "__main__":
+    main()

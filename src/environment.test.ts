@@ -7,7 +7,15 @@ describe('readEnvironment', () => {
     const env = { CELLA_AGENT_KEY: 'ada', CELLA_DATA_DIR: '/data', CELLA_PYTHON: 'python3.12', NO_COLOR: '1' };
     const own = { PATH: '/opt/bin:/bin', HOME: '/home/ada' };
     const redis = { CELLA_STORAGE: 'redis', CELLA_REDIS: 'redis://localhost', CELLA_PREFIX: 'team' };
-    expect(readEnvironment({ ...env, ...redis, ...own, CELLA_AUTO_SH: '1' })).toEqual({
+    const container = {
+      CELLA_EXECUTOR: 'container',
+      CELLA_IMAGE: 'mine',
+      CELLA_ENGINE: 'unix:///run/podman.sock',
+    };
+    expect(readEnvironment({ ...env, ...redis, ...own, ...container, CELLA_AUTO_SH: '1' })).toEqual({
+      executor: 'container',
+      image: 'mine',
+      engine: 'unix:///run/podman.sock',
       storage: 'redis',
       redis: 'redis://localhost',
       prefix: 'team',
@@ -23,7 +31,14 @@ describe('readEnvironment', () => {
   });
 
   it('takes a variable that is set to nothing as not set', () => {
-    const empty = { CELLA_STORAGE: '', CELLA_REDIS: '', CELLA_PREFIX: '', NO_COLOR: '' };
+    const empty = {
+      CELLA_STORAGE: '',
+      CELLA_REDIS: '',
+      CELLA_PREFIX: '',
+      CELLA_EXECUTOR: '',
+      CELLA_IMAGE: '',
+      NO_COLOR: '',
+    };
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
     const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
@@ -40,6 +55,15 @@ describe('readEnvironment', () => {
         noIndex: true,
       },
       toolFolders: ['/t'],
+    });
+  });
+
+  it('takes the container engine from DOCKER_HOST, and the folder of a user’s sockets if it is absolute', () => {
+    const env = { DOCKER_HOST: 'unix:///run/docker.sock', XDG_RUNTIME_DIR: '/run/user/7' };
+    expect(readEnvironment(env)).toMatchObject({ engine: 'unix:///run/docker.sock', runtimeDir: '/run/user/7' });
+    expect(readEnvironment({ DOCKER_HOST: '', XDG_RUNTIME_DIR: 'run' })).toMatchObject({
+      engine: undefined,
+      runtimeDir: undefined,
     });
   });
 

@@ -10,6 +10,12 @@ export interface Environment {
   readonly dataDir: string;
   /** CELLA_PYTHON: a path, or a name on PATH. */
   readonly python: string | undefined;
+  /** CELLA_EXECUTOR: where code runs, as it was written. */
+  readonly executor: string | undefined;
+  /** CELLA_IMAGE: the image, for commands that run code in containers. */
+  readonly image: string | undefined;
+  /** CELLA_ENGINE, else DOCKER_HOST: the address of the container engine. */
+  readonly engine: string | undefined;
   /** CELLA_STORAGE: `file` or `redis`, as it was written. */
   readonly storage: string | undefined;
   /** CELLA_REDIS: the address of the server, for commands that use Redis. */
@@ -36,6 +42,8 @@ export interface Environment {
   readonly membersMay: string | undefined;
   /** CELLA_LOG_LEVEL: of a server. */
   readonly logLevel: string | undefined;
+  /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
+  readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
   readonly searchPath: string;
   /** HOME: the folder of whoever runs this process. */
@@ -50,6 +58,9 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     agentKey: env.CELLA_AGENT_KEY || undefined,
     dataDir: env.CELLA_DATA_DIR ? resolve(env.CELLA_DATA_DIR) : join(dataHome(env), 'cella'),
     python: env.CELLA_PYTHON || undefined,
+    executor: env.CELLA_EXECUTOR || undefined,
+    image: env.CELLA_IMAGE || undefined,
+    engine: env.CELLA_ENGINE || env.DOCKER_HOST || undefined,
     storage: env.CELLA_STORAGE || undefined,
     redis: env.CELLA_REDIS || undefined,
     prefix: env.CELLA_PREFIX || undefined,
@@ -61,6 +72,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     servePort: env.CELLA_PORT || undefined,
     membersMay: env.CELLA_MEMBERS_MAY || undefined,
     logLevel: env.CELLA_LOG_LEVEL || undefined,
+    runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),
     noColor: Boolean(env.NO_COLOR),

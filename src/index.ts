@@ -8,6 +8,7 @@ export type { Credentials } from './namespaces/tools/credentials.ts';
 export type { ToolInfo } from './namespaces/tools/info.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
+export type { Capabilities, ExecutorKind } from './protocol/capabilities.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
 export type {
   BackgroundEvent,
@@ -49,6 +50,7 @@ export type {
   ArtifactsApi,
   DepsApi,
   DepsResult,
+  DepsStatus,
   NamespacesApi,
   SkillsApi,
   ToolCallOptions,
@@ -61,7 +63,7 @@ export type { SessionOptions } from './session/options.ts';
 export { type AcquireOptions, KernelPool, type PoolMetrics, type PoolOptions } from './session/pool.ts';
 export { Session } from './session/session.ts';
 export { storageFromBootstrap } from './storage/bootstrap.ts';
-export type { Storage } from './storage/contract.ts';
+export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
 export { FileStorage } from './storage/file/storage.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';
 export { copyNamespaces, type TransferOptions, type Transferred } from './storage/transfer.ts';

@@ -1,15 +1,13 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest, StoragePlace } from './cli/context.ts';
-import type { Surroundings } from './cli/doctor.ts';
+import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
-import { placeToText } from './cli/storage-flags.ts';
 import { Terminal } from './cli/terminal.ts';
 import type { MakeMcp } from './daemon/http/routes/mcp.ts';
 import { readCredential, readEnvironment } from './environment.ts';
-import { CellaError } from './protocol/errors.ts';
+import { imagesHere } from './images.ts';
 import { OpenStores } from './stores.ts';
 
 const environment = readEnvironment();
@@ -34,37 +32,6 @@ async function openSession({ redis, ...options }: OpenOptions) {
   stores.closeFirst(executors.shutdown);
   const storage = await stores.redis(redis);
   return await Session.open({ credentials, ...options, ...(storage ? { storage } : {}) });
-}
-
-async function detect({ python: named, place }: { python: string | undefined; place: StoragePlace }) {
-  const [{ findPython }, { detectLayers }] = await Promise.all([
-    import('./sandbox/python.ts'),
-    import('./sandbox/detect.ts'),
-  ]);
-  const python = await findPython(named);
-  const [machine, installer] = [await detectLayers(python), await lookForInstaller(python)];
-  return { ...machine, installer, ...(place.redis ? { redis: await lookAtRedis(place) } : {}) };
-}
-
-async function lookForInstaller(python: string): Promise<Surroundings['installer']> {
-  const { installerHere } = await import('./namespaces/deps/installer-here.ts');
-  try {
-    return { name: await installerHere(python) };
-  } catch (error) {
-    if (!(error instanceof CellaError)) throw error;
-    return { problem: error.message, fix: error.advice };
-  }
-}
-
-async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surroundings['redis']>> {
-  const { redisProblems } = await import('./storage/redis/durability.ts');
-  const where = placeToText(place);
-  try {
-    return { where, reachable: true, problems: await redisProblems(place.redis?.url ?? '') };
-  } catch (error) {
-    if (!(error instanceof CellaError)) throw error;
-    return { where, reachable: false, problems: [error.message] };
-  }
 }
 
 async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise<unknown>): Promise<void> {
@@ -144,10 +111,11 @@ const exitCode = await runProgram(process.argv.slice(2), {
   listStore: (place) => stores.list(place),
   copyThings: (from, to, options) => stores.copy(from, to, options),
   factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
-  detect,
+  detect: async (options) => (await import('./machine.ts')).detect(options),
   bench,
   serve,
   serveMcp,
+  ...imagesHere(environment, version()),
 });
 await stores.close();
 const flushed = await terminal.flush().then(

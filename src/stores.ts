@@ -53,8 +53,9 @@ export class OpenStores {
   async openNamespaces({ redis, ...options }: NamespacesOptions): Promise<OpenedNamespaces> {
     const { openNamespaces } = await import('./session/open-namespaces.ts');
     await this.#closeFilesAtEnd();
-    const { dataDir, python, packages, toolFolders } = options;
-    return await openNamespaces({ dataDir, python, packages, toolFolders, storage: await this.redis(redis) });
+    const { dataDir, python, packages, toolFolders, executor, image, engine } = options;
+    const place = { dataDir, storage: await this.redis(redis), executor, image, engine };
+    return await openNamespaces({ ...place, python, packages, toolFolders });
   }
 
   async list(place: StoragePlace): Promise<StoreContents> {

@@ -1,4 +1,5 @@
-"""Entry: `python -I cella_kernel MODE JSON`, where MODE is `template` (start kernels) or `detect` (report layers)."""
+"""Entry: `python -I cella_kernel MODE JSON`, where MODE is `template` (start kernels), `container` (be pid 1 of one),
+`detect` (report layers) or `wasm` (build a kernel for the snapshot of its memory)."""
 
 from __future__ import annotations
 
@@ -46,12 +47,23 @@ def main() -> None:
         from cella_kernel import template
 
         template.main(options)
+    elif mode == "container":
+        import gc
+
+        gc.disable()
+        from cella_kernel import container
+
+        container.main(options)
     elif mode == "detect":
         from cella_kernel.sandbox import detect
 
         detect.main(options)
+    elif mode == "wasm":
+        from cella_kernel.wasm import life
+
+        life.build(**options)
     else:
-        raise SystemExit("unknown mode %r: use template or detect" % mode)
+        raise SystemExit("unknown mode %r: use template, container, detect or wasm" % mode)
 
 
 main()

@@ -23,7 +23,7 @@ from .values import pack
 _PART_BYTES = 8 << 20
 _LENGTH = struct.Struct("<I")
 _LAST_RESULTS = ("_", "__", "___")
-_NOTHING: Dict[str, Any] = {"saved": [], "lost": []}
+NOTHING: Dict[str, Any] = {"saved": [], "lost": []}
 # The descriptors that kernel.py calls its own.
 _KERNELS_OWN = range(256, 262)
 
@@ -36,7 +36,7 @@ def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_
         ours, theirs = socket.socketpair()
         pid = _fork()
     except (OSError, LayerError) as error:
-        send(frames.SAVED, _answer(_NOTHING, failed=str(error)))
+        send(frames.SAVED, answer(NOTHING, failed=str(error)))
         return
     if pid == 0:
         ours.close()
@@ -44,7 +44,7 @@ def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_
     theirs.close()
     with ours:
         if not _relay(Channel(ours.fileno()), send, time.monotonic() + seconds + 2):
-            send(frames.SAVED, _answer(_NOTHING, failed="the process that saves has ended or takes too long"))
+            send(frames.SAVED, answer(NOTHING, failed="the process that saves has ended or takes too long"))
     _end(pid)
 
 
@@ -64,6 +64,10 @@ def _fork() -> int:
 
 def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float) -> None:
     """Never returns."""
+
+    def send(kind: int, payload: bytes) -> None:
+        channel.send(kind, 0, payload)
+
     try:
         # A group of its own, so that whatever the names start here ends with it.
         os.setsid()
@@ -72,24 +76,30 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
         if linux.supported():
             linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        def emit(header: Dict[str, Any], data: Any) -> None:
-            view = memoryview(data).cast("B") if len(data) else memoryview(b"")
-            for at in range(0, max(len(view), 1), _PART_BYTES):
-                last = at + _PART_BYTES >= len(view)
-                head = json.dumps({**header, "last": last}).encode()
-                piece = view[at : at + _PART_BYTES]
-                channel.send(frames.PART, 0, b"".join((_LENGTH.pack(len(head)), head, piece)))
-
-        told = saving.save(namespace, cells, emit, limit_bytes=limit_bytes, seconds=seconds)
-        channel.send(frames.SAVED, 0, _answer(told))
+        told = saving.save(namespace, cells, emitter(send), limit_bytes=limit_bytes, seconds=seconds)
+        send(frames.SAVED, answer(told))
     except BaseException as error:
-        channel.send(frames.SAVED, 0, _answer(_NOTHING, failed="%s: %s" % (type(error).__name__, error)))
+        send(frames.SAVED, answer(NOTHING, failed="%s: %s" % (type(error).__name__, error)))
     finally:
         processes.end_descendants()
         os._exit(0)
 
 
-def _answer(told: Dict[str, Any], **more: str) -> bytes:
+def emitter(send: Send) -> Callable[[Dict[str, Any], Any], None]:
+    """Sends a segment in parts, each no larger than the host takes."""
+
+    def emit(header: Dict[str, Any], data: Any) -> None:
+        view = memoryview(data).cast("B") if len(data) else memoryview(b"")
+        for at in range(0, max(len(view), 1), _PART_BYTES):
+            last = at + _PART_BYTES >= len(view)
+            head = json.dumps({**header, "last": last}).encode()
+            piece = view[at : at + _PART_BYTES]
+            send(frames.PART, b"".join((_LENGTH.pack(len(head)), head, piece)))
+
+    return emit
+
+
+def answer(told: Dict[str, Any], **more: str) -> bytes:
     python = "%d.%d.%d" % sys.version_info[:3]
     return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **more})
 

@@ -11,7 +11,8 @@ from . import frames, kernel
 from .doorbell import Doorbell
 from .frames import Channel
 from .processes import close_others
-from .sandbox import landlock, launch, linux
+from .sandbox import linux
+from .sandbox.launch import Confinement
 from .sandbox.linux import LayerError
 
 
@@ -19,7 +20,7 @@ def become_kernel(
     descriptors: List[int],
     gate: int,
     bell: Doorbell,
-    rules: Optional[landlock.Ruleset],
+    confinement: Optional[Confinement],
     spec: Dict[str, Any],
     spare: bool,
 ) -> None:
@@ -31,12 +32,12 @@ def become_kernel(
     try:
         os.setsid()
         # Those of pid 1 (its own connection, its control group) may have any number; the kernel gets none of them.
-        close_others([*descriptors, gate, *([rules.fd] if rules else ())])
+        close_others([*descriptors, gate, *(confinement.descriptors() if confinement else ())])
         os.umask(0o022)
         if linux.supported():
             linux.die_with_parent()
-        if rules is not None:
-            launch.confine(rules, spec)
+        if confinement is not None:
+            confinement.enter(spec)
         _enter(spec["cwd"])
         if spare:
             the_kernel.be_spare()

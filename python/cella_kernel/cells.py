@@ -10,7 +10,7 @@ import re
 import selectors
 import traceback
 from types import CodeType
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from . import sources
 from .interrupts import Interrupts
@@ -90,6 +90,11 @@ class Runner:
         except ValueError as error:
             line = source.count("\n", 0, max(source.find("\0"), 0)) + 1
             raise SyntaxError(str(error), (name, line, None, None)) from None
+        except SyntaxError as error:
+            # Later versions of Python say so by themselves, without a line.
+            if error.lineno is None and "\0" in source:
+                error.filename, error.lineno = name, source.count("\n", 0, source.find("\0")) + 1
+            raise
         except MemoryError:
             raise SyntaxError("the code is nested too deeply to be parsed", (name, 1, None, None)) from None
         if isinstance(tree, CodeType):
@@ -136,6 +141,15 @@ class Runner:
         if loop is not None and _usable(loop):
             loop._close_self_pipe()
             loop._make_self_pipe()
+
+    def tasks(self) -> FrozenSet[Any]:
+        """Those that cells have left behind."""
+        return frozenset() if self._loop is None or self._loop.is_closed() else frozenset(asyncio.all_tasks(self._loop))
+
+    def end_tasks_but(self, kept: FrozenSet[Any]) -> None:
+        """What was begun since belongs to a time that is no more."""
+        for task in self.tasks() - kept:
+            task.cancel()
 
     def go_on(self, switchboard: Switchboard) -> None:
         """Lets tasks that cells left behind run until the host sends something for the main loop."""

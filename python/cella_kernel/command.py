@@ -13,7 +13,8 @@ from typing import Any, Dict, List, Optional
 from . import frames, packages
 from .frames import Channel
 from .processes import close_others, end_descendants
-from .sandbox import landlock, launch, linux
+from .sandbox import linux
+from .sandbox.launch import Confinement
 
 
 class _Stop(Exception):
@@ -21,7 +22,7 @@ class _Stop(Exception):
 
 
 def become_command(
-    descriptors: List[int], rules: Optional[landlock.Ruleset], spec: Dict[str, Any], command: Dict[str, Any]
+    descriptors: List[int], confinement: Optional[Confinement], spec: Dict[str, Any], command: Dict[str, Any]
 ) -> None:
     """The command's side of pid 1's fork. Never returns. Nothing of the program runs before the process is closed in."""
     connection, out, err = descriptors[:3]
@@ -30,13 +31,13 @@ def become_command(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, _stop)
         os.setsid()
-        close_others([connection, out, err, *([rules.fd] if rules else ())])
+        close_others([connection, out, err, *(confinement.descriptors() if confinement else ())])
         os.umask(0o022)
         if linux.supported():
             linux.die_with_parent()
             linux.adopt_orphans()
-        if rules is not None:
-            launch.confine(rules, spec)
+        if confinement is not None:
+            confinement.enter(spec)
         os.chdir(spec["cwd"])
         status = _watch(_start(command, out, err))
     except _Stop:

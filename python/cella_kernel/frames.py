@@ -12,7 +12,9 @@ _SIZE = HEADER.size
 
 # host -> template, the first frame of a connection
 OPEN, ATTACH = ord("O"), ord("A")
-# host -> pid 1 of a sandbox
+# pid 1 of a container -> host, the first frame of a connection
+JOIN = ord("j")
+# host -> pid 1 of a sandbox (of a container: OPEN and ATTACH too)
 INTERRUPT, KILL, DROP, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
 # template and pid 1 -> host
 OPENED, ATTACHED, FAILED, DIED, GONE, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")

@@ -27,7 +27,7 @@ from .values import pack, portable, short_repr
 _MARK_BYTES = 16
 # The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
 # and always the same, so that a kernel can be built before they are there.
-_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = _OWN = range(256, 262)
+_CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
 _ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
@@ -85,7 +85,7 @@ class Kernel:
         host, ours = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
         ends = (ours.fileno(), pipes[0][1], pipes[1][1], pipes[0][0], pipes[1][0], ours.fileno())
-        for fd, number in zip(ends, _OWN):
+        for fd, number in zip(ends, OWN):
             os.dup2(fd, number, inheritable=False)
         sample = json.dumps({"env": {}, "reseed": False, "sample": [1, "text"]}).encode()
         for _ in range(rounds):
@@ -97,7 +97,7 @@ class Kernel:
         self._forget_rehearsal()
         host.close()
         ours.close()
-        for fd in (*_OWN, *pipes[0], *pipes[1]):
+        for fd in (*OWN, *pipes[0], *pipes[1]):
             os.close(fd)
 
     def _forget_rehearsal(self) -> None:
@@ -108,7 +108,7 @@ class Kernel:
     def adopt(self, descriptors: List[int], gate: int, doorbell: Doorbell) -> None:
         """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
         taken = [*descriptors, gate]
-        self._move(taken, _OWN)
+        self._move(taken, OWN)
         for name in ("SIGPIPE", "SIGXFSZ"):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         self._interrupts.arm(doorbell)
@@ -170,7 +170,7 @@ class Kernel:
         answer: Dict[str, Any] = {}
         try:
             self._output.rest()
-            revived = twins.freeze(number, _GATE, _OWN[:-1])
+            revived = twins.freeze(number, _GATE, OWN[:-1])
         except (twins.ForkUnsafe, LayerError, OSError) as error:
             answer, revived = {"unsafe": str(error)}, None
         if revived is not None:
@@ -204,7 +204,7 @@ class Kernel:
         """In a twin: this process is the kernel from here on, and its moment is the one that was kept."""
         self._pid = os.getpid()
         self._switchboard.belong_to(self._pid)
-        self._move(revived.descriptors, _OWN[:-1])
+        self._move(revived.descriptors, OWN[:-1])
         self._switchboard.start_over()
         self._ordering = _thread.RLock()
         self._output.after_fork()
@@ -333,9 +333,22 @@ class Kernel:
 the_kernel: Optional[Kernel] = None
 
 
+def preload(names: Sequence[str]) -> List[Dict[str, str]]:
+    """Imports modules that every kernel finds ready. Gives those that could not be, with the reason."""
+    failed = []
+    for name in names:
+        try:
+            __import__(name)
+        except Exception as error:  # any module may fail in any way; the host is told which did
+            failed.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
+    return failed
+
+
 def build() -> None:
     """In the template: makes the kernel that every process forked from it may become."""
     global the_kernel
+    # Whatever a kernel saves or loads goes through it; importing it takes as long as all the rest of a save.
+    preload(["cloudpickle"])
     the_kernel = Kernel()
     the_kernel.install()
     the_kernel.rehearse()

@@ -13,14 +13,14 @@ import signal
 import socket
 import time
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Set, Tuple
+from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 from . import frames, handoff
 from .doorbell import Doorbell, Doorbells
 from .frames import Channel
 from .processes import descendants, parents, send_signal
 from .ringing import Ringer
-from .sandbox.cgroup import Group
+from .sandbox.cgroup import Group, OwnGroup
 from .sandbox.linux import LayerError
 
 _MOST_TWINS = 128
@@ -41,7 +41,7 @@ class _Twin:
 class Residents:
     """`alone`: this is pid 1 of a pid namespace, where everything else came from a kernel."""
 
-    def __init__(self, channel: Channel, group: Optional[Group], alone: bool) -> None:
+    def __init__(self, channel: Channel, group: Union[Group, OwnGroup, None], alone: bool) -> None:
         self._channel = channel
         self._group = group
         self._alone = alone

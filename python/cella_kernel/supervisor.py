@@ -1,6 +1,6 @@
-"""Pid 1 of a sandbox: a clean, frozen kernel that never runs user code.
+"""Pid 1 of a sandbox or a container: a clean, frozen kernel that never runs user code.
 
-It closes the sandbox around itself, forks kernels, keeps their frozen forks, signals them, reaps what is left, and
+It closes the sandbox around itself, where an engine has not done that, forks kernels, keeps their frozen forks, signals them, reaps what is left, and
 tells the host of each death. It ends, and everything in its pid namespace with it, when the host lets go.
 """
 
@@ -12,18 +12,19 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Union
 
 from . import birth, frames, handoff
 from . import gate as gates
 from .command import become_command
+from .door import Door
 from .frames import Channel
 from .processes import close_others, silence
 from .residents import Residents
 from .ringing import AGAIN_S
-from .sandbox import landlock, linux
-from .sandbox.cgroup import Group
-from .sandbox.launch import Launcher, Surroundings
+from .sandbox import linux
+from .sandbox.cgroup import Group, OwnGroup
+from .sandbox.launch import Confinement, Launcher, Surroundings
 from .sandbox.linux import LayerError
 
 # How long pid 1 waits for the host to hear why there is no sandbox.
@@ -35,23 +36,37 @@ _MOST_WORDS = 512
 
 
 class Supervisor:
-    def __init__(self, channel: Channel, way: socket.socket, launcher: Optional[Launcher], group: Optional[Group]) -> None:
+    """Connections for kernels come by `way`, with descriptors, or are made through the `door` when the host asks for it.
+
+    `alone`: this is pid 1 of a pid namespace.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        group: Union[Group, OwnGroup, None],
+        alone: bool,
+        way: Optional[socket.socket] = None,
+        door: Optional[Door] = None,
+        launcher: Optional[Launcher] = None,
+    ) -> None:
         self._channel = channel
         self._handoff = way
+        self._door = door
         self._launcher = launcher
         self._group = group
         self._poll = select.poll()
         self._waiting: List[handoff.Message] = []
         self._refused: Set[int] = set()
         self._spec: Optional[Dict[str, Any]] = None
-        self._rules: Optional[landlock.Ruleset] = None
+        self._confinement: Optional[Confinement] = None
         # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
         self._gate, self._their_gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if hasattr(socket, "SO_PASSCRED"):
             self._gate.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._told = select.poll()
         self._told.register(self._gate.fileno(), select.POLLIN)
-        self._residents = Residents(channel, group, alone=launcher is not None)
+        self._residents = Residents(channel, group, alone)
 
     def serve(self) -> None:
         reader, writer = os.pipe()
@@ -59,9 +74,10 @@ class Supervisor:
         os.set_blocking(writer, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        sources = (self._channel.fd, self._handoff.fileno(), self._gate.fileno(), reader)
-        for fd in sources:
-            self._poll.register(fd, select.POLLIN)
+        handoff_fd = self._handoff.fileno() if self._handoff else -1
+        for fd in (self._channel.fd, handoff_fd, self._gate.fileno(), reader):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
         # Something may have come in one piece with OPEN.
         self._heed()
         while True:
@@ -70,8 +86,8 @@ class Supervisor:
                 os.read(reader, 4096)
             if self._channel.fd in ready:
                 self._from_host()
-            if self._handoff.fileno() in ready:
-                self._from_template()
+            if self._handoff is not None and handoff_fd in ready:
+                self._from_template(self._handoff)
             for fd in ready & self._refused:
                 self._let_go(fd)
             # What has died may have told what it was, and what it has forked, with its last words.
@@ -89,6 +105,8 @@ class Supervisor:
         while True:
             frame = self._channel.take()
             if frame is None:
+                # Every connection that was asked for is made by now: a kernel finds no word in its memory that opens one.
+                self._welcome_all()
                 return
             kind, number, payload = frame
             if kind == frames.INTERRUPT:
@@ -100,10 +118,19 @@ class Supervisor:
             elif kind == frames.MEASURE:
                 measured = json.dumps(self._residents.measure()).encode()
                 self._channel.send(frames.MEASURED, number, measured)
+            elif kind == frames.ATTACH and self._door is not None:
+                self._attach(json.loads(payload), self._door)
 
-    def _from_template(self) -> None:
+    def _attach(self, body: Dict[str, Any], door: Door) -> None:
         try:
-            word, body, descriptors = handoff.receive(self._handoff)
+            self._waiting.append((handoff.KERNEL, body, door.open(body)))
+        except OSError:
+            # There is no connection to say why on.
+            self._channel.send(frames.DIED, body["kernel"], json.dumps({"exitCode": 71, "outOfMemory": False}).encode())
+
+    def _from_template(self, way: socket.socket) -> None:
+        try:
+            word, body, descriptors = handoff.receive(way)
         except EOFError:
             self._end()
             return
@@ -115,8 +142,7 @@ class Supervisor:
                 self._close_in(body, descriptors)
             else:
                 raise LayerError(body["layer"], body["message"])
-            while self._spec is not None and self._waiting:
-                self._welcome(*self._waiting.pop(0)[1:])
+            self._welcome_all()
         except LayerError as error:
             self._fail(error)
         except OSError as error:
@@ -124,11 +150,23 @@ class Supervisor:
 
     def _close_in(self, spec: Dict[str, Any], folders: List[int]) -> None:
         if self._launcher is not None:
+            assert not isinstance(self._group, OwnGroup)
             self._launcher.bring_in(spec, self._group, folders)
-            self._rules = self._launcher.rules(spec)
+            confinement = self._launcher.confinement(spec)
             self._launcher.retire(spec)
+            self.settle(spec, confinement)
+        else:
+            self.settle(spec, None)
+
+    def settle(self, spec: Dict[str, Any], confinement: Optional[Confinement]) -> None:
+        """The place is closed: kernels may live here from now on, each in that confinement."""
         self._residents.limit_cpu(spec["limits"]["cpuSeconds"])
+        self._confinement = confinement
         self._spec = spec
+
+    def _welcome_all(self) -> None:
+        while self._spec is not None and self._waiting:
+            self._welcome(*self._waiting.pop(0)[1:])
 
     def _welcome(self, body: Dict[str, Any], descriptors: List[int]) -> None:
         """A connection for a kernel: a new one, or one that a frozen fork becomes."""
@@ -169,14 +207,14 @@ class Supervisor:
         pid = linux.fork() if linux.supported() else os.fork()
         if pid == 0:
             assert self._spec is not None
-            birth.become_kernel(descriptors, self._their_gate.fileno(), bell, self._rules, self._spec, spare)
+            birth.become_kernel(descriptors, self._their_gate.fileno(), bell, self._confinement, self._spec, spare)
         self._residents.add_kernel(number, pid, bell)
 
     def _fork_command(self, number: int, command: Dict[str, Any], descriptors: List[int]) -> None:
         pid = linux.fork() if linux.supported() else os.fork()
         if pid == 0:
             assert self._spec is not None
-            become_command(descriptors, self._rules, self._spec, command)
+            become_command(descriptors, self._confinement, self._spec, command)
         self._residents.add_command(number, pid)
 
     def _from_kernels(self) -> None:
@@ -205,7 +243,7 @@ class Supervisor:
 
     def _fail(self, error: Exception) -> None:
         self._residents.kill_all()
-        _say_why(self._channel, error)
+        say_why(self._channel, error)
         self._end()
 
     def _end(self) -> None:
@@ -223,7 +261,7 @@ def fail(channel: Channel, error: BaseException) -> None:
     channel.send(frames.FAILED, 0, json.dumps(reason(error)).encode())
 
 
-def _say_why(channel: Channel, error: BaseException) -> None:
+def say_why(channel: Channel, error: BaseException) -> None:
     """The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
     fail(channel, error)
     deadline = time.monotonic() + _LAST_WORDS_S
@@ -249,10 +287,10 @@ def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launche
             launcher.begin(around)
         if channel is None:
             channel = _meet_host(way)
-        Supervisor(channel, way, launcher, around.group).serve()
+        Supervisor(channel, around.group, launcher is not None, way=way, launcher=launcher).serve()
     except BaseException as error:
         if channel is not None:
-            _say_why(channel, error)
+            say_why(channel, error)
     finally:
         os._exit(71)
 

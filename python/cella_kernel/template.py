@@ -8,7 +8,6 @@ output, to the pid 1 of a sandbox, which forks a kernel on it. The template ends
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import json
 import os
@@ -25,7 +24,6 @@ from .sandbox.launch import Launcher, Surroundings
 from .sandbox.linux import LayerError
 from .sandbox.networks import Networks
 
-_PIPE_BYTES = 1 << 20
 # How long nothing may have been asked for before the next sandbox is begun ahead.
 _QUIET_MS = 15
 
@@ -238,7 +236,7 @@ class Template:
         writers.append(writer)
         # The kernel runs as another user, and may open /dev/stdout and /dev/stderr again.
         os.fchmod(writer, 0o666)
-        _widen(writer)
+        processes.widen(writer)
         return "/proc/%d/fd/%d" % (os.getpid(), reader)
 
     def _hear(self, life: int) -> None:
@@ -308,14 +306,6 @@ def _comes_from(connection: socket.socket, pid: int) -> bool:
     return option is None or struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, 12))[0] == pid
 
 
-def _widen(pipe: int) -> None:
-    """A kernel that prints much need not stop for the host at every 64 KiB."""
-    try:
-        fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), _PIPE_BYTES)
-    except OSError:
-        pass  # an ordinary user has room for a few wide pipes only; the others stay as they are
-
-
 def _remove(sandbox: Sandbox) -> bool:
     sandbox.around.remove()
     return False
@@ -331,7 +321,7 @@ def main(options: Dict[str, Any]) -> None:
     os.set_inheritable(life, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        failed = _preload(options["preload"])
+        failed = kernel.preload(options["preload"])
         launcher = None
         if options["sandbox"] == "on":
             stage = os.path.join(options["folder"], "stage")
@@ -344,8 +334,6 @@ def main(options: Dict[str, Any]) -> None:
         answer.write(json.dumps({"ready": False, "layer": error.layer, "message": error.message}) + "\n")
         answer.close()
         os._exit(1)
-    # Whatever a kernel saves or loads goes through it; importing it takes as long as all the rest of a save.
-    _preload(["cloudpickle"])
     kernel.build()
     if launcher is not None:
         launcher.networks = Networks()
@@ -354,13 +342,3 @@ def main(options: Dict[str, Any]) -> None:
     answer.write(json.dumps({"ready": True, "notPreloaded": failed}) + "\n")
     answer.close()
     template.serve(life)
-
-
-def _preload(names: List[str]) -> List[Dict[str, str]]:
-    failed = []
-    for name in names:
-        try:
-            __import__(name)
-        except Exception as error:  # any module may fail in any way; the host is told which did
-            failed.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
-    return failed

@@ -1,4 +1,4 @@
-/** Finds kernel processes that outlived the tests, by `cella_kernel` in their command line. */
+/** Finds kernels and container engines that outlived the tests, by what is in their command lines. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -26,25 +26,35 @@ function processes() {
 }
 
 const isKernel = ({ command }) => /^\S*(python|cella)\S* .*cella_kernel/.test(command);
+/** dockerd, containerd and shims of the tests' own engines, whose folders have this name. */
+const isEngine = ({ command }) => /^\S*(dockerd|containerd\S*) .*\/cella-docker-/.test(command);
 
 export function snapshot() {
-  return new Set([...processes().values()].filter(isKernel).map((one) => one.key));
+  return new Set([...processes().values()].filter((one) => isKernel(one) || isEngine(one)).map((one) => one.key));
 }
 
 /**
- * Kernels that were not in the snapshot and whose host is gone. A kernel of someone else's run has a host that lives;
- * one that was left behind was adopted by an ancestor of this process.
+ * Kernels and engines that were not in the snapshot and whose host is gone. A kernel of someone else's run has a host
+ * that lives; one that was left behind was adopted by an ancestor of this process.
  */
 function leftNow(before) {
   const all = processes();
   const adopters = new Set([0, 1, process.pid]);
   for (let one = all.get(process.pid); one; one = all.get(one.parent)) adopters.add(one.parent);
   return [...all.values()].filter((one) => {
-    if (!isKernel(one) || before.has(one.key)) return false;
+    if (before.has(one.key)) return false;
+    if (isEngine(one)) return !isWatched(one, all);
+    if (!isKernel(one)) return false;
     let top = one;
     for (let up = all.get(top.parent); up && isKernel(up); up = all.get(up.parent)) top = up;
     return adopters.has(top.parent) || !all.has(top.parent);
   });
+}
+
+/** An engine of a run that still goes on has its guard above it, or beside it. */
+function isWatched({ command }, all) {
+  const folder = /\/cella-docker-[A-Za-z0-9]+/.exec(command)?.[0] ?? '';
+  return [...all.values()].some((one) => one.command.includes('docker-guard.mjs') && one.command.includes(folder));
 }
 
 /** What is still there after `graceMs`. */

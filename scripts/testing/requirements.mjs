@@ -7,8 +7,8 @@ import { run } from './commands.mjs';
 
 const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'pip'];
 const programs = { tmux: 'tmux', 'redis-server': 'redis-server' };
-/** Programs that make and become the ordinary user; only root needs them. */
-const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd' };
+/** Programs that make and become the ordinary user, and that run containers; only root needs them. */
+const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
 
 const probe = `
 import importlib.util, json, sys

@@ -46,6 +46,13 @@ describe('sessionOptions', () => {
     });
   });
 
+  it('leaves the Python of the environment to the executors that use one', () => {
+    const environment = { ...defaults, python: 'python-env', executor: 'in-process' };
+    expect(sessionOptions({}, environment)).toEqual({ dataDir: '/data', executor: 'in-process', sandbox: 'on' });
+    expect(sessionOptions({ executor: 'subprocess' }, environment)).toMatchObject({ python: 'python-env' });
+    expect(sessionOptions({ python: 'mine' }, environment)).toMatchObject({ python: 'mine' });
+  });
+
   it('does not promise what it cannot keep: no network without a sandbox', () => {
     expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
     expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');

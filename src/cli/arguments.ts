@@ -3,7 +3,14 @@
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExecuteOptions } from '../session/api.ts';
-import type { OpenOptions } from './context.ts';
+import type { ExecutorOptions, OpenOptions } from './context.ts';
+import {
+  addExecutorFlags,
+  bringsPython,
+  type ExecutorDefaults,
+  type ExecutorFlags,
+  executorOptionsOf,
+} from './executor-flags.ts';
 import { UsageError } from './exit.ts';
 import {
   addPackageFlags,
@@ -15,7 +22,7 @@ import {
 import { parseText } from './parse-text.ts';
 import { addStorageFlags, type StorageDefaults, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 
-export interface SessionFlags extends StorageFlags, PackageFlags {
+export interface SessionFlags extends StorageFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly cwd?: string;
   readonly python?: string;
@@ -28,7 +35,7 @@ export interface SessionFlags extends StorageFlags, PackageFlags {
 }
 
 /** What stands in for a flag that is not given. */
-export interface Defaults extends StorageDefaults, PackageDefaults {
+export interface Defaults extends StorageDefaults, PackageDefaults, ExecutorDefaults {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
@@ -66,7 +73,7 @@ export function addPlaceFlags(command: Command): Command {
     .option('--tools <dir>', 'a folder with more definitions of tools (default: CELLA_TOOLS)', collect)
     .addOption(packages('--sync-deps', 'install the configured packages before the code runs'))
     .addOption(packages('--no-runtime-deps', 'the code may not add or remove packages'));
-  return addPackageFlags(command);
+  return addPackageFlags(addExecutorFlags(command));
 }
 
 /** As a session takes it: a key of nothing but spaces is none. */
@@ -77,7 +84,8 @@ export function agentKeyOf(flags: Pick<SessionFlags, 'agent'>, defaults: Default
 
 export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
   const agentKey = flags.agent ?? defaults.agentKey;
-  const python = flags.python ?? defaults.python;
+  const executor = executorOptionsOf(flags, defaults);
+  const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
   return {
@@ -90,11 +98,21 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
     ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
     ...storagePlaceOf(flags, defaults),
-    sandbox: sandboxOption(flags),
+    ...executor,
+    sandbox: sandboxOption(flags, executor),
   };
 }
 
-function sandboxOption({ sandbox = 'on', network, memory }: SessionFlags): OpenOptions['sandbox'] {
+function sandboxOption(
+  { sandbox = 'on', network, memory }: SessionFlags,
+  { executor }: ExecutorOptions,
+): OpenOptions['sandbox'] {
+  if (executor === 'in-process' && network !== undefined) {
+    throw new UsageError(
+      'The executor in-process has no sandbox, and with it no network of its own.',
+      'Leave out --network, or choose another executor.',
+    );
+  }
   if (sandbox === 'on') return network === undefined ? 'on' : { network };
   if (memory !== undefined) {
     throw new UsageError(

@@ -1,6 +1,7 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
 import type { ArtifactFacts } from '../protocol/artifact.ts';
+import type { ExecutorKind } from '../protocol/capabilities.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { Approve } from './approval.ts';
 import type { Machine, Surroundings } from './doctor.ts';
@@ -24,11 +25,22 @@ export interface PackageOptions {
 }
 
 /** What a command line can say of tools, skills, artifacts and deps. */
-export interface NamespacesOptions extends StoragePlace {
+export interface NamespacesOptions extends StoragePlace, ExecutorOptions {
   readonly python?: string;
   readonly packages?: PackageOptions;
   /** Folders with definitions of tools, beside those in storage. */
   readonly toolFolders?: string[];
+}
+
+/** `auto` is `subprocess`. */
+export type ExecutorChoice = 'auto' | ExecutorKind;
+
+/** What a command line can say of where code runs. */
+export interface ExecutorOptions {
+  readonly executor?: ExecutorChoice;
+  /** For `container`: the image, and where its engine listens. */
+  readonly image?: string;
+  readonly engine?: string;
 }
 
 /** What a command line can say of a session. */
@@ -118,6 +130,9 @@ export interface Tools {
   detect(options: {
     readonly python: string | undefined;
     readonly place: StoragePlace;
+    /** Of containers, in place of the usual ones. */
+    readonly engine?: string | undefined;
+    readonly image?: string | undefined;
   }): Promise<Machine & Surroundings>;
   /** Gives the exit code. */
   bench(flags: BenchFlags, terminal: Terminal): Promise<number>;
@@ -177,4 +192,47 @@ export interface Servers {
   serve(request: ServeRequest, hooks: ServeHooks): Promise<void>;
   /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */
   serveMcp(request: McpRequest, ended: Promise<unknown>): Promise<void>;
+}
+
+/** An image to make: from a base, or from a Python of this machine. */
+export type ImageRequest = {
+  readonly name?: string;
+  /** The address of Docker or Podman; without one it is looked for. */
+  readonly engine?: string;
+  readonly dataDir: string;
+} & (
+  | { readonly base: string }
+  | { readonly python: string | undefined; readonly programs: readonly string[]; readonly packages: boolean }
+);
+
+export interface ImageInfo {
+  readonly name: string;
+  readonly id: string;
+  readonly python: string;
+  readonly bytes: number;
+  /** Libraries that something in it needs and this machine lacks. */
+  readonly missing: readonly string[];
+}
+
+export interface ImageWork {
+  readonly signal: AbortSignal;
+  readonly onProgress: (text: string) => void;
+}
+
+/** What a listing tells of an image. */
+export interface ImageEntry {
+  readonly name: string;
+  readonly id: string;
+  readonly python: string | undefined;
+  readonly bytes: number;
+  /** Milliseconds since 1970. */
+  readonly createdAt: number;
+}
+
+/** The images that kernels in containers run in. */
+export interface Images {
+  buildImage(request: ImageRequest, work: ImageWork): Promise<ImageInfo>;
+  /** Those that Cella has made, newest first. */
+  listImages(engine: string | undefined): Promise<readonly ImageEntry[]>;
+  removeImage(name: string, engine: string | undefined): Promise<ImageEntry>;
 }

@@ -1,4 +1,4 @@
-/** `cella doctor`: which layers of isolation this machine has, and what to do about those it lacks. */
+/** `cella doctor`: which layers of isolation and which executors this machine has, and what to do about those it lacks. */
 
 import { styleText } from 'node:util';
 
@@ -9,17 +9,24 @@ interface FoundLayer {
   readonly fix: string;
 }
 
-/** What is around the kernels: who installs packages, and whether the chosen storage keeps what it is given. */
+/** Another executor than the one whose layers are told. */
+export type FoundExecutor = FoundLayer;
+
+/** What is around the kernels: the other executors, who installs packages, and whether the chosen storage keeps what it is given. */
 export interface Surroundings {
-  readonly installer: { readonly name: string } | { readonly problem: string; readonly fix: string };
+  readonly executors: readonly FoundExecutor[];
+  readonly installer?: { readonly name: string } | { readonly problem: string; readonly fix: string } | undefined;
   readonly redis?: { readonly where: string; readonly problems: readonly string[]; readonly reachable: boolean };
 }
 
-/** What the sandbox found; `main.ts` hands it over. */
+/** What the sandbox found; `main.ts` hands it over. Without a Python there is nothing to try, and no layer. */
 export interface Machine {
-  readonly python: string;
-  readonly executable: string;
-  readonly kernel: string;
+  readonly python?: string;
+  readonly executable?: string;
+  readonly kernel?: string;
+  /** Why there is no Python, and what to do about it. */
+  readonly problem?: string;
+  readonly fix?: string;
   readonly root: boolean;
   readonly layers: readonly FoundLayer[];
 }
@@ -47,9 +54,10 @@ export async function doctor(
   const layers = machine.layers.map((layer) => ({ ...layer, required: required.includes(layer.name) }));
   const missing = required.filter((name) => !layers.some((layer) => layer.name === name && layer.available));
   const { installer, redis } = machine;
+  const executors = machine.executors && [subprocessOf(machine, missing), ...machine.executors];
   const ok = missing.length === 0 && redis?.reachable !== false;
   if (options.json) {
-    const { python, executable, kernel, root } = machine;
+    const { python, executable, kernel, root, problem } = machine;
     const told = layers.map(({ name, available, required, detail, fix }) => ({
       name,
       available,
@@ -57,24 +65,36 @@ export async function doctor(
       detail,
       fix,
     }));
-    await write(out, `${JSON.stringify({ python, executable, kernel, root, ok, layers: told, installer, redis })}\n`);
+    const report = { python, executable, kernel, root, ok, problem, layers: told, executors, installer, redis };
+    await write(out, `${JSON.stringify(report)}\n`);
     return ok ? 0 : 1;
   }
   const coloured = out.isTTY === true && !options.noColor;
   const paint: Paint = (style, text) => (coloured ? styleText(style, text, { validateStream: false }) : text);
   const around = aroundOf(machine);
-  const width = Math.max(...[...layers, ...around].map(({ name }) => name.length));
+  const choices = (executors ?? []).map((each) => ({ ...each, required: each.name === 'subprocess' }));
+  const width = Math.max(...[...layers, ...choices, ...around].map(({ name }) => name.length));
+  const parts = [layers, choices, around].filter((part) => part.length > 0);
   const lines = [
-    `Python ${machine.python} (${machine.executable}), Linux ${machine.kernel}, ${machine.root ? 'root' : 'ordinary user'}`,
+    headOf(machine),
+    ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, width, paint))]),
     '',
-    ...layers.flatMap((layer) => describe(layer, width, paint)),
-    ...(around.length === 0 ? [] : ['']),
-    ...around.flatMap((each) => describe(each, width, paint)),
-    '',
-    verdict(missing, paint),
+    verdict(machine.problem === undefined ? missing : ['Python'], paint),
   ];
   await write(out, `${lines.join('\n')}\n`);
   return ok ? 0 : 1;
+}
+
+function headOf({ python, executable, kernel, root, problem }: Machine): string {
+  if (problem !== undefined) return problem;
+  return `Python ${python} (${executable}), Linux ${kernel}, ${root ? 'root' : 'ordinary user'}`;
+}
+
+function subprocessOf({ python, problem, fix = '' }: Machine, missing: readonly string[]): FoundExecutor {
+  const name = 'subprocess';
+  if (problem !== undefined) return { name, available: false, detail: 'there is no Python for it', fix };
+  if (missing.length === 0) return { name, available: true, detail: `sandboxed processes, Python ${python}`, fix: '' };
+  return { name, available: false, detail: `needs what is missing above: ${missing.join(', ')}`, fix: '' };
 }
 
 function aroundOf({ installer, redis }: Partial<Surroundings>): (FoundLayer & { required: boolean })[] {

@@ -16,12 +16,15 @@ Examples:
   $ cella store push redis://HOST     copy all of these to another storage
   $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
+  $ cella image build                 make the image that kernels in containers run in
   $ cella doctor                      see what this machine can isolate
 
 Environment:
   CELLA_AGENT_KEY    who owns the kernel where --agent is not given
   CELLA_DATA_DIR     where Cella keeps its files where --data is not given
   CELLA_PYTHON       the Python where --python is not given
+  CELLA_EXECUTOR     where code runs where --executor is not given
+  CELLA_IMAGE, CELLA_ENGINE    the image and the engine of --executor container
   CELLA_STORAGE      file or redis, where --storage is not given
   CELLA_REDIS        the Redis server where --redis is not given; the place for its password
   CELLA_PREFIX       what keys in Redis begin with where --prefix is not given
@@ -32,6 +35,7 @@ Environment:
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   CELLA_HOST, CELLA_PORT, CELLA_MEMBERS_MAY, CELLA_LOG_LEVEL    of \`cella serve\`
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
+  DOCKER_HOST        the container engine where --engine is not given
   NO_COLOR           any text turns colours off
 
 Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
@@ -46,6 +50,7 @@ Examples:
   $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
   $ cella run --transaction rollback_always -c 'x = 0'      a dry run
   $ cella run --sync-deps --no-runtime-deps report.py       all packages first, and no others
+  $ cella run --executor container -c 'import os; os.uname()'
 
 Names, functions and imports stay with the agent from one run to the next, and so do its files.
 What the code prints goes to stdout and stderr as it comes; the last value's repr follows on stdout.
@@ -106,7 +111,8 @@ Examples:
   $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
 
 The exit code is 0 where sandboxed code can run, and 1 where something that is needed is missing, or
-the chosen Redis does not answer. It also tells which program installs packages.`;
+the chosen Redis does not answer. It also tells which of the three executors can run here, what the
+others lack, and which program installs packages.`;
 
 export const bench = `
 Examples:

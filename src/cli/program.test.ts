@@ -30,6 +30,9 @@ async function cellaWith(
     bench: async (flags) => (flags.quick ? 0 : 1),
     serve: async () => {},
     serveMcp: refuse,
+    buildImage: refuse,
+    listImages: refuse,
+    removeImage: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };
@@ -51,6 +54,7 @@ describe('the command line', () => {
     'artifacts',
     'store',
     'mcp',
+    'image',
     'doctor',
     'bench',
   ];
@@ -110,6 +114,11 @@ describe('the command line', () => {
     [['run', '-c', '1', 'a.py'], 'only one program', '`cella run --help`'],
     [['run', '-c', '1', '-c', '2'], 'Only one program', '`cella run --help`'],
     [['run', '--sandbox', 'maybe'], 'on, off', '`cella run --help`'],
+    [['run', '--executor', 'docker', '-c', '1'], 'auto, subprocess, container, in-process', '`cella run --help`'],
+    [['run', '--image', 'mine', '-c', '1'], '--image means nothing to the executor auto', '--executor container'],
+    [['mcp', '--engine', 'unix:///x'], '--engine means nothing to the executor auto', '--executor container'],
+    [['chat', '--executor', 'in-process', '--network', 'none'], 'has no sandbox', 'Leave out --network'],
+    [['run', '--executor', 'container', '--image', '', '-c', '1'], 'must not be empty', '`cella run --help`'],
     [['run', '--cwd', '', '-c', '1'], 'must not be empty', '`cella run --help`'],
     [['run', '--data', '', '-c', '1'], 'must not be empty', '`cella run --help`'],
     [['run', '--sandbox', 'off', '--memory', '64', '-c', '1'], 'Without the sandbox', '--memory'],
@@ -168,6 +177,8 @@ describe('the command line', () => {
     ['KERNEL_OUT_OF_MEMORY', '--memory'],
     ['INVALID_OPTIONS', '--help'],
     ['AGENT_BUSY', '--agent'],
+    ['ENGINE_UNREACHABLE', '--engine'],
+    ['CAPABILITY_MISSING', '--executor'],
   ] as const)('gives advice on %s that can be typed: %s', async (code, flag) => {
     const failure = new CellaError(code, 'It cannot be.');
     const { err } = await cellaWith(['run', '-c', '1'], { failure });
@@ -175,6 +186,27 @@ describe('the command line', () => {
     expect(err).toContain(flag);
     expect(JSON.parse(out).advice).toContain(flag);
     expect(`${err}${out}`).not.toMatch(/`(limits|sandbox|cwd|python|queueLimit)|docs\/library/);
+  });
+
+  it('names the ways out of a machine that lacks something as flags', async () => {
+    const message = 'landlock is missing. Two ways out: executor: "container" or executor: "in-process".';
+    const failure = new CellaError('SANDBOX_UNAVAILABLE', message);
+    const { err } = await cellaWith(['run', '-c', '1'], { failure });
+    expect(err).toContain('Two ways out: --executor container or --executor in-process.');
+  });
+
+  it.each([
+    ['run'],
+    ['repl'],
+    ['chat'],
+    ['fork'],
+    ['checkpoints', 'create'],
+    ['skills', 'run'],
+    ['tools', 'call'],
+    ['mcp'],
+  ])('lets %s %s choose where its code runs', async (...words) => {
+    const { out } = await cella(...words, '--help');
+    for (const flag of ['--executor', '--image', '--engine']) expect(out).toContain(flag);
   });
 
   it('names flags where the library names options', async () => {

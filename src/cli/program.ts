@@ -13,12 +13,13 @@ import {
   type Transaction,
 } from './arguments.ts';
 import { addArtifacts } from './artifacts/commands.ts';
-import type { BenchFlags, CommandContext, Servers, Stores, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Images, Servers, Stores, Tools } from './context.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
 import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
 import { reportFailure } from './failure.ts';
 import * as help from './help.ts';
+import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { addServe } from './serve.ts';
@@ -29,7 +30,7 @@ import { addStorageFlags, retyped, type StorageFlags, storagePlaceOf } from './s
 import { addStore } from './store/commands.ts';
 import { addTools } from './tools/commands.ts';
 
-export interface ProgramContext extends CommandContext, Stores, Tools, Servers {
+export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
   readonly version: string;
   readonly defaults: Defaults;
 }
@@ -82,6 +83,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addStore(program, context, done);
   addServe(program, context, done);
   addMcp(program, context, done);
+  addImage(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);
@@ -146,13 +148,23 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
   const summary = 'tell whether this machine can isolate code, and what is missing';
   addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor))
     .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
+    .option('--engine <address>', 'the container engine to look at (default: CELLA_ENGINE, DOCKER_HOST)', parseText)
+    .option('--image <name>', 'the image to look at (default: CELLA_IMAGE, else the default image)', parseText)
     .option('--json', 'print the report as JSON')
-    .action(async (flags: StorageFlags & { python?: string; json?: true }) => {
+    .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
       const place = storagePlaceOf(flags, context.defaults);
-      done(await doctor(await context.detect({ python, place }), { json: flags.json === true, noColor }, stdout));
+      const engine = flags.engine ?? context.defaults.engine;
+      const image = flags.image ?? context.defaults.image;
+      done(
+        await doctor(
+          await context.detect({ python, place, engine, image }),
+          { json: flags.json === true, noColor },
+          stdout,
+        ),
+      );
     });
 }
 

@@ -3,12 +3,13 @@
 import { type Command, Option } from 'commander';
 import type { Defaults } from './arguments.ts';
 import type { CommandContext, NamespacesOptions, Stores } from './context.ts';
+import { addExecutorFlags, bringsPython, type ExecutorFlags, executorOptionsOf } from './executor-flags.ts';
 import { addPackageFlags, collect, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { parseText } from './parse-text.ts';
 import { Report } from './report.ts';
 import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 
-export interface ThingFlags extends StorageFlags, PackageFlags {
+export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly python?: string;
   readonly tools?: readonly string[];
@@ -30,15 +31,17 @@ export function addToolsFlag(command: Command): Command {
 }
 
 export function addThingPackageFlags(command: Command): Command {
-  return addPackageFlags(addThingFlags(command));
+  return addExecutorFlags(addPackageFlags(addThingFlags(command)));
 }
 
 export function namespacesOptions(flags: ThingFlags, defaults: Defaults): NamespacesOptions {
-  const python = flags.python ?? defaults.python;
+  const executor = executorOptionsOf(flags, defaults);
+  const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
   return {
     ...storagePlaceOf(flags, defaults),
+    ...executor,
     ...(python === undefined ? {} : { python }),
     ...(packages === undefined ? {} : { packages }),
     ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),

@@ -32,6 +32,8 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
   ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',
   DEPS_LOCKED: 'The packages were locked with --no-runtime-deps; list and sync still work.',
+  ENGINE_UNREACHABLE: 'Start Docker or Podman, or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
+  CAPABILITY_MISSING: 'Use an executor that can do it: --executor subprocess or --executor container.',
   STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
@@ -41,11 +43,16 @@ const flags: Readonly<Record<string, string>> = {
   agentKey: '--agent',
   cwd: '--cwd',
   dataDir: '--data',
+  engine: '--engine',
+  executor: '--executor',
+  image: '--image',
+  limits: '--memory',
   'limits.memoryMb': '--memory',
   'packages.index': '--index',
   'packages.extraIndexes': '--extra-index',
   'packages.wheelFolders': '--wheels',
   python: '--python',
+  sandbox: '--sandbox',
   toolFolders: '--tools',
 };
 
@@ -59,7 +66,8 @@ export function adviceOn(code: ErrorCode): string {
   return adviceHere[code] ?? errorCodes[code].advice;
 }
 
-export function messageOf({ code, message, cause }: CellaError): string {
+export function messageOf({ code, message: told, cause }: CellaError): string {
+  const message = told.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');
   if (code !== 'INVALID_OPTIONS') return message;
   const named = message.replace(/(^|: |; )([\w.]+): /g, (all, before: string, option: string) => {
     const flag = flags[option];

@@ -52,6 +52,8 @@ export interface Enclosure {
   /** Told when a twin has ended without being asked to. */
   onGone: (twin: number, outOfMemory: boolean) => void;
   measure(): Promise<Usage>;
+  /** Set where no second kernel can begin with a twin while the one that it was kept of lives. */
+  readonly forkless?: true;
   /** The process, as the host sees it, that everything in here descends from. */
   readonly pid: number;
   /** Why it could not be closed around its first process, if it could not. */

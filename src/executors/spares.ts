@@ -16,7 +16,7 @@ export interface Preparable extends Enclosure {
 /** Where spares are made; one that has ended makes no more. */
 export interface Workshop {
   readonly alive: boolean;
-  make(spec: LaunchSpec): Preparable;
+  make(spec: LaunchSpec): Preparable | Promise<Preparable>;
 }
 
 interface Ready {
@@ -93,16 +93,21 @@ export class Spares {
     const workshop = await this.#live();
     while (!this.#closed && stock.ready.length < stock.order.count && workshop.alive) {
       const spec = stock.order.make();
-      const enclosure = workshop.make(spec);
-      try {
-        await enclosure.prepare();
-      } catch (error) {
-        await enclosure.close();
-        stock.order.discard(spec);
-        throw error;
-      }
-      stock.ready.push({ enclosure, spec });
+      stock.ready.push({ enclosure: await prepared(workshop, stock.order, spec), spec });
     }
+  }
+}
+
+async function prepared(workshop: Workshop, order: SpareOrder, spec: LaunchSpec): Promise<Preparable> {
+  let enclosure: Preparable | undefined;
+  try {
+    enclosure = await workshop.make(spec);
+    await enclosure.prepare();
+    return enclosure;
+  } catch (error) {
+    await enclosure?.close();
+    order.discard(spec);
+    throw error;
   }
 }
 

@@ -117,9 +117,10 @@ export class Workshop implements Shop, AsyncDisposable {
   }
 
   async #openNamespaces(): Promise<OpenedNamespaces> {
-    const { dataDir, python, packages, toolFolders } = this.options.session;
+    const { dataDir, python, packages, toolFolders, executor, image, engine } = this.options.session;
     const storage = await this.options.storage();
-    return await openNamespaces({ dataDir, python, packages, toolFolders, storage });
+    const place = { executor, image, engine };
+    return await openNamespaces({ dataDir, python, packages, toolFolders, storage, ...place });
   }
 
   #checkOpen(): void {

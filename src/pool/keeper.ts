@@ -702,6 +702,10 @@ export class Keeper implements Holder {
       if (!kernel?.idle || this.#undecided !== undefined) return undefined;
       const quarters = this.#quarters as Quarters;
       const execution = this.#executions;
+      if (quarters.enclosure.forkless) {
+        await this.#saver.flush(kernel, execution);
+        return undefined;
+      }
       try {
         const twin = await this.#twin(kernel);
         const link = await quarters.launch({ env: {}, from: { twin, keep: false } });

@@ -8,6 +8,7 @@ const letter = (text: string): number => text.charCodeAt(0);
 export const FrameType = {
   open: letter('O'),
   attach: letter('A'),
+  join: letter('j'),
   start: letter('S'),
   interrupt: letter('I'),
   kill: letter('K'),

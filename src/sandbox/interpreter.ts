@@ -19,16 +19,27 @@ export interface HostInterpreter extends Interpreter {
 /** Tells the same to whoever runs it. */
 export const askingArgs = (): string[] => ['-I', '-S', '-X', 'utf8', '-c', PROGRAM];
 
-const PROGRAM = `
-import json, os, sys
+/** Python that finds `tag`: what is built for one C library does not run with another. */
+export const TAG_PROGRAM = `
+import os, sys, sysconfig
 short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
-version = "%d%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
-facts = {"tag": short + version + "-" + os.uname().machine, "version": list(sys.version_info[:2]), "executable": sys.executable}
+numbers = "%d%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
+machine = os.uname().machine
+if machine == "x86_64" and sys.maxsize < 2**32:
+    machine = "i686"
+musl = "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "") + (sysconfig.get_config_var("SOABI") or "")
+tag = short + numbers + ("-musl-" if musl else "-") + machine
+`;
+
+const PROGRAM = `
+import json
+${TAG_PROGRAM}
+facts = {"tag": tag, "version": list(sys.version_info[:2]), "executable": sys.executable}
 print(json.dumps(facts))
 `;
 
 const Answer = z.object({
-  tag: z.string().regex(/^[a-z]+\d+[a-z]*-[A-Za-z0-9_]+$/),
+  tag: z.string().regex(/^[a-z]+\d+[a-z]*(-musl)?-[A-Za-z0-9_]+$/),
   version: z.tuple([z.int(), z.int()]),
   executable: z.string().startsWith('/'),
 });

@@ -28,8 +28,19 @@ export interface DepsResult {
   readonly note?: string;
 }
 
+export interface DepsStatus {
+  /** What is configured. */
+  readonly requirements: readonly string[];
+  /** The Python that kernels run here: `cp311-x86_64`. */
+  readonly python: string;
+  /** Whether all of it is installed for that Python. */
+  readonly installed: boolean;
+}
+
 export interface DepsApi {
   list(): Promise<readonly string[]>;
+  /** Nothing is installed by asking. */
+  status(): Promise<DepsStatus>;
   add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult>;
   remove(name: string, options?: WorkOptions): Promise<DepsResult>;
   /** Installs what is configured and not there. */

@@ -1,5 +1,6 @@
 /** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
 
+import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { LostName } from '../protocol/checkpoint.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, Status } from '../protocol/events.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
@@ -124,6 +125,10 @@ export interface HistoryEntry {
 
 export interface SessionApi extends NamespacesApi, AsyncDisposable {
   readonly agentKey: string;
+  /** Where its code runs. */
+  readonly executor: ExecutorKind;
+  /** What that executor can do. What it cannot is refused with `CAPABILITY_MISSING`. */
+  readonly capabilities: Capabilities;
   /** Runs code to its end. Exceptions in the code are results, not rejections. */
   run(code: string, options?: RunOptions): Promise<ResultEvent>;
   /** Runs code and gives its events as they come, the result last. A slow reader slows the code. */

@@ -9,6 +9,7 @@ import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { CallContext, Methods } from '../namespaces/contract.ts';
 import type { Deps } from '../namespaces/deps/deps.ts';
 import type { PackageSource } from '../namespaces/deps/source.ts';
+import type { ReaderHelper } from '../namespaces/skills/reader-helper.ts';
 import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
@@ -91,6 +92,7 @@ export class Namespaces implements NamespacesApi {
 
   readonly deps: NamespacesApi['deps'] = {
     list: async () => (await this.#openDeps()).list(),
+    status: async () => (await this.#openDeps()).status(),
     add: (requirements, options) => this.#change((deps) => deps.add(requirements, contextOf(options))),
     remove: (name, options) => this.#change((deps) => deps.remove(name, contextOf(options))),
     sync: (options) => this.#change((deps) => deps.sync(contextOf(options))),
@@ -162,7 +164,7 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/skills/python-reader.ts'),
       this.#openStorage(),
     ]);
-    const reader = new PythonSkillReader({ python: this.#options.readerPython });
+    const reader = new PythonSkillReader({ python: this.#options.readerPython, elsewhere: readInWebAssembly });
     this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader });
   }
@@ -209,6 +211,12 @@ export class Namespaces implements NamespacesApi {
     if (result === null || typeof result !== 'object' || !('path' in result)) return;
     this.#options.onPackages(typeof result.path === 'string' ? result.path : undefined);
   }
+}
+
+/** Where the host has no Python. */
+async function readInWebAssembly(program: string): Promise<ReaderHelper> {
+  const { TextProgram } = await import('../executors/in-process/text-program.ts');
+  return await TextProgram.start(program);
 }
 
 function contextOf({ signal, onProgress }: WorkOptions = {}): CallContext {

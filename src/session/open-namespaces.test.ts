@@ -34,6 +34,19 @@ it('what could not be opened is opened by the next call, once it can be', async 
   for (const call of calls) expect(await call()).toEqual([]);
 });
 
+it('what is configured can be looked at and kept without any Python; only an install needs one', async () => {
+  await using namespaces = await openNamespaces({ dataDir: await newFolder(), python: '/nonexistent/python' });
+  expect([await namespaces.deps.list(), await namespaces.tools.list()]).toEqual([[], []]);
+  await expect(namespaces.deps.add('tiny')).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
+});
+
+it('options that contradict each other are told before anything opens', async () => {
+  await expect(openNamespaces({ dataDir: await newFolder(), image: 'mine' })).rejects.toMatchObject({
+    code: 'INVALID_OPTIONS',
+    message: expect.stringContaining('image'),
+  });
+});
+
 it('a program that needs a sandbox is told that there is none', async () => {
   await using namespaces = await openNamespaces({ dataDir: await newFolder() });
   await namespaces.tools.add('name: say\ncommand: echo\n');

@@ -3,12 +3,17 @@
 import { join } from 'node:path';
 import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/source.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { Interpreter } from '../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
+import { askInterpreter } from '../sandbox/interpreter.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 import { dataFolder } from './data-folder.ts';
+import { borrowExecutor } from './executors.ts';
 import { Namespaces } from './namespaces.ts';
+import { type CheckedOptions, checkOptions, type SessionOptions } from './options.ts';
 import { locatePython } from './python.ts';
+import { recipeFor } from './recipes.ts';
 import { storageFor } from './storages.ts';
 
 export interface OpenNamespacesOptions {
@@ -16,6 +21,10 @@ export interface OpenNamespacesOptions {
   /** In place of the one in the data folder. Whoever opened it closes it. */
   readonly storage?: Storage | undefined;
   readonly python?: string | undefined;
+  /** Whose Python packages are installed for. */
+  readonly executor?: SessionOptions['executor'] | undefined;
+  readonly image?: string | undefined;
+  readonly engine?: string | undefined;
   readonly packages?: PackageSourceOptions | undefined;
   readonly toolFolders?: readonly string[] | undefined;
 }
@@ -24,11 +33,12 @@ export type OpenedNamespaces = NamespacesApi & AsyncDisposable;
 
 export async function openNamespaces(options: OpenNamespacesOptions = {}): Promise<OpenedNamespaces> {
   const dataDir = dataFolder(options.dataDir);
-  const python = await locatePython(options.python);
+  const { python, executor, image, engine } = options;
+  const checked = checkOptions({ python, executor, image, engine });
   const namespaces = new Namespaces({
     borrowStorage: () => storageFor(options.storage, dataDir),
-    python,
-    readerPython: async () => python,
+    python: () => interpreterFor(checked, dataDir),
+    readerPython: () => locatePython(python),
     packageFolder: { path: join(dataDir, 'packages'), inside: PACKAGES_INSIDE },
     packages: PackageSource.parse(options.packages ?? {}),
     allowRuntimeDeps: true,
@@ -42,4 +52,16 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
     onPackages: () => {},
   });
   return Object.assign(namespaces, { [Symbol.asyncDispose]: () => namespaces.close() });
+}
+
+/** Asked when packages are first installed: to look at what is configured no Python is needed. */
+async function interpreterFor(options: CheckedOptions, dataDir: string): Promise<Interpreter> {
+  const { executor: kind, python } = options;
+  if (kind === 'auto' || kind === 'subprocess') return await askInterpreter(await locatePython(python));
+  const { executor, giveBack } = borrowExecutor(await recipeFor(options, dataDir));
+  try {
+    return await executor.interpreter();
+  } finally {
+    giveBack();
+  }
 }

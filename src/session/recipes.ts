@@ -1,13 +1,16 @@
 /** Which executor a session's options ask for, and how it is made. What a session does not ask for is not even loaded. */
 
 import { delimiter, dirname, join } from 'node:path';
+import { readEnvironment } from '../environment.ts';
 import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
 import type { ExecutorKind } from '../protocol/capabilities.ts';
 import { policyOf } from '../sandbox/spec.ts';
+import { look, newHolder } from '../storage/identity.ts';
 import type { ExecutorRecipe } from './executors.ts';
 import { INSIDE } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
 import { locatePython } from './python.ts';
+import { requireLinux } from './ways-out.ts';
 
 export interface Recipe extends ExecutorRecipe {
   readonly kind: ExecutorKind;
@@ -19,9 +22,12 @@ export async function recipeFor(options: CheckedOptions, dataDir: string): Promi
   const { preload, startTimeoutMs } = options;
   if (options.executor === 'container') {
     const { ContainerExecutor } = await import('../executors/container/executor.ts');
-    const { image, engine } = options;
-    const config = { image, engine, dataDir, preload, startTimeoutMs, env: variables() };
-    return recipe('container', config, () => new ContainerExecutor(config));
+    const { image } = options;
+    const { engine = readEnvironment().engine } = options;
+    const { runtimeDir } = readEnvironment();
+    const config = { image, engine, runtimeDir, dataDir, preload, startTimeoutMs, env: variables() };
+    const owner = { self: newHolder(), look };
+    return recipe('container', config, () => new ContainerExecutor(config, owner));
   }
   if (options.executor === 'in-process') {
     const { InProcessExecutor } = await import('../executors/in-process/executor.ts');
@@ -29,8 +35,9 @@ export async function recipeFor(options: CheckedOptions, dataDir: string): Promi
     const config = { dataDir, preload, startTimeoutMs, memoryBytes, env: variables() };
     return recipe('in-process', config, () => new InProcessExecutor(config));
   }
-  const python = await locatePython(options.python);
   const isolated = options.sandbox !== 'off';
+  if (isolated) requireLinux();
+  const python = await locatePython(options.python);
   const { cgroup } = policyOf(options.sandbox);
   const root = isolated && process.getuid?.() === 0;
   const path = [dirname(python), '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter);

@@ -6,7 +6,7 @@ import { EventListener, EventQueue } from '../kernel/events.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../pool/keeper.ts';
 import { type Slots, unlimited } from '../pool/slots.ts';
-import type { Capabilities } from '../protocol/capabilities.ts';
+import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
@@ -38,6 +38,7 @@ import { Namespaces } from './namespaces.ts';
 import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
 import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
+import { tellingWaysOut } from './ways-out.ts';
 
 /** In records: wherever the data folder is. */
 const OWN_WORKSPACE = 'workspace';
@@ -96,6 +97,10 @@ export class Session implements SessionApi {
   static async openIn(slots: Slots, options: SessionOptions): Promise<Session> {
     wakeSpares();
     const checked = checkOptions(options);
+    return await tellingWaysOut(checked.executor, () => Session.#openChecked(slots, checked));
+  }
+
+  static async #openChecked(slots: Slots, checked: CheckedOptions): Promise<Session> {
     const dataDir = dataFolder(checked.dataDir);
     const opening = Ledger.open(checked, dataDir);
     // Told below, where it is waited for.
@@ -153,6 +158,10 @@ export class Session implements SessionApi {
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */
   get pid(): number {
     return this.#keeper.pid;
+  }
+
+  get executor(): ExecutorKind {
+    return this.#parts.launch.recipe.kind;
   }
 
   /** What its executor can do. */
@@ -262,7 +271,7 @@ export class Session implements SessionApi {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
-        const why = `The executor ${this.#parts.launch.recipe.kind} cannot make a second kernel with the same memory`;
+        const why = `The executor ${this.executor} cannot make a second kernel with the same memory`;
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExecutionEvent, InputRequestEvent, Session } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import { collect, type Open } from '../support/session.ts';
 
 /** Runs code until it asks; `rest` gives what comes after. */
@@ -84,6 +85,7 @@ export function inputContract(open: Open): void {
 
     it('in a thread is answered too', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       const code =
         'import threading\ngot = []\nt = threading.Thread(target=lambda: got.append(input("t")))\nt.start()\nt.join()\ngot';
       expect((await session.run(code, { onInput: ({ prompt }) => `${prompt}!` })).value).toEqual(['t!']);
@@ -91,6 +93,7 @@ export function inputContract(open: Open): void {
 
     it('in many threads at once gives each its own answer', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       const code = [
         'import threading',
         'got = {}',
@@ -114,6 +117,7 @@ export function inputContract(open: Open): void {
 
     it('in a thread whose cell ends without an answer is an EOFError', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       const code = [
         'import threading',
         'got = []',
@@ -136,6 +140,7 @@ export function inputContract(open: Open): void {
 
     it('between two cells is an EOFError at once', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       const background = session.background()[Symbol.asyncIterator]();
       await session.run(
         `import threading\ndef late():\n    ${caught.replaceAll('\n', '\n    ')}\nthreading.Timer(0.05, late).start()`,
@@ -145,6 +150,7 @@ export function inputContract(open: Open): void {
 
     it('of a kernel that has died is not answered by what was meant for it in the next', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       let late = 0;
       for await (const event of session.stream(
         'import os, threading\nthreading.Timer(0.2, os._exit, (1,)).start()\ninput()',

@@ -1,6 +1,7 @@
 /** Artifacts, as code in a kernel keeps them. */
 
 import { describe, expect, it } from 'vitest';
+import { lacks } from '../support/lacks.ts';
 import { errorOf, openWith, pyValue } from '../support/namespaces.ts';
 import type { Place } from './namespaces.ts';
 
@@ -30,6 +31,7 @@ export function namespaceArtifacts(place: Place): void {
 
     it('hold frames and figures where pandas and matplotlib are used', async () => {
       const { session } = await openWith(place);
+      if (await lacks(session, 'native code')) return;
       const code = `
 import numpy as np, pandas as pd
 import matplotlib.pyplot as plt
@@ -72,6 +74,7 @@ artifacts.load("a", path="out.bin")
 
     it('leave no file open that was saved by its path, and those of the code as they were', async () => {
       const { session } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       const code = `
 import os
 from pathlib import Path

@@ -1,6 +1,7 @@
 /** Calls out of the code: from anywhere in it, many at once, given up, and decided by the host alone. */
 
 import { describe, expect, it } from 'vitest';
+import { lacks } from '../support/lacks.ts';
 import { errorOf, openWith, pyValue } from '../support/namespaces.ts';
 import { runUntilReady } from '../support/session.ts';
 import type { Place } from './namespaces.ts';
@@ -16,21 +17,23 @@ export function namespaceCalls(place: Place): void {
       const { session } = await openWith(place);
       await pyValue(session, 'artifacts.save("n", 20)');
       await pyValue(session, 'skills.create("half", "async def run():\\n    return artifacts.load(\'n\') // 2\\n")');
+      const { threads } = session.capabilities;
       const code = `
 import asyncio, threading
 out = []
 async def task():
     return skills.half() + await skills.half()
-thread = threading.Thread(target=lambda: out.append(artifacts.load("n")))
-thread.start()
+work = lambda: out.append(artifacts.load("n"))
+${threads ? 'thread = threading.Thread(target=work)\nthread.start()' : 'work()'}
 both = await asyncio.gather(task(), task())
-thread.join()
+${threads ? 'thread.join()' : ''}
 [artifacts.load("n"), both, out]`;
       expect(await pyValue(session, code)).toEqual([20, [20, 20], [20]]);
     });
 
     it('find their replies, whichever thread reads them', async () => {
       const { session } = await openWith(place, { timeoutMs: 20_000 });
+      if (await lacks(session, 'threads')) return;
       const code = `
 import asyncio, sys, threading
 sys.setswitchinterval(1e-6)
@@ -51,6 +54,7 @@ len(out)`;
 
     it('overlap where they are awaited together', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('nap', SLEEP);
       const code = `
 import asyncio, time
@@ -93,6 +97,7 @@ await asyncio.sleep(0)`;
 
     it('end what they have started when the cell is interrupted', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('nap', SLEEP);
       for (const call of ['tools.nap(600)', 'await tools.nap(600)']) {
         const { result } = await runUntilReady(session, `print("ready", flush=True)\n${call}`);
@@ -107,6 +112,7 @@ await asyncio.sleep(0)`;
 
     it('end with the kernel that made them', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'threads')) return;
       await storage.tools.put('nap', SLEEP);
       const code =
         'import os, threading\nthreading.Timer(0.2, lambda: os.kill(os.getpid(), 9)).start()\ntools.nap(600)';
@@ -135,7 +141,8 @@ def kind(work):
     it('show only the lines of the cell in their tracebacks', async () => {
       const { session } = await openWith(place);
       const { error } = await session.run('artifacts.load("none")');
-      expect(error?.traceback).toBe(
+      // Some versions of Python mark the place in the line.
+      expect(error?.traceback.replace(/^[ ~^]+\n/gm, '')).toBe(
         'Traceback (most recent call last):\n  File "<cell 1>", line 1, in <module>\n    artifacts.load("none")\n' +
           'CellaLookupError: There is no artifact named "none".\n',
       );
@@ -173,6 +180,7 @@ def kind(work):
 
     it('fail in a task that waited when the kernel went back, and work again', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('nap', SLEEP);
       const code = `
 import asyncio
@@ -192,8 +200,10 @@ await asyncio.sleep(0.1)`;
     it('explain themselves', async () => {
       const { session } = await openWith(place);
       const { stdout } = await session.run('help(tools); help(skills); help(artifacts.save); help(deps.add)');
+      // Some versions of Python write a long list of parameters on lines of their own.
+      const text = stdout.replace(/\(\s+/g, '(');
       for (const words of ['tools.search(', 'skills.create(', 'save(name', 'add(*requirements']) {
-        expect(stdout).toContain(words);
+        expect(text).toContain(words);
       }
     });
 
@@ -218,7 +228,7 @@ await asyncio.sleep(0.1)`;
       for (const trick of tricks) expect(await errorOf(session, trick)).toMatchObject({ name: 'AttributeError' });
       // The whole machinery is in the hands of the code, and the host says no all the same.
       const deep = `
-import gc, sys, ctypes
+import gc, sys
 from cella_kernel.namespaces import host
 for thing in gc.get_objects():
     try:
@@ -230,7 +240,10 @@ frame, names = sys._getframe(), set()
 while frame is not None:
     names.update(name for place in (frame.f_locals, frame.f_globals) for name in place)
     frame = frame.f_back
-ctypes.pythonapi.PyObject_SetAttrString(ctypes.py_object(type(deps)), b"_allow_runtime", ctypes.py_object(True))
+try:
+    import ctypes
+    ctypes.pythonapi.PyObject_SetAttrString(ctypes.py_object(type(deps)), b"_allow_runtime", ctypes.py_object(True))
+except ImportError: pass
 words = []
 for params in ({"requirements": ["evil"]}, {"requirements": ["evil"], "allowRuntime": True}):
     try: words.append(host.call("deps.add", **params))

@@ -1,6 +1,7 @@
 /** Skills, as code in a kernel keeps and runs them. */
 
 import { describe, expect, it } from 'vitest';
+import { lacks } from '../support/lacks.ts';
 import { errorOf, openWith, pyValue } from '../support/namespaces.ts';
 import { runUntilReady } from '../support/session.ts';
 import type { Place } from './namespaces.ts';
@@ -31,6 +32,7 @@ export function namespaceSkills(place: Place): void {
 
     it('call tools, other skills and themselves, awaited or not', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put(
         'say',
         'name: say\ndescription: x\ncommand: echo\nschema:\n  positional:\n    - { name: text, type: string }\n',

@@ -1,6 +1,7 @@
 /** Tools, as code in a kernel calls them. */
 
 import { describe, expect, it } from 'vitest';
+import { lacks } from '../support/lacks.ts';
 import { errorOf, openWith, pyValue } from '../support/namespaces.ts';
 import type { Place } from './namespaces.ts';
 
@@ -30,6 +31,7 @@ export function namespaceTools(place: Place): void {
   describe('tools in a kernel', () => {
     it('run in the workspace and the sandbox of the session', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('grep', GREP);
       await session.run('open("notes.txt", "w").write("one\\nTwo\\ntwo again\\n")');
       expect(await pyValue(session, 'tools.grep(pattern="two", file="notes.txt")')).toBe('two again\n');
@@ -45,6 +47,7 @@ export function namespaceTools(place: Place): void {
 
     it('see the environment and the packages of the session, and nothing of the host’s', async () => {
       const { session, storage } = await openWith(place, { env: { MINE: 'yes' } });
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh'));
       const seen = await pyValue(session, 'tools.sh("echo $MINE; ls /root 2>/dev/null; env; cat; true")');
       expect(seen).toMatch(/^yes\n/);
@@ -78,6 +81,7 @@ export function namespaceTools(place: Place): void {
 
     it('fail with their own words, time out with everything that they have started, and are cut where they flood', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh', 'timeout: 1\n'));
       await storage.tools.put('gone', 'name: gone\ndescription: x\ncommand: no-such-program\n');
       expect((await errorOf(session, 'tools.sh("echo oh >&2; exit 3")')).message).toMatch(/3.*oh/s);
@@ -101,6 +105,7 @@ export function namespaceTools(place: Place): void {
 
     it('end with their program, whoever keeps its output open', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'threads')) return;
       await storage.tools.put('py', 'name: py\ndescription: x\ncommand: [python3, give.py]\n');
       const result = await session.run(
         `
@@ -132,6 +137,7 @@ other.recv(1)
     it('ask before they run where they must, and are refused where nobody can be asked', async () => {
       const yaml = SHELL('sh', 'requires_approval: true\n');
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', yaml);
       expect(await errorOf(session, 'tools.sh("touch ran")')).toMatchObject({ name: 'CellaPermissionError' });
       const asked: string[] = [];
@@ -153,6 +159,7 @@ other.recv(1)
     it('do not count the time that a person takes to decide', async () => {
       const decided = Promise.withResolvers<boolean>();
       const { session, storage } = await openWith(place, { approve: () => decided.promise, timeoutMs: 1000 });
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh', 'requires_approval: true\n'));
       const result = session.run('tools.sh("echo allowed")');
       setTimeout(() => decided.resolve(true), 1500);
@@ -161,6 +168,7 @@ other.recv(1)
 
     it('are the same for the host', async () => {
       const { session, storage } = await openWith(place);
+      if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh'));
       expect(await session.tools.call('sh', { script: 'pwd' })).toBe(await pyValue(session, 'tools.sh("pwd")'));
     });

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExecutionEvent } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import { collect, type Open, resultOf } from '../support/session.ts';
 
 const MB = 1024 * 1024;
@@ -63,6 +64,7 @@ export function outputContract(open: Open): void {
 
     it('is captured from children, C code and raw descriptors, in order with print', async () => {
       await using session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       const result = await session.run(
         [
           'import os, subprocess, sys, ctypes',
@@ -84,12 +86,14 @@ export function outputContract(open: Open): void {
 
     it('of C code that does not flush comes with its own cell', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run('import ctypes\nctypes.CDLL(None).printf(b"unflushed");');
       expect(result.stdout).toBe('unflushed');
     });
 
     it('of a fork of the code is captured, and the fork ends with the cell', async () => {
       await using session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       const result = await session.run(
         'import os\npid = os.fork()\nif pid == 0: print("child")\nelse: os.waitpid(pid, 0)\npid > 0',
       );
@@ -227,6 +231,7 @@ export function outputContract(open: Open): void {
 
     it('of a thread that outlives its cell comes by itself, and not in the next result', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       await session.run(
         'import threading\ngo = threading.Event()\ndef late():\n    go.wait()\n    print("late")\nthreading.Thread(target=late).start()',
       );
@@ -238,6 +243,7 @@ export function outputContract(open: Open): void {
 
     it('of a child process that outlives its cell comes by itself', async () => {
       await using session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       const background = session.background()[Symbol.asyncIterator]();
       await session.run('import subprocess\np = subprocess.Popen(["sh", "-c", "sleep 0.1; echo from child"])');
       expect((await background.next()).value).toEqual({ type: 'stdout', text: 'from child\n' });

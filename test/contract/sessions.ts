@@ -1,9 +1,10 @@
 /** A session's own life: reset, restart, close, what it knows of its namespace, and that it shares nothing. */
 
-import { mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 
 export function lifeContract(open: Open): void {
@@ -36,6 +37,7 @@ export function lifeContract(open: Open): void {
       const result = await session.run('import os\n["x" in dir(), os.path.exists("/tmp/t"), open("file").read()]');
       expect(result.value).toEqual([false, false, 'kept']);
       expect(result.recovered).toBeUndefined();
+      if (await lacks(session, 'subprocesses')) return;
       expect(session.pid).not.toBe(before);
     });
 
@@ -82,6 +84,7 @@ export function lifeContract(open: Open): void {
 
     it('leaves no process behind', async () => {
       const session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       await session.run('import subprocess\nsubprocess.Popen(["sleep", "1000"], start_new_session=True);');
       const { pid } = session;
       expect(() => process.kill(pid, 0)).not.toThrow();
@@ -96,7 +99,6 @@ export function lifeContract(open: Open): void {
       await expect(open({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       await expect(open({ preload: ['no_such_module_here'] })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       await expect(open({ cwd: '/no/such/folder' })).rejects.toThrow(/\/no\/such\/folder/);
-      await expect(open({ python: '/no/such/python' })).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
     });
 
     it('of a cell are refused, and the session goes on', async () => {
@@ -245,6 +247,7 @@ export function separationContract(open: Open): void {
         const { value } = await session.run('import os\ndict(os.environ)');
         expect(value).toMatchObject(env);
         expect(JSON.stringify(value)).not.toContain('of the host');
+        if (await lacks(session, 'subprocesses')) return;
         const child = await session.run(
           'import subprocess\nsubprocess.run(["env"], capture_output=True, text=True).stdout',
         );
@@ -258,6 +261,8 @@ export function separationContract(open: Open): void {
     it('work in the folder that was asked for', async () => {
       const cwd = join(await scratchFolder(), 'work');
       await mkdir(cwd);
+      // Not every executor can show it to the code as the code's own.
+      await chmod(cwd, 0o777);
       await writeFile(join(cwd, 'given'), 'by the host');
       await using session = await open({ cwd });
       expect(session.cwd).toBe(cwd);
@@ -288,18 +293,6 @@ export function separationContract(open: Open): void {
         seen.add(random);
       }
       expect(seen.size).toBe(6);
-    });
-
-    it('that cannot start because a module hangs say so', async () => {
-      const python = join(await scratchFolder(), 'python3');
-      // Answers questions about itself, and hangs where it is to be a template.
-      const facts = JSON.stringify({ version: [3, 11, 0], executable: python, packageFolders: [] });
-      const script = `#!/bin/sh\ncase "$*" in *template*) exec sleep 1000;; esac\necho '${facts}'\n`;
-      await writeFile(python, script, { mode: 0o755 });
-      await expect(open({ python, startTimeoutMs: 300 })).rejects.toMatchObject({
-        code: 'TEMPLATE_FAILED',
-        message: expect.stringContaining('0.3 s'),
-      });
     });
 
     it('open thirty at once, none lost', async () => {

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
+import { lacks } from '../support/lacks.ts';
 import { isAlive } from '../support/processes.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 import { evaluate, kernelPid, kill, residents } from '../support/state.ts';
@@ -18,6 +19,7 @@ export function forkContract(open: Open): void {
 function memory(open: Open): void {
   it('has all that was in memory, and both go on by themselves', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('a = [1]\ng = iter(range(9)); next(g)\nimport json; json.mine = 7');
     await using child = await parent.fork({ agentKey: 'child' });
     expect(child.agentKey).toBe('child');
@@ -31,6 +33,7 @@ function memory(open: Open): void {
 
   it('works in the same folder, and in the same sandbox', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('import os\nos.mkdir("sub"); os.chdir("sub")\nopen("/tmp/shared", "w").close()');
     await using child = await parent.fork({ agentKey: 'child' });
     expect(child.cwd).toBe(parent.cwd);
@@ -42,6 +45,7 @@ function memory(open: Open): void {
 
   it('has output, questions and event loop of its own', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('import asyncio\nawait asyncio.sleep(0)\nprint("once")');
     await using child = await parent.fork({ agentKey: 'child' });
     const ask = async (session: Session, word: string) => {
@@ -56,6 +60,7 @@ function memory(open: Open): void {
 
   it('has random numbers of its own', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('import numpy, random, uuid, os');
     await using one = await parent.fork({ agentKey: 'one' });
     await using two = await parent.fork({ agentKey: 'two' });
@@ -66,6 +71,7 @@ function memory(open: Open): void {
 
   it('can be made twenty times of one kernel', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('n = -1; block = bytes(1 << 20)');
     const children: Session[] = [];
     try {
@@ -88,6 +94,7 @@ function memory(open: Open): void {
 
   it('can be made at once, many at a time', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     const made = Array.from({ length: 6 }, (_, n) => parent.fork({ agentKey: `child ${n}` }));
     const children = await Promise.all(made);
@@ -98,6 +105,7 @@ function memory(open: Open): void {
 
   it('can be forked again', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('path = ["parent"]');
     await using child = await parent.fork({ agentKey: 'child' });
     await child.run('path.append("child")');
@@ -111,6 +119,7 @@ function memory(open: Open): void {
 
   it('can begin with a checkpoint, which stays', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     const { id } = await parent.checkpoint({ name: 'base' });
     await parent.run('x = 2');
@@ -126,6 +135,7 @@ function memory(open: Open): void {
 
   it('has checkpoints and transactions of its own', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     await parent.checkpoint({ name: 'base' });
     await using child = await parent.fork({ agentKey: 'child' });
@@ -149,6 +159,7 @@ function memory(open: Open): void {
 function lives(open: Open): void {
   it('lives on when its parent is closed', async () => {
     const parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     await using child = await parent.fork({ agentKey: 'child' });
     await parent.close();
@@ -161,6 +172,7 @@ function lives(open: Open): void {
 
   it('that is closed leaves its parent alone', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     const child = await parent.fork({ agentKey: 'child' });
     await child.run('x = 2');
@@ -172,6 +184,7 @@ function lives(open: Open): void {
 
   it('ends with the last of those who live in its sandbox, and leaves no process', async () => {
     const parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     const child = await parent.fork({ agentKey: 'child' });
     const { pid } = parent;
@@ -245,6 +258,7 @@ function lives(open: Open): void {
     const dataDir = await scratchFolder();
     {
       await using earlier = await open({ dataDir, agentKey: 'child' });
+      if (await lacks(earlier, 'forks')) return;
       await earlier.run('of_an_earlier_life = 1');
     }
     await using parent = await open({ dataDir, agentKey: 'parent', saveAfterMs: 3_600_000 });
@@ -260,6 +274,7 @@ function lives(open: Open): void {
   it('whose key is in use is AGENT_BUSY, and the parent goes on', async () => {
     const dataDir = await scratchFolder();
     await using parent = await open({ dataDir, agentKey: 'parent' });
+    if (await lacks(parent, 'forks')) return;
     await using _other = await open({ dataDir, agentKey: 'other' });
     await parent.run('x = 1');
     const busy = { code: 'AGENT_BUSY', details: { pid: process.pid, since: expect.any(Number) } };
@@ -274,6 +289,7 @@ function afterwards(open: Open): void {
   it('that was closed comes back under its own key, with its names, in the same folder', async () => {
     const dataDir = await scratchFolder();
     await using parent = await open({ dataDir, agentKey: 'parent' });
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1\nopen("note", "w").write("kept")');
     const child = await parent.fork({ agentKey: 'child' });
     await child.run('x = 2; y = [x]');
@@ -292,6 +308,7 @@ function afterwards(open: Open): void {
   it('finds the folder also after its parent is gone', async () => {
     const dataDir = await scratchFolder();
     const parent = await open({ dataDir, agentKey: 'parent' });
+    if (await lacks(parent, 'forks')) return;
     await parent.run('open("note", "w").write("kept")');
     const child = await parent.fork({ agentKey: 'child' });
     await child.run('x = 2');
@@ -304,6 +321,7 @@ function afterwards(open: Open): void {
   it('that its parent made without a word has the names that were there', async () => {
     const dataDir = await scratchFolder();
     const parent = await open({ dataDir, agentKey: 'parent' });
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     const child = await parent.fork({ agentKey: 'child' });
     await child.close();
@@ -314,6 +332,7 @@ function afterwards(open: Open): void {
 
   it('saves its names beside its parent, at the same time', async () => {
     await using parent = await open({ saveAfterMs: 3_600_000 });
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 0');
     const children: Session[] = [];
     for (let n = 1; n <= 4; n++) children.push(await parent.fork({ agentKey: `child ${n}` }));
@@ -327,6 +346,7 @@ function afterwards(open: Open): void {
 
   it('recovers by itself after its death', async () => {
     await using parent = await open();
+    if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
     await using child = await parent.fork({ agentKey: 'child' });
     await child.run('x = 2');

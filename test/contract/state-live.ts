@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../support/attack.ts';
+import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady } from '../support/session.ts';
 import { evaluate, kernelPid, kill, residents } from '../support/state.ts';
 
@@ -93,13 +94,17 @@ function goingBack(open: Open): void {
     await using session = await open();
     await session.run('x = 1');
     await session.checkpoint({ name: 'base' });
-    await session.run('x = 2\nimport os; os._exit(1)');
+    if (session.capabilities.trueRollback) await session.run('x = 2\nimport os; os._exit(1)');
     await session.restore('base');
     expect(await evaluate(session, 'x')).toBe(1);
     await session.reset();
     expect(await evaluate(session, '"x" in dir()')).toBe(false);
     await session.restore('base');
     expect(await evaluate(session, 'x')).toBe(1);
+    if (session.capabilities.trueRollback) return;
+    // It is in the memory of the kernel itself.
+    await session.run('import os; os._exit(1)');
+    await expect(session.restore('base')).rejects.toMatchObject({ code: 'CHECKPOINT_GONE' });
   });
 
   it('ends an open transaction', async () => {
@@ -126,6 +131,7 @@ function goingBack(open: Open): void {
 function keeping(open: Open): void {
   it('is listed with the others, the oldest first, until it is deleted', async () => {
     await using session = await open();
+    if (await lacks(session, 'subprocesses')) return;
     expect(await session.checkpoints()).toEqual([]);
     await session.run('x = 1');
     const one = await session.checkpoint({ name: 'one' });
@@ -152,6 +158,7 @@ function keeping(open: Open): void {
     for (const which of ['nothing', '', '00000000-0000-4000-8000-000000000000']) {
       await expect(session.restore(which)).rejects.toMatchObject(unknown);
       await expect(session.deleteCheckpoint(which)).rejects.toMatchObject(unknown);
+      if (await lacks(session, 'forks')) continue;
       await expect(session.fork({ agentKey: 'other', from: which })).rejects.toMatchObject(unknown);
     }
     expect(await evaluate(session, 'x')).toBe(1);
@@ -181,6 +188,7 @@ function keeping(open: Open): void {
 
   it('that is one too many ends the oldest, which is told as gone', async () => {
     await using session = await open({ liveCheckpoints: 3 });
+    if (await lacks(session, 'subprocesses')) return;
     for (let n = 1; n <= 5; n++) {
       await session.run(`x = ${n}`);
       await session.checkpoint({ name: `point ${n}` });
@@ -213,6 +221,7 @@ function keeping(open: Open): void {
 
   it('gives way where the memory of all of them is too much, and the kernel lives on', async () => {
     await using session = await open({ limits: { memoryMb: 400 } });
+    if (await lacks(session, 'native code')) return;
     await session.run('import numpy');
     for (let n = 1; n <= 6; n++) {
       // A fresh array each time: what only a checkpoint still holds is its own.
@@ -242,7 +251,8 @@ function keeping(open: Open): void {
     expect(before.find((one) => one.id === id)?.gone).toEqual(expect.any(String));
     await expect(session.restore('base')).rejects.toMatchObject(gone);
     await expect(session.restore(id)).rejects.toMatchObject(gone);
-    await expect(session.fork({ agentKey: 'other', from: 'base' })).rejects.toMatchObject(gone);
+    const forkless = await lacks(session, 'forks');
+    if (!forkless) await expect(session.fork({ agentKey: 'other', from: 'base' })).rejects.toMatchObject(gone);
     // One of the same name can be made again.
     await session.run('x = 2');
     await session.checkpoint({ name: 'base' });
@@ -266,6 +276,7 @@ function keeping(open: Open): void {
 
   it('whose process is killed is told as gone, and the others are not', async () => {
     await using session = await open();
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
     // As many as will be there again, so that numbers come again too.
     await session.checkpoint({ name: 'old' });
@@ -287,6 +298,7 @@ function keeping(open: Open): void {
 
   it('does not outlive the session, and leaves no process', async () => {
     const session = await open();
+    if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
     for (let n = 0; n < 5; n++) await session.checkpoint();
     const all = residents(session);
@@ -351,6 +363,10 @@ export function undoContract(open: Open): void {
       await session.run('x = 1');
       await session.run('x = 2');
       expect((await session.run('x = 3; import os; os._exit(1)')).status).toBe('died');
+      if (!session.capabilities.trueRollback) {
+        await expect(session.undo()).rejects.toMatchObject({ code: expect.stringMatching(/GONE|NOTHING_TO_UNDO/) });
+        return;
+      }
       await session.undo();
       expect((await session.variables()).map(({ preview }) => preview)).toEqual(['2']);
     });
@@ -373,6 +389,7 @@ export function undoContract(open: Open): void {
 
     it('does not keep a cell from running beside a thread', async () => {
       await using session = await open({ undo: 2 });
+      if (await lacks(session, 'threads')) return;
       await session.run('x = 1');
       await session.run('import threading\ngo = threading.Event()\nthreading.Thread(target=go.wait).start()');
       expect(await session.run('x = 2; x')).toMatchObject({ status: 'ok', value: 2 });
@@ -381,6 +398,7 @@ export function undoContract(open: Open): void {
 
     it('does not pile up processes, however many cells run or die', async () => {
       await using session = await open({ undo: 2 });
+      if (await lacks(session, 'subprocesses')) return;
       for (let n = 0; n < 6; n++) await session.run('1');
       for (let n = 0; n < 6; n++) {
         await session.run('import os; os._exit(1)');

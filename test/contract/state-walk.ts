@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ResultEvent, Session } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import type { Open } from '../support/session.ts';
 import { evaluate } from '../support/state.ts';
 
@@ -112,6 +113,7 @@ const steps: Record<string, Step> = {
     model.live.clear();
   },
   fork: async (session, model) => {
+    if (await lacks(session, 'forks')) return;
     const fork = await session.fork({ agentKey: 'forked' });
     expect(await evaluate(fork, 'a')).toEqual(model.a);
     await fork.run('a.append(-5)');

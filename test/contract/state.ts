@@ -9,14 +9,14 @@ import { recoveryContract } from './state-recovery.ts';
 import { walkContract } from './state-walk.ts';
 import { transactionContract } from './transactions.ts';
 
-export function stateContract(name: string, open: Open): void {
+export function stateContract(name: string, open: Open, { templated = true } = {}): void {
   describe(`${name} executor`, () => {
     transactionContract(open);
     liveCheckpointContract(open);
     undoContract(open);
     forkContract(open);
     durableContract(open);
-    recoveryContract(open);
+    recoveryContract(open, templated);
     walkContract(open);
   });
 }

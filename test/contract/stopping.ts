@@ -1,6 +1,7 @@
 /** Queue, interrupt, timeout and death: what runs can be stopped, what waits is not lost, and the next cell is clean. */
 
 import { describe, expect, it } from 'vitest';
+import { lacks, lacksFor } from '../support/lacks.ts';
 import { collect, type Open, resultOf, runUntilReady } from '../support/session.ts';
 
 export function queueContract(open: Open): void {
@@ -85,6 +86,7 @@ export function interruptContract(open: Open): void {
   describe('an interrupt', () => {
     it.each(blocking)('stops %s with KeyboardInterrupt, and keeps the state', async (_name, code) => {
       await using session = await open();
+      if (await lacksFor(session, code)) return;
       const { result } = await runUntilReady(session, `kept = 7\n${code}`);
       expect(await session.interrupt()).toBe(true);
       const { status, error, death } = await result;
@@ -258,6 +260,7 @@ export function deathContract(open: Open): void {
       'by %s is told with its cause and last words, and the next cell runs in a fresh kernel',
       async (_name, code, how) => {
         await using session = await open();
+        if (await lacksFor(session, code)) return;
         await session.run('x = 1');
         const dying = `import sys\nprint("said")\nprint("last words", file=sys.stderr, flush=True)\nsys.stdout.flush()\n${code}`;
         const result = await session.run(dying);
@@ -305,6 +308,7 @@ export function deathContract(open: Open): void {
 
     it('while idle is told by the next cell', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       await session.run('import os, threading\nthreading.Timer(0.05, os._exit, (9,)).start()');
       let result = await session.run('1');
       while (!result.recovered && result.status === 'ok') result = await session.run('import time\ntime.sleep(0.02)');
@@ -321,6 +325,7 @@ export function deathContract(open: Open): void {
 
     it('ends the children that the code had started', async () => {
       await using session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       await session.run('import subprocess\np = subprocess.Popen(["sleep", "1000"])');
       const pid = (await session.run('p.pid')).value as number;
       await session.run('import os\nos._exit(1)');

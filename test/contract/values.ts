@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { PyObject } from '../../src/index.ts';
+import { lacks } from '../support/lacks.ts';
 import { collect, type Open } from '../support/session.ts';
 
 const PNG = /^iVBORw0KGgo/;
@@ -175,6 +176,7 @@ export function valuesContract(open: Open): void {
 
     it('of a numpy array are its repr alone', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run('import numpy\nnumpy.arange(3)');
       expect(result.value).toEqual(new PyObject('numpy.ndarray', 'array([0, 1, 2])'));
       expect(result.data).toBeUndefined();
@@ -182,6 +184,7 @@ export function valuesContract(open: Open): void {
 
     it('of a pandas frame are HTML beside its text', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run('import pandas\npandas.DataFrame({"a": [1, 2]})');
       expect(result.repr).toBe('   a\n0  1\n1  2');
       expect(result.data?.['text/html']).toContain('<table');
@@ -205,6 +208,7 @@ export function valuesContract(open: Open): void {
 
     it('comes after what was written to descriptor 1 before it', async () => {
       await using session = await open();
+      if (await lacks(session, 'subprocesses')) return;
       const events = await collect(
         session.stream('import os\nos.write(1, b"raw\\n")\ndisplay(1)\nos.system("echo child")\ndisplay(2);'),
       );
@@ -227,6 +231,7 @@ export function valuesContract(open: Open): void {
 
     it('from a thread goes to the cell that runs, or to the background, and never ends the kernel', async () => {
       await using session = await open();
+      if (await lacks(session, 'threads')) return;
       await session.run(
         'import threading\nstop = threading.Event()\ndef go():\n    while not stop.is_set(): display("d")\nthread = threading.Thread(target=go)\nthread.start()',
       );
@@ -254,6 +259,7 @@ export function valuesContract(open: Open): void {
 
     it('figures show by themselves at the end of the cell, once', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot};`);
       expect(result.status).toBe('ok');
       expect(result.displays).toHaveLength(1);
@@ -263,12 +269,14 @@ export function valuesContract(open: Open): void {
 
     it('figures show where plt.show() is called, and not again', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const events = await collect(session.stream(`print("before")\n${plot}\nplt.show()\nprint("after")`));
       expect(events.map(({ type }) => type)).toEqual(['stdout', 'display', 'stdout', 'result']);
     });
 
     it('a figure that is the value is shown as the value, and not once more', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot}\nplt.gcf()`);
       expect(result.data?.['image/png']).toMatch(PNG);
       expect(result.displays).toHaveLength(0);
@@ -276,6 +284,7 @@ export function valuesContract(open: Open): void {
 
     it('numpy, pandas and matplotlib are not imported unless the code does', async () => {
       await using session = await open();
+      if (await lacks(session, 'native code')) return;
       await session.run('print("x"); display(1); 1');
       const names = '{"matplotlib", "numpy", "pandas"}';
       expect((await session.run(`import sys\nsorted(${names} & set(sys.modules))`)).value).toEqual([]);

@@ -14,6 +14,7 @@ const number = expect.any(Number);
 const text = expect.any(String);
 const times = { cellaMs: number, ipykernelMs: number, ratio: number, cellaP95Ms: number, ipykernelP95Ms: number };
 const milliseconds = { ms: number, p95Ms: number };
+const executor = { startMs: number, spareMs: number, roundTripMs: number, memoryMb: number, bigPrintMbPerS: number };
 const throughput = { cellaMbPerS: number, ipykernelMbPerS: number, ratio: number };
 
 it('measures every promise side by side with ipykernel, as JSON', { timeout: BOUND_MS }, async () => {
@@ -45,6 +46,11 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
     save: { ...milliseconds, waitMs: number, waitP95Ms: number },
     wake: milliseconds,
     pool: { keys: 12, kernels: 4, found: 12, mostMb: number, seconds: number },
+    executors: {
+      subprocess: executor,
+      container: { ...executor, dockerRunMs: number, startRatio: number, roundTripRatio: number },
+      inProcess: { ...executor, coldMs: number, startRatio: number },
+    },
     templateMs: number,
     templateMb: number,
     machine: { cpu: text, cores: number, memoryGb: number, kernel: text, node: text, python: text, ipykernel: text },

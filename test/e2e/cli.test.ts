@@ -264,7 +264,9 @@ describe('cella repl from a pipe', () => {
 
 it('cella doctor ends with what it says', async () => {
   const { code, out } = await cella.run(['doctor', '--json']);
-  const { ok, layers } = JSON.parse(out);
+  const { ok, layers, executors } = JSON.parse(out);
   expect(code).toBe(ok ? 0 : 1);
+  const names = ['subprocess', 'container', 'in-process'];
+  expect(executors.map(({ name }: { name: string }) => name)).toEqual(names);
   expect(layers.map(({ name }: { name: string }) => name)).toContain('seccomp');
 });

@@ -25,28 +25,34 @@ for fd in range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
     kinds[str(fd)] = 'null' if null else 'pipe' if stat.S_ISFIFO(mode) else 'socket' if stat.S_ISSOCK(mode) else path
 kinds`;
 
-/** What a program has no part in, whose names end with it and beside which a kernel lives, is tried by kernels alone. */
-export function escapeAttempts(open: Open, what: 'kernel' | 'program' = 'kernel'): void {
+/**
+ * What a program has no part in, whose names end with it and beside which a kernel lives, is tried by kernels alone.
+ * `container` is a kernel in one: there is no template, and places of the system are the image's own.
+ */
+export function escapeAttempts(open: Open, what: 'kernel' | 'program' | 'container' = 'kernel'): void {
+  const kernel = what !== 'program';
   describe("the host's files", () => {
-    filesOfTheHost(open);
-    if (what === 'kernel') descriptorsOfAKernel(open);
+    filesOfTheHost(open, what === 'container' ? [] : ['/etc/hostname', '/run', '/sys']);
+    if (kernel) descriptorsOfAKernel(open);
     else descriptorsOfAProgram(open);
+    if (what === 'kernel') descriptorsOfABusyTemplate(open);
   });
   describe('the host itself', () => {
     hostItself(open);
-    if (what === 'kernel') processesOfTheHost(open);
+    if (kernel) processesOfTheHost(open);
   });
   describe('sockets of the host', () => socketsOfTheHost(open));
-  if (what === 'kernel') describe('another kernel', () => anotherKernel(open));
+  if (kernel) describe('another kernel', () => anotherKernel(open));
   describe('system calls', () => systemCalls(open));
   describe('more rights', () => moreRights(open));
   describe("Cella's own processes", () => {
-    ownProcesses(open);
-    if (what === 'kernel') limitsOfPid1(open);
+    if (what !== 'container') socketOfTheTemplate(open);
+    foldersOfAPolicy(open);
+    if (kernel) limitsOfPid1(open);
   });
 }
 
-function filesOfTheHost(open: Open): void {
+function filesOfTheHost(open: Open, ofTheSystem: readonly string[]): void {
   test('are not there, whatever their mode, and not through links, /proc or leftover descriptors', async () => {
     const outside = await scratchFolder();
     await writeFile(join(outside, 'secret'), 'hush', { mode: 0o600 });
@@ -58,7 +64,7 @@ function filesOfTheHost(open: Open): void {
       session,
       `
 outside = ${python(outside)}
-paths = ['/etc/shadow', '/etc/sudoers', '/root/.bashrc', '/etc/hostname', '/var/lib/dpkg/status', '/run', '/sys', '/boot', '/.host',
+paths = ['/etc/shadow', '/etc/sudoers', '/root/.bashrc', '/var/lib/dpkg/status', '/boot', '/.host', *${python(ofTheSystem)},
          outside, outside + '/secret', outside + '/public', 'link', 'folder/public', '/.own/../..' + outside + '/public']
 for name in ('root', 'cwd', 'fd', 'task/1/root', 'task/1/cwd'):
     paths += ['/proc/%s/%s%s/public' % (pid, name, outside) for pid in (1, 'self', 'thread-self')]
@@ -426,7 +432,7 @@ def raise_limit(name):
   });
 }
 
-function ownProcesses(open: Open): void {
+function socketOfTheTemplate(open: Open): void {
   test("the template's socket answers no one but the host, even where a workspace holds it", async () => {
     await open();
     const [template] = templatesOf(process.pid);
@@ -448,7 +454,9 @@ answer = attempt(start)
     expect(['ECONNRESET', 'EPIPE', "done: 'nothing'"]).toContain(verdicts.answer);
     expect((await (await open()).run('1')).value).toBe(1);
   });
+}
 
+function foldersOfAPolicy(open: Open): void {
   test('places of the system cannot be named as folders', async () => {
     for (const cwd of ['/', '/tmp', '/dev/shm', '/proc/self', '/sys/fs', '/usr', '/etc']) {
       await expect(open({ cwd }), cwd).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
@@ -479,7 +487,9 @@ function descriptorsOfAKernel(open: Open): void {
     // Its connection, and the gate where it tells pid 1 of its forks.
     expect(kinds.filter((kind) => kind === 'socket')).toHaveLength(2);
   });
+}
 
+function descriptorsOfABusyTemplate(open: Open): void {
   test('a kernel of a busy template has no descriptor of the process that made it', async () => {
     const first = await attempts(await open(), DESCRIPTORS);
     const [template] = templatesOf(process.pid);
@@ -506,7 +516,7 @@ function processesOfTheHost(open: Open): void {
       `
 host = ${process.pid}
 verdicts = {}
-for name, pid in (('host', host), ('template', ${templatesOf(process.pid)[0]?.pid ?? 0}), ('pid 1 outside', ${session.pid})):
+for name, pid in (('host', host), *(('template', pid) for pid in ${python(templatesOf(process.pid).map(({ pid }) => pid))}), ('pid 1 outside', ${session.pid})):
     verdicts[name + ' signal'] = attempt(os.kill, pid, 0) if pid != 1 else ''
     verdicts[name + ' proc'] = attempt(os.listdir, '/proc/%d' % pid)
     verdicts[name + ' limits'] = attempt(resource.prlimit, pid, resource.RLIMIT_CPU)

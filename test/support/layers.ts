@@ -17,9 +17,14 @@ export function refusals(missing: readonly Missing[]): void {
         { dataDir },
         { dataDir, sandbox: { cgroup: 'if-available' } },
         { dataDir, sandbox: 'off' },
+        { dataDir, executor: 'subprocess' },
       ];
-      const [on, lenient, off] = await openings({ sessions }, { without });
+      const [on, lenient, off, named] = await openings({ sessions }, { without });
       expect(on).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', layer, message: expect.stringContaining(layer) });
+      // Whoever chose no executor is told of the others; none is taken in place of it.
+      expect(on?.message).toMatch(/executor: "container".*executor: "in-process" runs trusted code/);
+      expect(named).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', layer });
+      expect(named?.message).not.toContain('ways out');
       // Control groups alone may be done without, and only by name.
       if (layer === 'cgroup') expect(lenient).toMatchObject({ code: 'ok', value: 42 });
       else expect(lenient).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', layer });

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
+
+try:
+    import resource
+except ImportError:
+    pass  # in WebAssembly, which has no workers to confine either
 
 # Enough for a linked list of some thousand objects, and a stack that holds it.
 _DEEPEST = 10_000

@@ -95,7 +95,7 @@ def _find_class(value: type, cells: Cells) -> Optional[Tuple[str, Definition]]:
         for node in reversed(cells.definitions(file)):
             if not isinstance(node, ast.ClassDef) or node.name != value.__name__ or value.__qualname__ != node.name:
                 continue
-            if not own or any(node.lineno <= code.co_firstlineno <= (node.end_lineno or 0) for code in own):
+            if not own or any(first_line(node) <= code.co_firstlineno <= (node.end_lineno or 0) for code in own):
                 return file, node
     return None
 

@@ -1,10 +1,11 @@
-"""Saves a namespace as segments. Everything that runs code of the namespace happens in workers."""
+"""Saves a namespace as segments. Everything that runs code of the namespace happens in workers, where there are any."""
 
 from __future__ import annotations
 
+import functools
 import signal
 from time import monotonic
-from typing import Any, Callable, Container, Dict, List, Mapping
+from typing import Any, Callable, Container, Dict, List, Mapping, NamedTuple, Optional, Type
 
 from . import choosing, workers
 from .emitting import Emission, Emit
@@ -12,12 +13,24 @@ from .grouping import Group
 from .names import is_saved
 from .plan import Plan
 from .store import Store
+from .verifying import Verifier
 from .work import work
 
 # A worker that dies before it has turned to anything, this often, is not a name's fault.
 _MOST_STILLBORN = 3
 # The least time that an object gets.
 _LEAST_S = 0.1
+
+
+class Means(NamedTuple):
+    """How the work is done: `run` as in workers, and what loads each group to see that it can be loaded."""
+
+    run: Callable[..., Optional[workers.Ending]]
+    verifier: Type[Verifier]
+
+
+# Everything that runs code of the namespace happens in a process of its own.
+_FORKS = Means(workers.run, Verifier)
 
 
 def save(
@@ -28,6 +41,7 @@ def save(
     limit_bytes: int,
     seconds: float,
     ignore: Container[str] = (),
+    means: Means = _FORKS,
 ) -> Dict[str, Any]:
     """Calls `emit(header, data)` for each segment, in load order; `data` is bytes-like, and gone when it returns.
 
@@ -43,7 +57,8 @@ def save(
     # The code's own handler would run here, and reap our workers.
     handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        _run_workers(plan, lambda tell: work(plan, store, namespace, cells, hosts, tell), seconds)
+        job = functools.partial(work, plan, store, namespace, cells, hosts, means.verifier)
+        _run_workers(plan, job, seconds, means.run)
         groups = _verified(plan, "the time for saving (%g s) ran out" % seconds)
         return Emission(plan, store, cells, emit).run(groups)
     finally:
@@ -53,7 +68,7 @@ def save(
         plan.progress.close()
 
 
-def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: float) -> None:
+def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: float, run: Any) -> None:
     until = monotonic() + seconds
     stillborn = 0
 
@@ -64,7 +79,7 @@ def _run_workers(plan: Plan, job: Callable[[workers.Report], None], seconds: flo
     while monotonic() < until:
         plan.progress.forget()
         steps, memory = plan.progress.steps, 2 * plan.limit_bytes
-        ending = workers.run(job, plan.apply, steps=steps, until=until, patience=patience, memory_bytes=memory)
+        ending = run(job, plan.apply, steps=steps, until=until, patience=patience, memory_bytes=memory)
         if ending is None:
             return
         if plan.progress.at() is not None:

@@ -63,7 +63,13 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count = os.preadv(self._fd, [memoryview(buffer)[:_MOST_AT_ONCE]], self._offset)
+        room = memoryview(buffer)[:_MOST_AT_ONCE]
+        if hasattr(os, "preadv"):
+            count = os.preadv(self._fd, [room], self._offset)
+        else:
+            data = os.pread(self._fd, len(room), self._offset)
+            count = len(data)
+            room[:count] = data
         self._offset += count
         return count
 

@@ -9,7 +9,7 @@ import gc
 import json
 import sys
 import warnings
-from typing import Any, Callable, Dict, Iterable, Mapping
+from typing import Any, Callable, Dict, Iterable, Mapping, Type
 
 from . import choosing, live, looking, surroundings
 from .extracting import Cells
@@ -28,7 +28,13 @@ _MAKE: Dict[str, Callable[[], bytes]] = {
 
 
 def work(
-    plan: Plan, store: Store, namespace: Dict[str, Any], cells: Mapping[str, str], hosts: Iterable[str], tell: Report
+    plan: Plan,
+    store: Store,
+    namespace: Dict[str, Any],
+    cells: Mapping[str, str],
+    hosts: Iterable[str],
+    verifier_of: Type[Verifier],
+    tell: Report,
 ) -> None:
     def report(event: Event) -> None:
         plan.apply(event)
@@ -52,7 +58,7 @@ def work(
     for name in plan.pickled():
         if name not in plan.records:
             surveyor.survey(name)
-    verifier = Verifier(plan, store, scene, report)
+    verifier = verifier_of(plan, store, scene, report)
     while not _settle(plan, surveyor, verifier, report):
         pass
 

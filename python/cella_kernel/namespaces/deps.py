@@ -14,6 +14,7 @@ class Deps:
     deps.add("pandas>=2.0")   installs it; it can be imported at once, here and in every later kernel
     deps.remove("pandas")     takes it out
     deps.list()               what is configured
+    deps.status()             whether it is installed for this Python
     deps.sync()               installs what is configured and not there
     """
 
@@ -22,6 +23,10 @@ class Deps:
     def list(self) -> List[str]:
         """What is configured, by name."""
         return host.call("deps.list")
+
+    def status(self) -> Dict[str, Any]:
+        """`requirements`, the `python` that they are for, and whether all of them are `installed` for it."""
+        return host.call("deps.status")
 
     def add(self, *requirements: str) -> Dict[str, Any]:
         """Adds packages. The result lists `installed`, and `failed` with the installer's reason for each."""

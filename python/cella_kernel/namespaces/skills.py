@@ -136,6 +136,10 @@ def _start(name: str, awaited: bool, positional: Tuple[Any, ...], named: Dict[st
 def _finish(coroutine: Any) -> Any:
     """Runs a coroutine to its end from plain code, also where that is called by a task: on a loop of its own."""
     outer = asyncio._get_running_loop()
+    # Where a thread has one running task, not one a loop (Python 3.14), it steps aside meanwhile.
+    task: Any = asyncio.current_task(outer) if outer is not None else None
+    if task is not None:
+        asyncio.tasks._leave_task(outer, task)  # type: ignore[attr-defined]
     asyncio._set_running_loop(None)
     loop = asyncio.new_event_loop()
     try:
@@ -146,6 +150,8 @@ def _finish(coroutine: Any) -> Any:
         finally:
             loop.close()
             asyncio._set_running_loop(outer)
+            if task is not None:
+                asyncio.tasks._enter_task(outer, task)  # type: ignore[attr-defined]
 
 
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,7 +1,7 @@
 """Puts processes under the policy.
 
 A sandbox is made in steps: `start` and `begin` are the same for every session, `bring_in` opens what one session may
-see, `retire` gives up all rights but that, and each kernel closes itself in with `confine`.
+see, `retire` gives up all rights but that, and each kernel closes itself in with a `Confinement`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,26 @@ class Surroundings:
     def remove(self) -> None:
         if self.group is not None:
             self.group.remove()
+
+
+class Confinement:
+    """What each process that pid 1 forks is left with: inherited limits, and the files of the rules where there are any."""
+
+    def __init__(self, rules: Optional[landlock.Ruleset], killed_first: bool = False) -> None:
+        self._rules = rules
+        self._killed_first = killed_first
+
+    def descriptors(self) -> List[int]:
+        return [self._rules.fd] if self._rules else []
+
+    def enter(self, spec: Dict[str, Any]) -> None:
+        """Leaves this process nothing but the policy's files. No user code has run before this returns."""
+        if self._rules is not None:
+            self._rules.restrict()
+        limits.limit_open_files(spec["limits"]["openFiles"])
+        linux.set_dumpable(True)
+        if self._killed_first:
+            limits.be_killed_first()
 
 
 class Launcher:
@@ -112,7 +132,7 @@ class Launcher:
             self.groups.remove()
         self.stage.remove()
 
-    def rules(self, spec: Dict[str, Any]) -> landlock.Ruleset:
+    def confinement(self, spec: Dict[str, Any]) -> Confinement:
         """What Landlock will leave each kernel: made once, after the folders are there."""
         rules = landlock.Ruleset()
         rules.allow_listing("/")
@@ -120,7 +140,7 @@ class Launcher:
             rules.allow_reading(path)
         for path in (*_WRITABLE, *(trees.place(folder) for folder in spec["writable"])):
             rules.allow_writing(path)
-        return rules
+        return Confinement(rules)
 
     def retire(self, spec: Dict[str, Any]) -> None:
         """Gives up every right that goes with the user, and lowers the limits, for good.
@@ -134,18 +154,16 @@ class Launcher:
             enter_user_namespace(NEWUSER)
             linux.drop_bounding_set()
             linux.drop_capabilities()
-        limits.apply(spec["limits"], alone=self.groups is None)
         linux.die_with_parent()
-        linux.set_dumpable(False)
-        linux.no_new_privileges()
-        linux.install_filter(self.filter)
+        settle(spec["limits"], self.groups is None, self.filter)
 
 
-def confine(rules: landlock.Ruleset, spec: Dict[str, Any]) -> None:
-    """Leaves a process that pid 1 has forked nothing but the policy's files. No user code has run before this returns."""
-    rules.restrict()
-    limits.limit_open_files(spec["limits"]["openFiles"])
-    linux.set_dumpable(True)
+def settle(most: Dict[str, int], alone: bool, filter_program: bytes) -> None:
+    """Lowers the limits of this process and closes it to others of its user and to system calls that nobody needs."""
+    limits.apply(most, alone)
+    linux.set_dumpable(False)
+    linux.no_new_privileges()
+    linux.install_filter(filter_program)
 
 
 def enter_user_namespace(flags: int) -> None:

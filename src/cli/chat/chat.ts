@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
+import type { SessionApi } from '../../session/api.ts';
 import { finishCell } from '../cell-reader.ts';
 import { Cells } from '../cells.ts';
 import type { CommandContext, OpenOptions, Stores } from '../context.ts';
@@ -43,7 +44,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     voice: new Voice(terminal, request),
     interactive: terminal.interactive,
-    place: options.sandbox === 'off' ? 'without a sandbox' : 'in the sandbox',
+    place: placeOf(session, options),
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     past: [],
@@ -68,9 +69,19 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   }
 }
 
+/** As it stands after what is run. */
+function placeOf({ executor }: SessionApi, { sandbox }: Pick<OpenOptions, 'sandbox'>): string {
+  if (executor === 'container') return 'in a container';
+  if (executor === 'in-process') return 'in WebAssembly, with no isolation';
+  return sandbox === 'off' ? 'without a sandbox' : 'in the sandbox';
+}
+
 async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
-  const { agentKey } = desk.session;
-  if (json) return await desk.voice.note({ command: 'chat', agent: agentKey, kept: desk.kept }, '');
+  const { agentKey, executor, capabilities } = desk.session;
+  if (json) {
+    const reply = { command: 'chat', agent: agentKey, kept: desk.kept, executor, capabilities };
+    return await desk.voice.note(reply, '');
+  }
   if (!desk.interactive) return;
   await terminal.err(`Cella ${version}`, 'bold');
   const end = desk.kept ? '' : ', which ends with this chat';

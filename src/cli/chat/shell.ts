@@ -1,5 +1,6 @@
 /** `/sh` and `/cwd`: the kernel's own sandbox and folder, by way of a shell. */
 
+import { CellaError } from '../../protocol/errors.ts';
 import { readBlock } from '../cell-reader.ts';
 import { UsageError } from '../exit.ts';
 import { signalOf } from '../texts.ts';
@@ -10,6 +11,10 @@ import { cwdCell, shellCell } from './shell-cell.ts';
 const LONGEST_BYTES = 128 * 1024 - 256;
 
 export async function sh(desk: Desk, argument: string): Promise<Outcome> {
+  const { executor, capabilities } = desk.session;
+  if (!capabilities.subprocesses) {
+    throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no processes, and with them no shell.`);
+  }
   const command = argument === '' ? await readCommand(desk) : argument;
   if (command === undefined) return 'done';
   check(command);

@@ -37,4 +37,8 @@ Examples:
 export const sync = `
 Examples:
   $ cella deps sync
-  $ cella deps sync --redis redis://127.0.0.1:6379`;
+  $ cella deps sync --redis redis://127.0.0.1:6379
+  $ cella deps sync --executor container    for the Python of the image, and not of this machine
+
+Each Python has packages of its own: give \`cella run\` the same --executor and --image, or set
+CELLA_EXECUTOR and CELLA_IMAGE for both.`;

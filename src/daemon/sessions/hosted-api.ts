@@ -1,6 +1,7 @@
 /** A hosted session as SessionApi: what it runs and what it does to the session is in the log. */
 
 import { EventQueue } from '../../kernel/events.ts';
+import type { Capabilities, ExecutorKind } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../../protocol/events.ts';
 import type * as api from '../../session/api.ts';
@@ -22,6 +23,14 @@ export class HostedApi implements api.SessionApi {
 
   get agentKey(): string {
     return this.#hosted.definition.agentKey;
+  }
+
+  get executor(): ExecutorKind {
+    return this.#session.executor;
+  }
+
+  get capabilities(): Capabilities {
+    return this.#session.capabilities;
   }
 
   get tools(): api.ToolsApi {

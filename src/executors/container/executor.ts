@@ -1,16 +1,29 @@
-/** The container executor. */
+/** The container executor: one container for each agent, of Docker's or Podman's, with the kernels of that agent. */
 
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
+import { SupervisedEnclosure } from '../enclosure.ts';
+import { Spares } from '../spares.ts';
+import { DEFAULT_IMAGE } from './default-image.ts';
+import { connectEngine } from './engine.ts';
+import { checkFolders } from './folders.ts';
+import { imageFacts } from './image.ts';
+import { removeFolders, removeLeftovers } from './leftovers.ts';
+import { LABEL, labelsOf, type Owner } from './owner.ts';
+import { ContainerWay, type Site } from './way.ts';
 
 export interface ContainerConfig {
   /** Its name; without one, the image that `cella image build` makes. */
   readonly image: string | undefined;
   /** The engine's address; without one it is looked for. */
   readonly engine: string | undefined;
+  /** Where a user's own engine has its socket. */
+  readonly runtimeDir?: string | undefined;
   readonly dataDir: string;
   readonly preload: readonly string[];
   readonly startTimeoutMs: number;
@@ -18,33 +31,116 @@ export interface ContainerConfig {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** In place of a number: the container that an image is asked in. */
+const ASKING = 'image';
+
 export class ContainerExecutor implements Executor {
   readonly capabilities = ALL_CAPABILITIES;
   readonly #config: ContainerConfig;
+  readonly #owner: Owner;
+  /** Where the doors of this process are. */
+  readonly #folder: string;
+  readonly #spares = new Spares(async () => {
+    const site = await this.#live();
+    return { alive: !this.#closed, make: (spec) => this.#make(site, spec) };
+  });
+  /** Numbers of containers that are in use, or about to be made. */
+  readonly #inUse = new Set<string>([ASKING]);
+  readonly #ways = new Set<ContainerWay>();
+  #site: Promise<Site> | undefined;
+  #made = 0;
+  #closed = false;
 
-  constructor(config: ContainerConfig) {
+  constructor(config: ContainerConfig, owner: Owner) {
     this.#config = config;
+    this.#owner = owner;
+    this.#folder = join(config.dataDir, 'containers', owner.self);
   }
 
-  interpreter(): Promise<Interpreter> {
-    throw new CellaError('CAPABILITY_MISSING', `Not here: ${this.#config.dataDir}.`);
+  async interpreter(): Promise<Interpreter> {
+    return (await this.#live()).interpreter;
   }
 
-  async open(_spec: LaunchSpec): Promise<Enclosure> {
-    throw new CellaError('CAPABILITY_MISSING', 'Not here.');
+  async open(spec: LaunchSpec): Promise<Enclosure> {
+    checkFolders(spec);
+    return await this.#make(await this.#live(), spec);
   }
 
-  spares(_shape: string): number {
-    return 0;
+  spares(shape: string): number {
+    return this.#spares.count(shape);
   }
 
-  wakeSpares(): void {}
-
-  takeSpare(_shape: string): Spare | undefined {
-    return undefined;
+  wakeSpares(): void {
+    this.#spares.wake();
   }
 
-  keepSpares(_order: SpareOrder): void {}
+  takeSpare(shape: string): Spare | undefined {
+    return this.#spares.take(shape);
+  }
 
-  async close(): Promise<void> {}
+  keepSpares(order: SpareOrder): void {
+    this.#spares.keep(order);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#spares.close();
+    // Sessions that are still open lose their kernels.
+    await Promise.all([...this.#ways].map((way) => way.release()));
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #make(site: Site, spec: LaunchSpec): Promise<SupervisedEnclosure> {
+    const number = String(this.#made++);
+    this.#inUse.add(number);
+    try {
+      const way = await ContainerWay.open(site, spec, { number, folder: join(this.#folder, number) });
+      this.#ways.add(way);
+      void way.gone.then(() => {
+        this.#ways.delete(way);
+        this.#inUse.delete(number);
+      });
+      if (this.#closed) void way.release();
+      return new SupervisedEnclosure(way);
+    } catch (error) {
+      this.#inUse.delete(number);
+      // Whoever comes next looks for the engine again, and for what this one may have left.
+      this.#site = undefined;
+      throw error;
+    }
+  }
+
+  #live(): Promise<Site> {
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'Cella was shut down in this process.');
+    this.#site ??= this.#prepare().catch((error) => {
+      this.#site = undefined;
+      throw error;
+    });
+    return this.#site;
+  }
+
+  async #prepare(): Promise<Site> {
+    const { image, dataDir, engine: address, runtimeDir, preload, startTimeoutMs, env } = this.#config;
+    const engine = await connectEngine(address, runtimeDir);
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    await Promise.all([
+      removeLeftovers(engine, dataDir, this.#owner, this.#inUse),
+      removeFolders(join(dataDir, 'containers'), this.#owner),
+    ]);
+    const labels = labelsOf(dataDir, this.#owner.self);
+    const asking = { labels: { ...labels, [LABEL.number]: ASKING } };
+    const { id, python, path, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);
+    return {
+      engine,
+      image: id,
+      imageName: image ?? DEFAULT_IMAGE,
+      interpreter,
+      python,
+      kernel,
+      env: { ...env, PATH: path },
+      labels,
+      preload,
+      startTimeoutMs,
+    };
+  }
 }

@@ -1,10 +1,15 @@
-/** The in-process executor. */
+/** The in-process executor: CPython in WebAssembly, a worker thread a kernel. For trusted code: it is no security boundary. */
 
-import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
+import type { Capabilities } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
+import { kernelPackage } from '../../sandbox/python.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
+import { Spares } from '../spares.ts';
+import { InProcessEnclosure } from './enclosure.ts';
+import { findPyodide } from './pyodide.ts';
+import { snapshotFor } from './snapshot.ts';
 
 export interface InProcessConfig {
   readonly memoryBytes: number;
@@ -15,33 +20,86 @@ export interface InProcessConfig {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** Makes enclosures that begin with one snapshot. */
+interface Workshop {
+  readonly alive: boolean;
+  make(spec: LaunchSpec): InProcessEnclosure;
+}
+
 export class InProcessExecutor implements Executor {
-  readonly capabilities = ALL_CAPABILITIES;
+  readonly capabilities: Capabilities = {
+    threads: false,
+    subprocesses: false,
+    interruptSleep: true,
+    trueRollback: false,
+    liveFork: false,
+  };
   readonly #config: InProcessConfig;
+  readonly #spares = new Spares(() => this.#live());
+  #workshop: Promise<Workshop> | undefined;
+  #closed = false;
 
   constructor(config: InProcessConfig) {
     this.#config = config;
   }
 
-  interpreter(): Promise<Interpreter> {
-    throw new CellaError('CAPABILITY_MISSING', `Not here: ${this.#config.dataDir}.`);
+  async interpreter(): Promise<Interpreter> {
+    const [major, minor, patch] = (await findPyodide()).python;
+    return { tag: `cp${major}${minor}-wasm32`, version: [major, minor], patch, platforms: [] };
   }
 
-  async open(_spec: LaunchSpec): Promise<Enclosure> {
-    throw new CellaError('CAPABILITY_MISSING', 'Not here.');
+  async open(spec: LaunchSpec): Promise<Enclosure> {
+    return (await this.#live()).make(spec);
   }
 
-  spares(_shape: string): number {
-    return 0;
+  spares(shape: string): number {
+    return this.#spares.count(shape);
   }
 
-  wakeSpares(): void {}
-
-  takeSpare(_shape: string): Spare | undefined {
-    return undefined;
+  wakeSpares(): void {
+    this.#spares.wake();
   }
 
-  keepSpares(_order: SpareOrder): void {}
+  takeSpare(shape: string): Spare | undefined {
+    return this.#spares.take(shape);
+  }
 
-  async close(): Promise<void> {}
+  keepSpares(order: SpareOrder): void {
+    this.#spares.keep(order);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#spares.close();
+  }
+
+  #live(): Promise<Workshop> {
+    if (this.#closed) return Promise.reject(new CellaError('SESSION_CLOSED', 'The executor was closed.'));
+    this.#workshop ??= this.#begin().catch((error: unknown) => {
+      // Whoever asks next tries again.
+      this.#workshop = undefined;
+      throw error;
+    });
+    return this.#workshop;
+  }
+
+  async #begin(): Promise<Workshop> {
+    const { dataDir, preload, env, memoryBytes, startTimeoutMs } = this.#config;
+    const pyodide = await findPyodide();
+    const sources = kernelPackage();
+    const snapshot = await snapshotFor({ pyodide, sources, preload, dataDir, timeoutMs: startTimeoutMs });
+    const { folder, lock, wasm } = pyodide;
+    const common = {
+      kind: 'kernel',
+      pyodide: folder,
+      lock,
+      wasm,
+      sources,
+      preload,
+      snapshot,
+      memoryBytes,
+      env,
+    } as const;
+    return { alive: true, make: (spec) => new InProcessEnclosure({ ...common, spec }) };
+  }
 }

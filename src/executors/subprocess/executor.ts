@@ -6,9 +6,10 @@ import type { Interpreter } from '../../protocol/interpreter.ts';
 import { askInterpreter } from '../../sandbox/interpreter.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
+import { SupervisedEnclosure } from '../enclosure.ts';
 import { Spares } from '../spares.ts';
-import { SubprocessEnclosure } from './enclosure.ts';
 import { Template, type TemplateConfig } from './template.ts';
+import { TemplateWay } from './way.ts';
 
 export class SubprocessExecutor implements Executor {
   readonly #config: TemplateConfig;
@@ -19,7 +20,7 @@ export class SubprocessExecutor implements Executor {
       get alive() {
         return template.alive;
       },
-      make: (spec) => new SubprocessEnclosure(template, spec),
+      make: (spec) => new SupervisedEnclosure(new TemplateWay(template, spec)),
     };
   });
   #template: Promise<Template> | undefined;
@@ -34,7 +35,7 @@ export class SubprocessExecutor implements Executor {
   }
 
   async open(spec: LaunchSpec): Promise<Enclosure> {
-    return new SubprocessEnclosure(await this.#live(), spec);
+    return new SupervisedEnclosure(new TemplateWay(await this.#live(), spec));
   }
 
   spares(shape: string): number {

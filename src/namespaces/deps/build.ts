@@ -3,12 +3,13 @@
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyFrozen } from './frozen.ts';
-import { type Installer, requirementsText } from './installer.ts';
+import { requirementsText } from './installer.ts';
 import { distributionsIn, MANIFEST, missingFrom, type SetManifest } from './manifest.ts';
-import { runInstaller } from './process.ts';
+import { nativeIn } from './native.ts';
 import { type Audience, aborted } from './shared-work.ts';
 import type { PackageSource } from './source.ts';
-import { type Failure, failureOf, progressOf } from './words.ts';
+import type { Failure } from './words.ts';
+import type { Worker } from './worker.ts';
 import { openWorkplace, type Workplace } from './workplace.ts';
 
 export interface Plan {
@@ -18,7 +19,9 @@ export interface Plan {
   readonly timeoutMs: number;
   /** Where sets are built. */
   readonly folder: string;
-  installer(workplace: Workplace, signal: AbortSignal): Promise<Installer>;
+  /** Native code cannot run there. */
+  readonly pure: boolean;
+  worker(workplace: Workplace, signal: AbortSignal): Promise<Worker>;
 }
 
 export interface Ready extends AsyncDisposable {
@@ -34,28 +37,20 @@ export async function buildSet(plan: Plan, { signal, progress }: Audience): Prom
   await using stack = new AsyncDisposableStack();
   const { requirements, source } = plan;
   const workplace = stack.use(await openWorkplace(plan.folder, requirementsText(requirements, source)));
-  const installer = await plan.installer(workplace, signal);
-  progress(`Installing ${requirements.join(' ')} with ${installer.name}`);
-  const outcome = await runInstaller({
-    command: installer.command,
-    args: installer.args({ ...workplace, source }),
-    identity: workplace.identity,
-    cwd: workplace.cwd,
-    env: workplace.env,
-    timeoutMs: plan.timeoutMs,
-    signal,
-    onLine: (line) => {
-      const told = progressOf(line, source);
-      if (told !== undefined) progress(told);
-    },
-  });
+  const worker = await plan.worker(workplace, signal);
+  progress(`Installing ${requirements.join(' ')} with ${worker.name}`);
+  const filled = await worker.fill(
+    { requirements, source, timeoutMs: plan.timeoutMs, workplace },
+    { signal, progress },
+  );
   if (signal.aborted) throw aborted();
-  const { ending, lines } = outcome;
-  if (ending.kind !== 'ended' || ending.code !== 0) return { kind: 'failed', ...failureOf(ending, lines, source) };
-  const distributions = await distributionsIn(workplace.target);
+  if (filled.kind === 'failed') return filled;
+  const native = plan.pure ? await nativeIn(filled.folder) : undefined;
+  if (native !== undefined) return { kind: 'failed', reason: native, scope: 'some' };
+  const distributions = await distributionsIn(filled.folder);
   const missing = missingFrom(distributions, requirements);
   if (missing.length > 0) {
-    const reason = `${installer.name} reported success, but did not install ${missing.join(', ')}`;
+    const reason = `${worker.name} reported success, but did not install ${missing.join(', ')}`;
     return { kind: 'failed', reason, scope: 'some' };
   }
   const { tag } = plan;
@@ -64,11 +59,11 @@ export async function buildSet(plan: Plan, { signal, progress }: Audience): Prom
     tag,
     requirements,
     distributions,
-    installer: installer.name,
+    installer: worker.name,
     builtAt: Date.now(),
   } as const;
   try {
-    await freeze(workplace, { ...facts, requirements: [...requirements] });
+    await freeze(filled.folder, workplace.copy, { ...facts, requirements: [...requirements] });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return { kind: 'failed', reason: `what was installed cannot be kept: ${why}`, scope: 'some' };
@@ -78,8 +73,8 @@ export async function buildSet(plan: Plan, { signal, progress }: Audience): Prom
   return { kind: 'ready', path: workplace.copy, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-async function freeze({ target, copy }: Workplace, manifest: SetManifest): Promise<void> {
-  await copyFrozen(target, copy);
+async function freeze(folder: string, copy: string, manifest: SetManifest): Promise<void> {
+  await copyFrozen(folder, copy);
   // An ordinary user can move a folder to another one only while it is writable.
   await chmod(copy, 0o755);
   const path = join(copy, MANIFEST);

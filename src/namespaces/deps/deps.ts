@@ -26,6 +26,14 @@ export interface DepsResult {
   readonly note?: string;
 }
 
+export interface DepsStatus {
+  readonly requirements: readonly string[];
+  /** Of the Python of these kernels: `cp311-x86_64`. */
+  readonly python: string;
+  /** Whether all of them are there for it. */
+  readonly installed: boolean;
+}
+
 /** What is needed of a call's context. */
 export type DepsContext = Pick<CallContext, 'signal' | 'progress'>;
 
@@ -50,6 +58,13 @@ export class Deps {
 
   async list(): Promise<string[]> {
     return await this.#store.list();
+  }
+
+  /** Nothing is installed by asking. */
+  async status(): Promise<DepsStatus> {
+    const requirements = await this.#store.list();
+    const installed = requirements.length === 0 || (await this.#sets.find(requirements)) !== undefined;
+    return { requirements, python: await this.#sets.tag(), installed };
   }
 
   /** A set's folder, as kernels see it. */

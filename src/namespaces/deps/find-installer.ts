@@ -3,7 +3,9 @@
 import { access, constants } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
 import { askingArgs, type HostInterpreter, readAnswer } from '../../sandbox/interpreter.ts';
+import { foreignPip, foreignProbe } from './foreign-pip.ts';
 import { type Installer, pip, uv } from './installer.ts';
 import { type InstallerRun, runInstaller } from './process.ts';
 import { aborted } from './shared-work.ts';
@@ -36,6 +38,22 @@ export async function findInstaller(wanted: HostInterpreter, searchPath: string,
     if (runner !== '') return tied(pip(name, python, [runner]), python);
   }
   throw new CellaError('INSTALLER_MISSING', `There is no uv on PATH, and no pip for ${wanted.executable}.`);
+}
+
+/**
+ * For a Python that is not the host's: the pip of any Python here, or nothing. uv is not asked: it names a platform by a
+ * list of its own, in which neither the libc of an image nor pure Python can be said.
+ */
+export async function findForeignInstaller(
+  wanted: Interpreter,
+  searchPath: string,
+  attempt: Attempt,
+): Promise<Installer | undefined> {
+  for (const python of await programs('python3', searchPath)) {
+    const name = await firstLine(python, foreignProbe(wanted), attempt);
+    if (name !== undefined) return tied(foreignPip(name, python, wanted), python);
+  }
+  return undefined;
 }
 
 /**

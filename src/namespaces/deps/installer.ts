@@ -31,17 +31,22 @@ export function uv(name: string, command: string, python: string): Installer {
 
 /** `runner` is how this Python runs pip: its own, or a file of another Python's pip that is made for that. */
 export function pip(name: string, python: string, runner: readonly string[]): Installer {
-  const args = ({ requirementsFile, target, source }: Job) => [
-    ...['-I', ...runner],
+  const args = (job: Job) => ['-I', ...runner, ...pipArgs(job)];
+  return { name, command: python, startsPrograms: false, args };
+}
+
+/** `fit`: which wheels are taken, where it is not for the Python that runs it. */
+export function pipArgs({ requirementsFile, target, source }: Job, fit: readonly string[] = []): string[] {
+  return [
     ...['install', '--isolated', '--no-input', '--disable-pip-version-check', '--no-cache-dir', '--no-color'],
     ...['--progress-bar', 'off', '--retries', '2', '--timeout', '15', '--no-warn-script-location'],
     ...['--target', target, '--only-binary', ':all:', '--no-compile'],
+    ...fit,
     ...places(source),
     // The operator wrote http: asking for a second word on it helps nobody.
     ...indexesOf(source).flatMap(({ protocol, host }) => (protocol === 'http:' ? ['--trusted-host', host] : [])),
     ...['-r', requirementsFile],
   ];
-  return { name, command: python, startsPrograms: false, args };
 }
 
 /** They hold no password, and may hold blanks that the file would not take. */

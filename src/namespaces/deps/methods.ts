@@ -13,6 +13,10 @@ const Remove = z.strictObject({ name: z.string() });
 export function depsMethods(deps: Deps): Methods {
   return {
     'deps.list': method(Nothing, () => deps.list()),
+    'deps.status': method(Nothing, async () => {
+      const { requirements, python, installed } = await deps.status();
+      return { requirements: [...requirements], python, installed };
+    }),
     'deps.add': method(Add, async ({ requirements }, context) => reply(deps, await deps.add(requirements, context))),
     'deps.remove': method(Remove, async ({ name }, context) => reply(deps, await deps.remove(name, context))),
     'deps.sync': method(Nothing, async (_params, context) => reply(deps, await deps.sync(context))),

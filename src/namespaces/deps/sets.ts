@@ -3,20 +3,20 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { askInterpreter } from '../../sandbox/interpreter.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
-import { findInstaller } from './find-installer.ts';
-import type { Installer } from './installer.ts';
+import { type Attempt, findForeignInstaller, findInstaller } from './find-installer.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
 import { noPlace } from './no-place.ts';
+import { checkInterpreter, isPure } from './resolver/target.ts';
 import { ownSearchPath } from './search-path.ts';
 import { type Audience, SharedWork, type Waiter } from './shared-work.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './source.ts';
 import type { Failure } from './words.ts';
+import { ownWorker, programWorker, type Worker } from './worker.ts';
 import { sweepWorkplaces } from './workplace.ts';
 
 export interface PackageSetsOptions {
@@ -43,11 +43,17 @@ export class PackageSets implements AsyncDisposable {
   readonly #builds = new SharedWork<SetResult>();
   readonly #attempts = new SharedWork<Built>();
   #swept: Promise<void> | undefined;
-  #installer: Installer | undefined;
+  /** By what they install for. */
+  readonly #workers = new Map<string, Worker>();
 
   constructor(options: PackageSetsOptions) {
     this.#options = options;
     this.#source = PackageSource.parse(options.source ?? {});
+  }
+
+  /** Of the Python that they are for. */
+  async tag(): Promise<string> {
+    return (await this.#interpreter()).tag;
   }
 
   /** A set's folder, as kernels see it. */
@@ -128,35 +134,47 @@ export class PackageSets implements AsyncDisposable {
     await this.folder();
     const interpreter = await this.#interpreter();
     const { timeoutMs = TEN_MINUTES } = this.#options;
+    const wanted = JSON.stringify(interpreter);
     const plan: Plan = {
       requirements: oneSpelling(requirements),
       tag: interpreter.tag,
       source: this.#source,
       timeoutMs,
       folder: building,
-      installer: async ({ identity, cwd, env }, signal) => {
-        const attempt = { identity, cwd, env, signal };
-        const { executable, tag } = interpreter;
-        if (executable === undefined) throw new CellaError('INSTALLER_MISSING', `Nothing here installs for ${tag}.`);
-        const host = { ...interpreter, executable };
-        this.#installer ??= await findInstaller(host, this.#options.searchPath ?? ownSearchPath(), attempt);
-        return this.#installer;
+      pure: interpreter.executable === undefined && isPure(interpreter),
+      worker: async ({ identity, cwd, env }, signal) => {
+        const worker =
+          this.#workers.get(wanted) ?? (await this.#findWorker(interpreter, { identity, cwd, env, signal }));
+        this.#workers.set(wanted, worker);
+        return worker;
       },
     };
     const built = await buildSet(plan, audience);
     // It may be that program that is gone; the next time it is looked for again.
-    if (built.kind === 'failed') this.#installer = undefined;
+    if (built.kind === 'failed') this.#workers.delete(wanted);
     return built;
   }
 
-  #interpreter(): Promise<Interpreter> {
+  async #findWorker(interpreter: Interpreter, attempt: Attempt): Promise<Worker> {
+    const { searchPath = ownSearchPath() } = this.#options;
+    const { executable } = interpreter;
+    if (executable !== undefined) {
+      return programWorker(await findInstaller({ ...interpreter, executable }, searchPath, attempt));
+    }
+    const installer = await findForeignInstaller(interpreter, searchPath, attempt);
+    return installer ? programWorker(installer, interpreter) : ownWorker(interpreter);
+  }
+
+  async #interpreter(): Promise<Interpreter> {
     const { python } = this.#options;
-    return typeof python === 'string' ? askInterpreter(python) : python();
+    return checkInterpreter(typeof python === 'string' ? await askInterpreter(python) : await python());
   }
 
   async #key(requirements: readonly string[]): Promise<string> {
-    const { tag } = await this.#interpreter();
-    const facts = JSON.stringify([1, tag, oneSpelling(requirements), sourceKey(this.#source)]);
+    const { tag, platforms } = await this.#interpreter();
+    const own = [1, tag, oneSpelling(requirements), sourceKey(this.#source)];
+    // Two images may have the same Python and not the same libc.
+    const facts = JSON.stringify(platforms.length === 0 ? own : [...own, platforms]);
     return createHash('sha256').update(facts).digest('hex').slice(0, 32);
   }
 }

@@ -65,7 +65,7 @@ export function withoutSecrets(text: string, source: PackageSource): string {
   return blotted.replace(/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]*@/gi, '$1');
 }
 
-function decoded(text: string): string {
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

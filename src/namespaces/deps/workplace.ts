@@ -16,6 +16,8 @@ export interface Workplace extends AsyncDisposable {
   readonly requirementsFile: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
+  /** Not there yet: a folder for this process alone. */
+  readonly inside: string;
   /** Not there yet: the set, on the file system that it will stay on. */
   readonly copy: string;
 }
@@ -58,6 +60,7 @@ export async function openWorkplace(folder: string, requirements: string): Promi
       cwd: home,
       // pip reads the machine's settings even where it is told to be isolated.
       env: { ...env, PIP_CONFIG_FILE: '/dev/null' },
+      inside: join(own, 'inside'),
       copy: join(own, 'set'),
       [Symbol.asyncDispose]: dispose,
     };

@@ -1,8 +1,10 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { descendants, isAlive } from '../../../test/support/processes.ts';
 import { findPython } from '../../sandbox/python.ts';
 import { PythonSkillReader } from './python-reader.ts';
+import type { ReaderHelper } from './reader-helper.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 const good = 'async def run(a): pass';
@@ -95,5 +97,70 @@ describe('the reader of skills', () => {
     await expect(lost.read(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
     const wrong = new PythonSkillReader({ python: async () => '/bin/true' });
     await expect(wrong.read(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
+  });
+});
+
+describe('without a Python on the host', () => {
+  /** Another interpreter: it has no limits to set and no signals, and is asked by a call. */
+  const PROGRAM = `
+import json, sys
+sys.modules["resource"] = sys.modules["signal"] = None
+program, source = json.load(sys.stdin)
+names = {"__name__": "reader"}
+exec(program, names)
+print(names["reply"](source))
+`;
+  const interpreter = () => {
+    const told = { started: 0, ended: 0 };
+    const start = async (program: string): Promise<ReaderHelper> => {
+      told.started += 1;
+      let alive = true;
+      return {
+        get alive() {
+          return alive;
+        },
+        ask: async (source) => {
+          if (source.includes('endless')) return { kind: 'late', reason: 'it took longer than it may' };
+          const input = JSON.stringify([program, source]);
+          return {
+            kind: 'reply',
+            line: execFileSync(python, ['-I', '-c', PROGRAM], { input, encoding: 'utf8' }).trim(),
+          };
+        },
+        end: async () => {
+          told.ended += 1;
+          alive = false;
+        },
+      };
+    };
+    return { told, start };
+  };
+  const nowhere = async () => findPython('/nowhere/python');
+
+  test('another interpreter reads, and refuses what is no skill', async () => {
+    const { told, start } = interpreter();
+    await using made = new PythonSkillReader({ python: nowhere, elsewhere: start });
+    expect(await made.read(good)).toMatchObject({ parameters: [{ name: 'a' }] });
+    await expect(made.read('def run(): pass')).rejects.toMatchObject({
+      code: 'SKILL_INVALID',
+      message: expect.stringContaining('async def run'),
+    });
+    expect(told).toEqual({ started: 1, ended: 0 });
+  });
+
+  test('one that does not come back is ended, and the next source is read', async () => {
+    const { told, start } = interpreter();
+    const made = new PythonSkillReader({ python: nowhere, elsewhere: start });
+    await expect(made.read('endless')).rejects.toMatchObject({ code: 'SKILL_INVALID' });
+    expect(await made.read(good)).toMatchObject({ parameters: [{ name: 'a' }] });
+    await made.close();
+    expect(told).toEqual({ started: 2, ended: 2 });
+  });
+
+  test('the host’s own is used where it has one', async () => {
+    const { told, start } = interpreter();
+    await using made = new PythonSkillReader({ python: () => findPython(python), elsewhere: start });
+    await made.read(good);
+    expect(told.started).toBe(0);
   });
 });

@@ -1,16 +1,19 @@
-/** Reads skills in a helper process of the interpreter, one after the other; a source that ends the helper is no skill. */
+/** Reads skills in a helper of the interpreter, one after the other; a source that ends the helper is no skill. */
 
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { type SkillReader, SkillReading } from './contract.ts';
 import { invalidSkill } from './invalid.ts';
+import type { ReaderHelper, StartReader } from './reader-helper.ts';
 import { ReaderProcess } from './reader-process.ts';
 import { checkLength } from './source-limit.ts';
 
 export interface PythonSkillReaderOptions {
   /** Gives the path of the interpreter. It is asked when a helper is started. */
   readonly python: () => Promise<string>;
+  /** Where the host has no Python at all: another interpreter that reads in its place. */
+  readonly elsewhere?: StartReader | undefined;
   /** For one source. */
   readonly timeoutMs?: number;
   /** A helper that nobody needs any longer is ended after this time. */
@@ -26,15 +29,17 @@ const Reply = z.union([
 
 export class PythonSkillReader implements SkillReader {
   readonly #python: () => Promise<string>;
+  readonly #elsewhere: StartReader | undefined;
   readonly #timeoutMs: number;
   readonly #idleMs: number;
-  #helper: ReaderProcess | undefined;
+  #helper: ReaderHelper | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ python, timeoutMs = 5000, idleMs = 30_000 }: PythonSkillReaderOptions) {
+  constructor({ python, elsewhere, timeoutMs = 5000, idleMs = 30_000 }: PythonSkillReaderOptions) {
     this.#python = python;
+    this.#elsewhere = elsewhere;
     this.#timeoutMs = timeoutMs;
     this.#idleMs = idleMs;
   }
@@ -71,11 +76,20 @@ export class PythonSkillReader implements SkillReader {
     return understood(answer.line);
   }
 
-  async #start(): Promise<ReaderProcess> {
+  async #start(): Promise<ReaderHelper> {
     if (this.#helper?.alive) return this.#helper;
-    const [python, program] = await Promise.all([this.#python(), readFile(PROGRAM, 'utf8')]);
-    this.#helper = await ReaderProcess.start(python, program);
+    const program = await readFile(PROGRAM, 'utf8');
+    this.#helper = await this.#startHere(program).catch((error: unknown) => {
+      if (this.#elsewhere && error instanceof CellaError && error.code === 'PYTHON_NOT_FOUND') {
+        return this.#elsewhere(program);
+      }
+      throw error;
+    });
     return this.#helper;
+  }
+
+  async #startHere(program: string): Promise<ReaderHelper> {
+    return await ReaderProcess.start(await this.#python(), program);
   }
 
   async #dismiss(): Promise<void> {

@@ -3,17 +3,14 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { CellaError } from '../../protocol/errors.ts';
-
-export type Answer =
-  | { readonly kind: 'reply'; readonly line: string }
-  | { readonly kind: 'gone' | 'late' | 'flood'; readonly reason: string };
+import type { Answer, ReaderHelper } from './reader-helper.ts';
 
 type Child = ChildProcessByStdio<Writable, Readable, null>;
 
 const START_MS = 15_000;
 const MOST_REPLY_BYTES = 4 * 1024 * 1024;
 
-export class ReaderProcess {
+export class ReaderProcess implements ReaderHelper {
   readonly #child: Child;
   readonly #exit: Promise<string>;
   #alive = true;

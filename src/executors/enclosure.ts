@@ -1,30 +1,19 @@
-/** One sandbox made by a template: its pid 1, and the connections of the kernels that live in it. */
+/** One closed place with a pid 1 of ours: its connection, and those of the kernels that live in it. */
 
-import { randomUUID } from 'node:crypto';
-import type { Exit, KernelLink } from '../../kernel/link.ts';
-import { type Frame, FrameType } from '../../protocol/frames.ts';
-import {
-  fromKernel,
-  fromSupervisor,
-  parseAttached,
-  parseDied,
-  parseFailed,
-  parseGone,
-  parseMeasured,
-  parseOpened,
-} from '../../protocol/kernel.ts';
-import { refusal } from '../../protocol/refusal.ts';
-import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { CommandLink, LaunchOptions, Program, Usage } from '../contract.ts';
-import type { Preparable } from '../spares.ts';
+import type { Exit, KernelLink } from '../kernel/link.ts';
+import { type Frame, FrameType } from '../protocol/frames.ts';
+import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
+import { refusal } from '../protocol/refusal.ts';
+import type { CommandLink, LaunchOptions, Program, Usage } from './contract.ts';
 import { signalName } from './signals.ts';
-import { FrameSocket, PipeSource } from './socket.ts';
-import type { Template } from './template.ts';
+import type { FrameSocket } from './sockets.ts';
+import type { Preparable } from './spares.ts';
+import { type Connection, closeConnection, type Purpose, type Way } from './way.ts';
 
 /** What differs between kernels of one policy, where nothing does. */
 const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
-/** A sandbox that has been told to end is waited for this long. */
+/** An enclosure that has been told to end is waited for this long. */
 const LONGEST_END_MS = 2000;
 
 /** What a kernel is told before its first cell. */
@@ -34,48 +23,37 @@ interface StartSettings {
   readonly reseed: boolean;
 }
 
-/** What a connection is for, where it is not for a kernel that begins empty. */
-interface Purpose {
-  readonly from?: LaunchOptions['from'];
-  readonly spare?: boolean;
-  readonly command?: Program;
-}
-
-interface Attachment {
+interface Attachment extends Connection {
   readonly kernel: number;
-  readonly control: FrameSocket;
-  readonly stdout: PipeSource;
-  readonly stderr: PipeSource;
 }
 
-export class SubprocessEnclosure implements Preparable {
+export class SupervisedEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
-  readonly #template: Template;
-  readonly #id = randomUUID();
+  readonly #way: Way;
   readonly #supervisor: FrameSocket;
-  readonly #opened = Promise.withResolvers<number>();
+  readonly #opened = Promise.withResolvers<void>();
   readonly #gone = Promise.withResolvers<void>();
   readonly #exits = new Map<number, PromiseWithResolvers<Exit>>();
   readonly #measuring: PromiseWithResolvers<Usage>[] = [];
   #pid = 0;
   #kernels = 0;
-  #alive = true;
+  #connected = true;
   #closing = false;
   #failure: Error | undefined;
+  #fate: Exit | undefined;
   #prepared: Attachment | undefined;
   #woken = false;
 
-  constructor(template: Template, policy: LaunchSpec) {
-    this.#template = template;
+  constructor(way: Way) {
+    this.#way = way;
     this.#opened.promise.catch(() => {}); // told by whoever waits
-    this.#supervisor = new FrameSocket(template.path, fromSupervisor);
-    this.#supervisor.send(FrameType.open, 0, JSON.stringify({ id: this.#id, policy }));
+    this.#supervisor = way.supervisor;
     this.#supervisor.read(
       (frame) => {
         try {
           this.#receive(frame);
         } catch (problem) {
-          // Pid 1 does not keep to the protocol: it is let go of, and everything in its sandbox with it.
+          // Pid 1 does not keep to the protocol: it is let go of, and everything around it with it.
           this.#supervisor.close();
           this.#lost(problem instanceof Error ? problem : new Error(String(problem)));
         }
@@ -88,11 +66,12 @@ export class SubprocessEnclosure implements Preparable {
     return this.#pid;
   }
 
+  /** Where its end is known, but not yet how it came, those who live here have not been told. */
   get alive(): boolean {
-    return this.#alive;
+    return this.#connected || (this.#fate === undefined && this.#prepared === undefined && this.#exits.size > 0);
   }
 
-  /** The reason why the sandbox could not be closed, if it could not. */
+  /** The reason why the enclosure could not be closed, if it could not. */
   get failure(): Error | undefined {
     return this.#failure;
   }
@@ -101,7 +80,7 @@ export class SubprocessEnclosure implements Preparable {
   async prepare(): Promise<void> {
     this.#prepared = await this.#attach({ spare: true });
     await this.#prepared.control.spoken;
-    if (!this.#alive) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
+    if (!this.#connected) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
   /** Has the kernel that was prepared wake up. */
@@ -134,22 +113,33 @@ export class SubprocessEnclosure implements Preparable {
       control.close();
       return { ...exit, ...(problem === undefined ? {} : { problem }) };
     });
-    if (!this.#alive) this.#bury();
-    return { stdout, stderr, exited, kill: () => this.#supervisor.send(FrameType.kill, kernel) };
+    return { stdout, stderr, exited, kill: () => this.#kill(kernel) };
   }
 
   #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
     if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
-    const exited = this.#exit(kernel).promise;
-    if (!this.#alive) this.#bury();
     return {
       control,
       stdout,
       stderr,
-      exited,
+      exited: this.#exit(kernel).promise,
       interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
-      kill: () => this.#supervisor.send(FrameType.kill, kernel),
+      kill: () => this.#kill(kernel),
     };
+  }
+
+  #kill(kernel: number): void {
+    this.#supervisor.send(FrameType.kill, kernel);
+    const exit = this.#exits.get(kernel);
+    if (this.#way.longestKillMs === undefined || !exit) return;
+    // Pid 1 may be held still from outside: then nothing in there can be killed alone.
+    const timer = setTimeout(() => this.#end(), this.#way.longestKillMs);
+    void exit.promise.then(() => clearTimeout(timer));
+  }
+
+  #end(): void {
+    void this.#way.release();
+    this.#supervisor.close();
   }
 
   drop(twin: number): void {
@@ -158,7 +148,7 @@ export class SubprocessEnclosure implements Preparable {
 
   measure(): Promise<Usage> {
     const asked = Promise.withResolvers<Usage>();
-    if (this.#alive) {
+    if (this.#connected) {
       this.#measuring.push(asked);
       this.#supervisor.send(FrameType.measure, 0);
     } else asked.resolve({ kernels: {}, twins: {} });
@@ -168,69 +158,43 @@ export class SubprocessEnclosure implements Preparable {
   async close(): Promise<void> {
     this.#closing = true;
     // A kernel that was prepared for nobody has nobody else to close its connections.
-    if (this.#prepared) closeAttachment(this.#prepared);
-    // Half of the connection: the other half ends with pid 1, and everything in its sandbox.
+    if (this.#prepared) closeConnection(this.#prepared);
+    // Half of the connection: the other half ends with pid 1, and everything around it.
     this.#supervisor.finish();
+    void this.#way.release();
     const timer = setTimeout(() => this.#supervisor.close(), LONGEST_END_MS);
     await this.#gone.promise;
     clearTimeout(timer);
   }
 
-  async #attach({ from, spare = false, command }: Purpose): Promise<Attachment> {
+  async #attach(purpose: Purpose): Promise<Attachment> {
     await this.#opened.promise;
-    const id = randomUUID();
+    if (!this.#connected) throw refusal('template', 'the sandbox has ended');
     const kernel = ++this.#kernels;
     // From here on: the kernel may die before anybody asks for it.
-    this.#exit(kernel);
-    const control = new FrameSocket(this.#template.path, fromKernel);
-    const place = { twin: from?.twin ?? null, keep: from?.keep ?? false, spare, ...(command ? { command } : {}) };
-    const request = { id, sandbox: this.#id, kernel, ...place };
-    control.send(FrameType.attach, 0, JSON.stringify(request));
-    const pipes: PipeSource[] = [];
+    const ended = new AbortController();
+    void this.#exit(kernel).promise.then(() => ended.abort());
     try {
-      const paths = parseAttached(await this.#first(control));
-      for (const path of [paths.out, paths.err]) pipes.push(new PipeSource(path));
-      const [stdout, stderr] = pipes as [PipeSource, PipeSource];
-      return { kernel, control, stdout, stderr };
-    } catch (cause) {
-      control.close();
-      for (const pipe of pipes) pipe.close();
+      return { kernel, ...(await this.#way.attach(kernel, purpose, ended.signal)) };
+    } catch (error) {
       this.#exits.delete(kernel);
-      const reason = cause instanceof Error ? cause : new Error(String(cause));
-      throw (
-        this.#failure ?? ('code' in reason && reason.code === 'ENOENT' ? refusal('template', reason.message) : reason)
-      );
-    } finally {
-      this.#template.opened(id);
+      throw this.#failure ?? error;
     }
-  }
-
-  /** The template's answer to a connection. What comes right behind it is the kernel's. */
-  #first(control: FrameSocket): Promise<Buffer> {
-    return new Promise<Buffer>((resolve, reject) => {
-      control.read(
-        (frame) => {
-          control.unread();
-          if (frame.type === FrameType.attached) resolve(frame.payload);
-          else if (frame.type === FrameType.failed) reject(asError(frame));
-          else reject(refusal('template', 'it answered with something else'));
-        },
-        () => reject(refusal('template', 'the template closed the connection')),
-      );
-    });
   }
 
   #receive(frame: Frame): void {
     switch (frame.type) {
       case FrameType.opened:
-        this.#pid = parseOpened(frame.payload).pid;
-        this.#opened.resolve(this.#pid);
+        this.#pid = this.#way.pid ?? parseOpened(frame.payload).pid;
+        this.#opened.resolve();
         break;
-      case FrameType.failed:
-        this.#failure = asError(frame);
+      case FrameType.failed: {
+        const { layer, message } = parseFailed(frame.payload);
+        this.#failure = refusal(layer, message);
         this.#opened.reject(this.#failure);
         this.#supervisor.close(); // the other side waits for that
         break;
+      }
       case FrameType.died: {
         const { signal, exitCode, outOfMemory } = parseDied(frame.payload);
         this.#exit(frame.id).resolve({
@@ -254,36 +218,26 @@ export class SubprocessEnclosure implements Preparable {
 
   #exit(kernel: number): PromiseWithResolvers<Exit> {
     const known = this.#exits.get(kernel) ?? Promise.withResolvers<Exit>();
-    this.#exits.set(kernel, known);
+    if (this.#fate) known.resolve(this.#fate);
+    else this.#exits.set(kernel, known);
     return known;
   }
 
   #lost(problem?: Error): void {
-    this.#alive = false;
-    if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
-      this.#template.lost();
-    this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'the template closed the connection'));
-    this.#bury();
+    if (!this.#connected) return;
+    this.#connected = false;
+    this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'its connection was closed'));
     for (const asked of this.#measuring.splice(0)) asked.resolve({ kernels: {}, twins: {} });
+    void this.#settle(problem);
+  }
+
+  async #settle(problem: Error | undefined): Promise<void> {
+    const closed: Exit = { outOfMemory: false, lost: 'its session was closed', signal: 'SIGKILL' };
+    const fate = this.#closing ? closed : await this.#way.fate(problem);
+    this.#fate = fate;
+    for (const exit of this.#exits.values()) exit.resolve(fate);
+    this.#exits.clear();
+    await this.#way.release();
     this.#gone.resolve();
   }
-
-  #bury(): void {
-    const lost = this.#closing ? 'its session was closed' : 'the sandbox it lived in has ended';
-    for (const exit of this.#exits.values()) {
-      exit.resolve({ outOfMemory: false, lost, ...(this.#closing ? { signal: 'SIGKILL' } : {}) });
-    }
-    this.#exits.clear();
-  }
-}
-
-function closeAttachment({ control, stdout, stderr }: Attachment): void {
-  control.close();
-  stdout.close();
-  stderr.close();
-}
-
-function asError(frame: Frame): Error {
-  const { layer, message } = parseFailed(frame.payload);
-  return refusal(layer, message);
 }

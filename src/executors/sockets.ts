@@ -1,11 +1,11 @@
-/** Frames and output bytes over the sockets and pipes that lead to a template and its kernels. */
+/** Frames and output bytes over the sockets and pipes that lead to kernels and to those that watch over them. */
 
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
-import type { ByteSource, FrameLink } from '../../kernel/link.ts';
-import { encodeFrame, type Frame, FrameDecoder } from '../../protocol/frames.ts';
+import type { ByteSource, FrameLink } from '../kernel/link.ts';
+import { encodeFrame, type Frame, FrameDecoder } from '../protocol/frames.ts';
 
-/** A frame connection to the template's socket. Frames that come before `read` wait. */
+/** A frame connection: to the socket at a path, or over one that is connected. Frames that come before `read` wait. */
 export class FrameSocket implements FrameLink {
   readonly #socket: Socket;
   readonly #decoder: FrameDecoder;
@@ -15,9 +15,9 @@ export class FrameSocket implements FrameLink {
   #early: Frame[] = [];
   #ended: { problem?: Error } | undefined;
 
-  constructor(path: string, largest: ReadonlyMap<number, number>) {
+  constructor(place: string | Socket, largest: ReadonlyMap<number, number>) {
     this.#decoder = new FrameDecoder(largest);
-    this.#socket = connect(path);
+    this.#socket = typeof place === 'string' ? connect(place) : place;
     this.#socket.on('data', (chunk) => this.#data(chunk));
     this.#socket.on('error', (problem) => this.#end(problem));
     this.#socket.on('close', () => this.#end());

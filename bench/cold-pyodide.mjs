@@ -1,0 +1,22 @@
+/** A worker that brings Pyodide up as anybody would, with the kernel imported from its sources: the peer of the snapshot. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parentPort, workerData } from 'node:worker_threads';
+import { loadPyodide } from 'pyodide';
+
+const INSIDE = '/lib/cella/cella_kernel';
+const python = await loadPyodide();
+for (const entry of readdirSync(workerData, { recursive: true, withFileTypes: true })) {
+  if (!entry.isFile() || !entry.name.endsWith('.py')) continue;
+  const folder = join(INSIDE, entry.parentPath.slice(workerData.length));
+  python.FS.mkdirTree(folder);
+  python.FS.writeFile(join(folder, entry.name), readFileSync(join(entry.parentPath, entry.name)));
+}
+python.FS.mkdirTree('/agent/workspace');
+const settings = JSON.stringify({ mode: 'build', preload: [] });
+python.runPython(readFileSync(join(workerData, 'wasm', 'entry.py'), 'utf8'), {
+  filename: `${INSIDE}/wasm/entry.py`,
+  globals: python.toPy({ settings, place: INSIDE }),
+});
+parentPort.postMessage('ready');

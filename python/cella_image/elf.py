@@ -1,0 +1,90 @@
+"""What a program or library of Linux needs to be loaded, read from its own headers; nothing is run for it."""
+
+from __future__ import annotations
+
+import struct
+from typing import BinaryIO, List, NamedTuple, Optional, Tuple
+
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
+_DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 15, 29
+# More than any real file has: one that is damaged must not fill the memory.
+_MOST_HEADERS, _MOST_BYTES = 4096, 16 << 20
+
+
+class Needs(NamedTuple):
+    # Files of one kind can be loaded together: class, byte order and machine.
+    kind: Tuple[int, int, int]
+    libraries: List[str]
+    folders: List[str]
+    loader: Optional[str]
+
+
+def needs_of(path: str) -> Optional[Needs]:
+    """None of a file that is no program, or cannot be read as one."""
+    try:
+        with open(path, "rb") as file:
+            return _read(file)
+    except (OSError, struct.error, ValueError, IndexError):
+        return None
+
+
+def _read(file: BinaryIO) -> Optional[Needs]:
+    ident = file.read(16)
+    if len(ident) < 16 or ident[:4] != b"\x7fELF":
+        return None
+    wide, order = ident[4] == 2, "<" if ident[5] == 1 else ">"
+    machine = struct.unpack(order + "H", file.read(4)[2:])[0]
+    file.seek(32 if wide else 28)
+    start = struct.unpack(order + ("Q" if wide else "I"), file.read(8 if wide else 4))[0]
+    file.seek(54 if wide else 42)
+    size, count = struct.unpack(order + "HH", file.read(4))
+    segments = [_segment(_at(file, start + index * size, size), wide, order) for index in range(min(count, _MOST_HEADERS))]
+    kind = (ident[4], ident[5], machine)
+    loader = next((_text(_at(file, at, length)) for what, at, _, length in segments if what == _PT_INTERP), None)
+    dynamic = next(((at, length) for what, at, _, length in segments if what == _PT_DYNAMIC), None)
+    if dynamic is None:
+        return Needs(kind, [], [], loader)
+    tags = _tags(_at(file, *dynamic), wide, order)
+    facts = dict(tags)
+    names = _at(file, _offset(facts.get(_DT_STRTAB, 0), segments), facts.get(_DT_STRSZ, 0))
+    libraries = [_text(names[value:]) for tag, value in tags if tag == _DT_NEEDED]
+    paths = [_text(names[value:]) for tag, value in tags if tag in (_DT_RPATH, _DT_RUNPATH)]
+    return Needs(kind, libraries, [folder for path in paths for folder in path.split(":") if folder], loader)
+
+
+def _segment(header: bytes, wide: bool, order: str) -> Tuple[int, int, int, int]:
+    """Its type, its place in the file, its address, its length in the file."""
+    if wide:
+        what, _, at, address, _, length = struct.unpack(order + "IIQQQQ", header[:40])
+    else:
+        what, at, address, _, length = struct.unpack(order + "IIIII", header[:20])
+    return what, at, address, length
+
+
+def _tags(data: bytes, wide: bool, order: str) -> List[Tuple[int, int]]:
+    form = order + ("qQ" if wide else "iI")
+    whole = len(data) - len(data) % struct.calcsize(form)
+    found = []
+    for tag, value in struct.iter_unpack(form, data[:whole]):
+        if tag == 0:
+            break
+        found.append((tag, value))
+    return found
+
+
+def _offset(address: int, segments: List[Tuple[int, int, int, int]]) -> int:
+    for what, at, start, length in segments:
+        if what == _PT_LOAD and start <= address < start + length:
+            return at + address - start
+    raise ValueError("an address outside of the file")
+
+
+def _at(file: BinaryIO, offset: int, length: int) -> bytes:
+    if length > _MOST_BYTES:
+        raise ValueError("too large")
+    file.seek(offset)
+    return file.read(length)
+
+
+def _text(data: bytes) -> str:
+    return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")

@@ -1,0 +1,60 @@
+"""A kernel in WebAssembly: built once, for the snapshot of its memory, and served in every worker that begins with it."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pkgutil
+import signal
+import sys
+import traceback
+from typing import Any, Dict, List
+
+from .. import kernel
+from . import barring, sleeping
+from .kernel import WasmKernel
+
+# Of the package: what only processes need, and what is run, not imported.
+_NOT_HERE = (".__main__", ".wasm.entry", ".sandbox.", ".template", ".container", ".supervisor", ".residents", ".command", ".birth")
+
+not_preloaded: List[Dict[str, str]] = []
+
+
+def build(preload: List[str]) -> None:
+    """All that is imported here is in the snapshot: no file of the kernel is needed later."""
+    package = sys.modules["cella_kernel"]
+    for found in pkgutil.walk_packages(package.__path__, "cella_kernel."):
+        if not any(part in found.name for part in _NOT_HERE):
+            importlib.import_module(found.name)
+    for name in preload:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # any module may fail in any way; the host is told which did
+            not_preloaded.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
+    the_kernel = kernel.the_kernel = WasmKernel()
+    the_kernel.install()
+    the_kernel.rehearse()
+    gc.collect()
+    gc.freeze()
+
+
+def serve(env: Dict[str, str], cwd: str) -> None:
+    """Never returns."""
+    sleeping.install()
+    the_kernel: Any = kernel.the_kernel
+    os.environ.clear()
+    os.environ.update(env)
+    os.umask(0o022)
+    os.chdir(cwd)
+    sys.argv[:] = [""]
+    sys.path[:] = [path for path in sys.path if path]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    the_kernel.adopt()
+    barring.install(the_kernel.bell)
+    try:
+        the_kernel.serve()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(70)

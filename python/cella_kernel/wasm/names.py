@@ -1,0 +1,191 @@
+"""A moment of the names: what they held, and what was in it, put back into the very objects that were there.
+
+No process is forked for it, so it is not all of the memory: built-in containers, objects, classes and functions that
+cells have made, and modules from outside the standard library are put back. What lies in a library's own objects, in
+an iterator, a file or a task is not.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict, deque
+from types import BuiltinMethodType, CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, Callable, Dict, Iterable, List, Set, Tuple
+
+from .around import Around, is_of_the_code
+
+_ATOMS = frozenset((int, float, complex, bool, str, bytes, range, type(None), type(Ellipsis), BuiltinMethodType))
+_NOT_OURS = ("__dict__", "__weakref__")
+_EMPTY = object()
+_module_of = type.__dict__["__module__"].__get__
+_vars_of = type.__dict__["__dict__"].__get__
+_mro_of = type.__dict__["__mro__"].__get__
+
+Undo = Callable[[], None]
+
+
+class Names:
+    def __init__(self, namespace: Dict[str, Any]) -> None:
+        self._undo: List[Undo] = []
+        # What has been seen, kept alive, so that no other object has its identity.
+        self._seen: Dict[int, Any] = {}
+        self._waiting: List[Any] = []
+        self._around = Around()
+        self._look_at(namespace)
+        for module in self._around.modules():
+            self._look_at(vars(module))
+        while self._waiting:
+            self._keep(self._waiting.pop())
+        self._seen = {}
+
+    def put_back(self) -> None:
+        for undo in self._undo:
+            undo()
+        self._around.put_back()
+
+    def _look_at(self, value: Any) -> None:
+        if type(value) not in _ATOMS and id(value) not in self._seen:
+            self._seen[id(value)] = value
+            self._waiting.append(value)
+
+    def _look_at_all(self, values: Iterable[Any], kinds: Set[type]) -> None:
+        # A long list of numbers is passed over at once.
+        if not kinds <= _ATOMS:
+            for value in values:
+                self._look_at(value)
+
+    def _keep(self, value: Any) -> None:
+        kind = type(value)
+        mro = _mro_of(kind)
+        if dict in mro:
+            self._keep_dict(value, OrderedDict if OrderedDict in mro else dict)
+        elif list in mro:
+            items = list.copy(value)
+            self._undo.append(lambda: list.__setitem__(value, slice(None), items))
+            self._look_at_all(items, set(map(type, items)))
+        elif set in mro:
+            members = set.copy(value)
+            self._undo.append(lambda: (set.clear(value), set.update(value, members)))  # type: ignore[func-returns-value]
+            self._look_at_all(members, set(map(type, members)))
+        elif tuple in mro or frozenset in mro:
+            self._look_at_all(tuple.__iter__(value) if tuple in mro else frozenset.__iter__(value), {object})
+        elif deque in mro:
+            parts = list(deque.__iter__(value))
+            self._undo.append(lambda: (deque.clear(value), deque.extend(value, parts)))  # type: ignore[func-returns-value]
+            self._look_at_all(parts, set(map(type, parts)))
+        elif kind is bytearray or kind is array:
+            whole = value[:]
+            self._undo.append(lambda: _overwrite(value, whole))
+        elif kind is FunctionType:
+            self._keep_function(value)
+        elif kind is MethodType:
+            self._look_at(value.__self__)
+            self._look_at(value.__func__)
+        elif kind is CellType:
+            self._keep_cell(value)
+        elif type in mro:
+            self._keep_class(value)
+        elif kind is ModuleType:
+            return
+        if _module_of(kind) == "__main__" or kind is SimpleNamespace:
+            self._keep_attributes(value, mro)
+
+    def _keep_dict(self, value: Any, kind: type) -> None:
+        items = list(kind.items(value))  # type: ignore[attr-defined]
+        plain = dict(items) if kind is dict else None
+
+        def undo() -> None:
+            kind.clear(value)  # type: ignore[attr-defined]
+            if plain is not None:
+                dict.update(value, plain)
+            else:
+                for key, item in items:
+                    OrderedDict.__setitem__(value, key, item)
+
+        self._undo.append(undo)
+        kinds = set(map(type, dict.values(value))) | set(map(type, dict.keys(value)))
+        self._look_at_all((part for item in items for part in item), kinds)
+
+    def _keep_function(self, value: Any) -> None:
+        if value.__module__ != "__main__" and not is_of_the_code(value.__code__.co_filename):
+            return
+        defaults, named = value.__defaults__, value.__kwdefaults__
+
+        def undo() -> None:
+            value.__defaults__, value.__kwdefaults__ = defaults, named
+
+        self._undo.append(undo)
+        for part in (defaults, named, value.__dict__ or None, *(value.__closure__ or ())):
+            self._look_at(part)
+
+    def _keep_cell(self, value: Any) -> None:
+        try:
+            content = value.cell_contents
+        except ValueError:
+            content = _EMPTY
+
+        def undo() -> None:
+            if content is not _EMPTY:
+                value.cell_contents = content
+            elif _is_filled(value):
+                del value.cell_contents
+
+        self._undo.append(undo)
+        self._look_at(content)
+
+    def _keep_class(self, value: Any) -> None:
+        if _module_of(value) != "__main__":
+            return
+        members = {name: item for name, item in _vars_of(value).items() if name not in _NOT_OURS}
+
+        def undo() -> None:
+            present = dict(_vars_of(value))
+            for name in present.keys() - members.keys() - set(_NOT_OURS):
+                type.__delattr__(value, name)
+            for name, item in members.items():
+                if present.get(name, _EMPTY) is not item:
+                    type.__setattr__(value, name, item)
+
+        self._undo.append(undo)
+        for item in members.values():
+            self._look_at(getattr(item, "__func__", item) if type(item) in (staticmethod, classmethod) else item)
+
+    def _keep_attributes(self, value: Any, mro: Tuple[type, ...]) -> None:
+        try:
+            self._look_at(object.__getattribute__(value, "__dict__"))
+        except AttributeError:
+            pass  # it has slots alone
+        for kind in mro:
+            for member in _vars_of(kind).values():
+                if type(member) is MemberDescriptorType and _module_of(kind) == "__main__":
+                    self._keep_slot(value, member)
+
+    def _keep_slot(self, value: Any, member: Any) -> None:
+        try:
+            content = member.__get__(value)
+        except AttributeError:
+            content = _EMPTY
+
+        def undo() -> None:
+            if content is not _EMPTY:
+                member.__set__(value, content)
+            elif hasattr(value, member.__name__):
+                member.__delete__(value)
+
+        self._undo.append(undo)
+        self._look_at(content)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+        return True
+    except ValueError:
+        return False
+
+
+def _overwrite(value: Any, whole: Any) -> None:
+    try:
+        value[:] = whole
+    except BufferError:
+        pass  # somebody looks into it: its length cannot change

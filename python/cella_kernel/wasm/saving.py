@@ -1,0 +1,138 @@
+"""A durable checkpoint without a fork: the kernel itself takes its names apart, and is afterwards as it was.
+
+What a name does while it is saved happens in this process. Its prints go nowhere, what it changes is put back, it cannot
+end the process, and it has as much time as a worker of its own would have. One that breaks the interpreter ends it.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import signal
+import sys
+import warnings
+from time import monotonic
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from contextlib import contextmanager
+
+from .. import archive, frames
+from ..durable import saving
+from ..durable.verifying import Verifier
+from ..durable.workers import Ending, Report
+from .bell import Bell
+from .names import Names
+
+# How often the time that a name takes is looked at, and the least that it gets.
+_LOOK_S, _LEAST_S = 0.05, 0.1
+_ENDINGS = ("_exit", "abort")
+
+
+class Late(BaseException):
+    """Its text says how long was too long."""
+
+
+class _SilentVerifier(Verifier):
+    """Copies that are let go of must not run the code's `__del__`: it would close what belongs to the originals."""
+
+    def _load(self, group: Any) -> Dict[str, Any]:
+        values = super()._load(group)
+        for value in values.values():
+            if isinstance(value, type) and "__del__" in type.__dict__["__dict__"].__get__(value):
+                type.__delattr__(value, "__del__")
+        return values
+
+
+def save(
+    send: archive.Send, bell: Bell, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float
+) -> None:
+    """Sends the parts, and SAVED at the end."""
+    try:
+        moment = Names(namespace)
+        try:
+            with _aside():
+                run = functools.partial(_run, bell)
+                means = saving.Means(run, _SilentVerifier)
+                told = saving.save(
+                    namespace, cells, archive.emitter(send), limit_bytes=limit_bytes, seconds=seconds, means=means
+                )
+        finally:
+            moment.put_back()
+        answer = archive.answer(told)
+    except BaseException as error:
+        answer = archive.answer(archive.NOTHING, failed="%s: %s" % (type(error).__name__, error))
+    send(frames.SAVED, answer)
+
+
+def _run(
+    bell: Bell,
+    work: Callable[[Report], None],
+    heard: Report,
+    *,
+    steps: Callable[[], int],
+    until: float,
+    patience: Callable[[], float],
+    memory_bytes: int,
+) -> Optional[Ending]:
+    """Instead of a worker: what it finds out is known here as it goes."""
+    step, allowed, deadline = -1, 0.0, 0.0
+
+    def look(*_: Any) -> None:
+        nonlocal step, allowed, deadline
+        hangs = steps() == step and monotonic() >= deadline
+        waited = allowed
+        if hangs or steps() != step:
+            step, allowed = steps(), max(min(patience(), until - monotonic()), _LEAST_S)
+            deadline = monotonic() + allowed
+        bell.alarm(_LOOK_S)
+        if hangs:
+            raise Late("saving it took longer than %.1f s" % waited)
+
+    before = signal.signal(signal.SIGALRM, look)
+    look()
+    try:
+        work(_nobody)
+    except Late as error:
+        return Ending(str(error), is_late=True)
+    finally:
+        bell.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return None
+
+
+def _nobody(_event: List[Any]) -> None:
+    pass
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """What the names print, and how they would end this process, has no effect meanwhile."""
+    streams = os.dup(1), os.dup(2)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    endings = {name: getattr(os, name) for name in _ENDINGS}
+    hook = sys.unraisablehook
+    try:
+        for fd in (1, 2):
+            os.dup2(nothing, fd)
+        for name in _ENDINGS:
+            setattr(os, name, _refuse_to_end)
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass  # the code's own stream, or a closed one
+        for name, ending in endings.items():
+            setattr(os, name, ending)
+        for fd, stream in zip((1, 2), streams):
+            os.dup2(stream, fd)
+            os.close(stream)
+        os.close(nothing)
+        sys.unraisablehook = hook
+        gc.enable()
+
+
+def _refuse_to_end(*_: Any) -> None:
+    raise RuntimeError("ended the process")

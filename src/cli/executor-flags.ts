@@ -1,0 +1,66 @@
+/** Where a command line says that code runs: in a sandboxed process, in a container, or in WebAssembly in this process. */
+
+import { type Command, Option } from 'commander';
+import { executorKinds } from '../protocol/capabilities.ts';
+import type { ExecutorChoice, ExecutorOptions } from './context.ts';
+import { UsageError } from './exit.ts';
+import { parseText } from './parse-text.ts';
+
+export interface ExecutorFlags {
+  readonly executor?: ExecutorChoice;
+  readonly image?: string;
+  readonly engine?: string;
+}
+
+/** What stands in for a flag that is not given. */
+export interface ExecutorDefaults {
+  /** Any text: a variable may hold it. */
+  readonly executor?: string | undefined;
+  readonly image?: string | undefined;
+  readonly engine?: string | undefined;
+}
+
+const GROUP = 'Executor:';
+const choices: readonly ExecutorChoice[] = ['auto', ...executorKinds];
+
+export function addExecutorFlags(command: Command): Command {
+  const flag = (name: string, about: string) => new Option(name, about).helpGroup(GROUP);
+  const where = `where code runs: ${choices.join(', ')} (default: CELLA_EXECUTOR, else auto, which is subprocess)`;
+  const image = 'for container: the image (default: CELLA_IMAGE, else what `cella image build` made)';
+  const engine =
+    'for container: where Docker or Podman listens (default: CELLA_ENGINE, DOCKER_HOST, the usual sockets)';
+  return command
+    .addOption(flag('--executor <name>', where).choices(choices))
+    .addOption(flag('--image <name>', image).argParser(parseText))
+    .addOption(flag('--engine <address>', engine).argParser(parseText));
+}
+
+/** A flag wins over a variable. Variables about containers mean nothing to other executors; flags are a mistake there. */
+export function executorOptionsOf(flags: ExecutorFlags, defaults: ExecutorDefaults): ExecutorOptions {
+  const executor = flags.executor ?? executorNamed(defaults.executor);
+  if (executor !== 'container') {
+    const unused = flags.image !== undefined ? '--image' : flags.engine !== undefined ? '--engine' : undefined;
+    if (unused === undefined) return executor === undefined ? {} : { executor };
+    throw new UsageError(
+      `${unused} means nothing to the executor ${executor ?? 'auto'}.`,
+      'Leave it out, or add --executor container.',
+    );
+  }
+  const image = flags.image ?? defaults.image;
+  const engine = flags.engine ?? defaults.engine;
+  return { executor, ...(image === undefined ? {} : { image }), ...(engine === undefined ? {} : { engine }) };
+}
+
+/** Where it does, the variable that names a Python of this machine means nothing. */
+export function bringsPython({ executor }: ExecutorOptions): boolean {
+  return executor === 'container' || executor === 'in-process';
+}
+
+function executorNamed(name: string | undefined): ExecutorChoice | undefined {
+  const found = choices.find((each) => each === name);
+  if (found !== undefined || name === undefined) return found;
+  throw new UsageError(
+    `CELLA_EXECUTOR is ${JSON.stringify(name)}, which is no executor.`,
+    `Set it to one of ${choices.join(', ')}, or choose with --executor.`,
+  );
+}

@@ -1,0 +1,78 @@
+/** `cella image`: the images that kernels in containers run in. */
+
+import type { Command } from 'commander';
+import type { ImageRequest } from '../context.ts';
+import { defineCommand } from '../define.ts';
+import { UsageError } from '../exit.ts';
+import { collect } from '../package-flags.ts';
+import { parseText } from '../parse-text.ts';
+import type { ProgramContext } from '../program.ts';
+import { Report } from '../report.ts';
+import { dataDirOf } from '../storage-flags.ts';
+import * as help from './help.ts';
+
+type Done = (exitCode: number) => void;
+
+interface Flags {
+  readonly engine?: string;
+  readonly json?: boolean;
+}
+
+interface BuildFlags extends Flags {
+  readonly base?: string;
+  readonly name?: string;
+  readonly with?: readonly string[];
+  /** False where `--no-packages` was given. */
+  readonly packages: boolean;
+  readonly python?: string;
+  readonly data?: string;
+}
+
+export function addImage(program: Command, context: ProgramContext, done: Done): void {
+  const group = defineCommand(program, 'image', 'the images that kernels in containers run in', help.image);
+  const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
+  addFlags(defineCommand(group, 'build', "make an image, from this machine's own Python or from another", help.build))
+    .option('--base <image>', 'an image with Python 3.9 or later that is on this machine', parseText)
+    .option('--name <name>', 'what to call it (default: cella-python:local)', parseText)
+    .option('--with <program>', 'one more program of this machine, by name or path; may be repeated', collect)
+    .option('--no-packages', 'leave the packages of this Python out')
+    .option('--python <path>', 'the Python to take (default: CELLA_PYTHON, else python3)', parseText)
+    .option(
+      '--data <dir>',
+      'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
+      parseText,
+    )
+    .action(async (flags: BuildFlags) => {
+      const [{ build }, { stoppable }] = await Promise.all([import('./image.ts'), import('../stoppable.ts')]);
+      const request = requestOf(flags, context);
+      done(await stoppable(context, (signal) => build(request, context, report(flags), signal)));
+    });
+  addFlags(defineCommand(group, 'list', 'the images that Cella has made here', help.list)).action(
+    async (flags: Flags) => {
+      const { list } = await import('./image.ts');
+      done(await list(flags.engine, context, report(flags)));
+    },
+  );
+  addFlags(defineCommand(group, 'remove', 'remove an image that Cella has made', help.remove))
+    .argument('<name>', 'its name', parseText)
+    .action(async (name: string, flags: Flags) => {
+      const { remove } = await import('./image.ts');
+      done(await remove(name, flags.engine, context, report(flags)));
+    });
+}
+
+function addFlags(command: Command): Command {
+  const engine = 'the socket of Docker or Podman (default: DOCKER_HOST, else the usual ones)';
+  return command.option('--engine <address>', engine, parseText).option('--json', 'print one JSON object');
+}
+
+function requestOf(flags: BuildFlags, { defaults }: ProgramContext): ImageRequest {
+  const { base, name, engine, packages, with: programs = [] } = flags;
+  const dataDir = dataDirOf(flags, defaults);
+  const place = { dataDir, ...(name === undefined ? {} : { name }), ...(engine === undefined ? {} : { engine }) };
+  if (base === undefined) return { ...place, python: flags.python ?? defaults.python, programs, packages };
+  const unused =
+    flags.python !== undefined ? '--python' : programs.length > 0 ? '--with' : packages ? '' : '--no-packages';
+  if (unused === '') return { ...place, base };
+  throw new UsageError(`${unused} means nothing to an image with a base.`, 'Leave one of them out.');
+}

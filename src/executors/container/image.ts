@@ -1,0 +1,145 @@
+/** What kernels must know of an image: its Python, the packages that fit it, and the kernel compiled for it. */
+
+import { createHash } from 'node:crypto';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
+import { parseJson } from '../../sandbox/python.ts';
+import { askImage, type ImageAnswer } from './ask-image.ts';
+import { DEFAULT_IMAGE } from './default-image.ts';
+import { call, type Engine } from './engine.ts';
+import { addCompiled, readSources, type Sources, settle, stageSources } from './kernel-copy.ts';
+import { wheelPlatforms } from './wheel-platforms.ts';
+
+export interface ImageFacts {
+  /** `sha256:…`; a name may mean another image at another time. */
+  readonly id: string;
+  /** Its path inside. */
+  readonly python: string;
+  readonly version: readonly [major: number, minor: number, patch: number];
+  /** Where programs are looked up inside. */
+  readonly path: string;
+  readonly interpreter: Interpreter;
+  /** A folder of the host with the kernel's code, compiled for this Python. */
+  readonly kernel: string;
+}
+
+export interface ImageOptions {
+  /** On the container that asks it, by which what a killed process leaves behind is found. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const ANSWER_MS = 30_000;
+const FACTS = 'facts.json';
+/** Of what lies in the folder. */
+const FORMAT = 2;
+
+const Inspected = z.object({ Id: z.string().regex(/^(sha256:)?[0-9a-f]{64}$/) });
+const Kept = z.object({
+  python: z.string().startsWith('/'),
+  version: z.tuple([z.int(), z.int(), z.int()]),
+  path: z.string(),
+  interpreter: z.object({
+    tag: z.string(),
+    version: z.tuple([z.int(), z.int()]),
+    patch: z.int(),
+    platforms: z.array(z.string()),
+  }),
+});
+
+const known = new Map<string, Promise<ImageFacts>>();
+
+/** Without a name, of the default image. An image is asked once; what it said is kept in the data folder. */
+export async function imageFacts(
+  engine: Engine,
+  name: string | undefined,
+  dataDir: string,
+  options: ImageOptions = {},
+): Promise<ImageFacts> {
+  const id = await imageId(engine, name, options.signal);
+  const key = JSON.stringify([engine.address, id, dataDir]);
+  const asked = known.get(key) ?? factsOf(engine, id, name ?? DEFAULT_IMAGE, dataDir, options);
+  known.set(key, asked);
+  // The reader may mend it.
+  asked.catch(() => known.delete(key));
+  return await asked;
+}
+
+async function imageId(engine: Engine, name: string | undefined, signal: AbortSignal | undefined): Promise<string> {
+  const image = name ?? DEFAULT_IMAGE;
+  if (!isReference(image))
+    throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
+  const look = () => engine.docker.getImage(image).inspect();
+  const inspected = await call(engine, 'looking at the image', look, { image, signal });
+  return Inspected.parse(inspected).Id;
+}
+
+async function factsOf(
+  engine: Engine,
+  id: string,
+  name: string,
+  dataDir: string,
+  options: ImageOptions,
+): Promise<ImageFacts> {
+  const sources = await readSources();
+  const parent = join(dataDir, 'cache', 'kernel');
+  const key = createHash('sha256')
+    .update(JSON.stringify([FORMAT, id, sources.hash]))
+    .digest('hex');
+  const place = join(parent, key.slice(0, 32));
+  const kept = await readKept(place);
+  if (kept) return { id, ...kept, kernel: join(place, 'kernel') };
+  let staged: string | undefined;
+  try {
+    staged = await stageSources(parent, sources);
+    const { labels = {}, timeoutMs = ANSWER_MS, signal } = options;
+    const kernel = join(staged, 'kernel');
+    const answer = await askImage(engine, { image: id, name, kernel, labels, timeoutMs, signal });
+    const facts = await keep(staged, sources, answer);
+    await settle(staged, place);
+    return { id, ...facts, kernel: join(place, 'kernel') };
+  } catch (error) {
+    if (staged !== undefined) await rm(staged, { recursive: true, force: true });
+    throw error instanceof CellaError || options.signal?.aborted ? error : unkept(place, error);
+  }
+}
+
+async function keep(staged: string, sources: Sources, answer: ImageAnswer): Promise<z.output<typeof Kept>> {
+  await addCompiled(staged, sources, answer);
+  const { version, executable: python, path, tag, machine, libc } = answer;
+  const platforms = wheelPlatforms(machine, libc);
+  const facts: z.output<typeof Kept> = {
+    python,
+    version,
+    path,
+    interpreter: { tag, version: [version[0], version[1]], patch: version[2], platforms },
+  };
+  await writeFile(join(staged, FACTS), JSON.stringify(facts), { mode: 0o644 });
+  return facts;
+}
+
+/** Undefined where there is nothing, or nothing whole; that is taken away. */
+async function readKept(place: string): Promise<z.output<typeof Kept> | undefined> {
+  const text = await readFile(join(place, FACTS), 'utf8').catch(() => undefined);
+  // Another process may put a whole one there at any time, so that only what was read can be told to be broken.
+  if (text === undefined) return undefined;
+  const kept = Kept.safeParse(parseJson(text)).data;
+  if (!kept) await rm(place, { recursive: true, force: true });
+  return kept;
+}
+
+/** As engines take it: a name, perhaps with a registry, a tag or a digest, or an id. */
+function isReference(image: string): boolean {
+  return /^[A-Za-z0-9][\w.:@/-]{0,500}$/.test(image) && !image.includes('..') && !image.includes('//');
+}
+
+function unkept(place: string, cause: unknown): CellaError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new CellaError('STORAGE_FAILED', `What an image says of itself cannot be kept in ${place}: ${why}.`, {
+    cause,
+  });
+}

@@ -1,0 +1,92 @@
+/** The kernel's sources with their code compiled for one image, in a folder that takes its place whole. */
+
+import { createHash, randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import { kernelPackage } from '../../sandbox/python.ts';
+import type { ImageAnswer } from './ask-image.ts';
+
+export interface Sources {
+  /** Of their names and text. */
+  readonly hash: string;
+  readonly files: ReadonlyMap<string, Buffer>;
+}
+
+const HALF_MADE = '.new-';
+/** A folder that is half made for so long has nobody who makes it. */
+const GIVEN_UP_MS = 3_600_000;
+
+export async function readSources(): Promise<Sources> {
+  const root = kernelPackage();
+  const names = (await readdir(root, { recursive: true })).filter((name) => name.endsWith('.py')).sort();
+  const hash = createHash('sha256');
+  const files = new Map<string, Buffer>();
+  for (const name of names) {
+    const text = await readFile(join(root, name));
+    files.set(name, text);
+    hash.update(`${name}\0${text.length}\0`).update(text);
+  }
+  return { hash: hash.digest('hex'), files };
+}
+
+/** A folder below `parent` that is nobody's, with the sources in `kernel`; everybody may read them. */
+export async function stageSources(parent: string, { files }: Sources): Promise<string> {
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  await removeHalfMade(parent);
+  const staged = join(parent, `${HALF_MADE}${randomUUID()}`);
+  for (const [name, text] of files) await put(join(staged, 'kernel', name), text);
+  await openFolders(staged);
+  return staged;
+}
+
+/** Only what belongs to a source of ours, and only where its compiled code is looked for. */
+export async function addCompiled(staged: string, { files }: Sources, { compiled }: ImageAnswer): Promise<void> {
+  for (const [name, { at, code }] of Object.entries(compiled)) {
+    const module = /^(?:.*\/)?([A-Za-z0-9_]+)\.py$/.exec(name)?.[1];
+    const expected = new RegExp(`^__pycache__/${module}\\.[A-Za-z0-9_-]+\\.pyc$`);
+    const within = dirname(name) === '.' ? at : at.slice(dirname(name).length + 1);
+    if (!files.has(name) || module === undefined || join(dirname(name), within) !== at || !expected.test(within)) {
+      throw new CellaError('IMAGE_UNUSABLE', `Its Python compiled ${name} to ${at}, which cannot be.`);
+    }
+    await put(join(staged, 'kernel', at), Buffer.from(code, 'base64'));
+  }
+  await openFolders(staged);
+}
+
+/** Another process may have been faster: one is as good as the other. */
+export async function settle(staged: string, place: string): Promise<void> {
+  try {
+    await rename(staged, place);
+  } catch (error) {
+    await rm(staged, { recursive: true, force: true });
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
+  }
+}
+
+async function put(path: string, data: Buffer): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, data, { mode: 0o644 });
+  await chmod(path, 0o644);
+  // The same in every copy, whoever makes it.
+  await utimes(path, 0, 0);
+}
+
+/** Whatever the umask of this process is. */
+async function openFolders(root: string): Promise<void> {
+  await chmod(root, 0o755);
+  const inside = await readdir(root, { recursive: true, withFileTypes: true });
+  for (const entry of inside) {
+    if (entry.isDirectory()) await chmod(join(entry.parentPath, entry.name), 0o755);
+  }
+}
+
+async function removeHalfMade(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
+    if (!name.startsWith(HALF_MADE)) continue;
+    const path = join(parent, name);
+    const made = await stat(path).catch(() => undefined); // it took its place meanwhile
+    if (made && Date.now() - made.mtimeMs > GIVEN_UP_MS) await rm(path, { recursive: true, force: true });
+  }
+}

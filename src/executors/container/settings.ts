@@ -1,0 +1,84 @@
+/** What the engine is told of a container: every layer of its isolation that is the engine's to put in place. */
+
+import type { ContainerCreateOptions, MountSettings } from 'dockerode';
+import type { Folder, LaunchSpec } from '../../sandbox/spec.ts';
+
+/** Where things of ours are inside. */
+export const INSIDE = { kernel: '/cella/kernel', door: '/cella/door' } as const;
+
+/** Of the scratch space, what may be shared memory. */
+const SHARED_MEMORY = 1 / 4;
+
+/** What pid 1 takes for itself: it is not counted into what the code may use. */
+const OWN_MEMORY = 32 * 1024 * 1024;
+
+/** Counts every process of the user, also outside of the container, whose own are limited by its control group. */
+const MOST_OF_A_USER = 32_768;
+
+export interface ContainerPlan {
+  readonly spec: LaunchSpec;
+  /** By its id: a name may mean another one by now. */
+  readonly image: string;
+  readonly python: string;
+  /** The folder with the kernel's code, on the host. */
+  readonly kernel: string;
+  /** The folder of the door, on the host. */
+  readonly door: string;
+  readonly preload: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
+  const { spec, door } = plan;
+  const { limits } = spec;
+  const shared = Math.floor(limits.scratchBytes * SHARED_MEMORY);
+  const memory = limits.memoryBytes + OWN_MEMORY;
+  const mounts: MountSettings[] = [
+    bind({ path: plan.kernel, at: INSIDE.kernel }, true),
+    bind({ path: door, at: INSIDE.door }, true),
+    bind({ path: `${door}/passwd`, at: '/etc/passwd' }, true),
+    bind({ path: `${door}/group`, at: '/etc/group' }, true),
+    // Read-only folders first: a workspace may lie inside one, and stays writable.
+    ...spec.readable.map((folder) => bind(folder, true)),
+    ...spec.writable.map((folder) => bind(folder, false)),
+  ];
+  return {
+    Image: plan.image,
+    Entrypoint: [plan.python, '-I', '-X', 'utf8', INSIDE.kernel],
+    Cmd: ['container', JSON.stringify({ folder: INSIDE.door, preload: plan.preload })],
+    Env: Object.entries(plan.env).map(([name, value]) => `${name}=${value}`),
+    Labels: { ...plan.labels },
+    User: `${spec.uid}:${spec.gid}`,
+    WorkingDir: '/',
+    Hostname: spec.network === 'host' ? undefined : 'cella',
+    // A check of the image's own would run beside the kernels.
+    Healthcheck: { Test: ['NONE'] },
+    // Pid 1 ends with its connection; it does not listen to anybody else.
+    StopSignal: 'SIGKILL',
+    HostConfig: {
+      Init: false,
+      NetworkMode: spec.network,
+      ReadonlyRootfs: true,
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges'],
+      Mounts: mounts,
+      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${limits.scratchBytes - shared}` },
+      ShmSize: shared,
+      IpcMode: 'private',
+      Memory: memory,
+      MemorySwap: memory,
+      PidsLimit: limits.processes,
+      // Podman raises what is not named, which not everybody who runs it may do. Pid 1 lowers these and others further.
+      Ulimits: [
+        { Name: 'core', Soft: 0, Hard: 0 },
+        { Name: 'nofile', Soft: limits.openFiles, Hard: limits.openFiles },
+        { Name: 'nproc', Soft: MOST_OF_A_USER, Hard: MOST_OF_A_USER },
+      ],
+    },
+  };
+}
+
+function bind({ path, at }: Folder, readOnly: boolean): MountSettings {
+  return { Type: 'bind', Source: path, Target: at ?? path, ReadOnly: readOnly };
+}

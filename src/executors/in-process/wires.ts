@@ -1,0 +1,144 @@
+/** The memory that host and worker share: four pipes of bytes, the bell for interrupts, and the words that wake either side. */
+
+const HEADER_WORDS = 64;
+const FIRST_PIPE_WORD = 16;
+/** What each pipe holds; a power of two. */
+const PIPE_BYTES = { toKernel: 1 << 20, fromKernel: 1 << 20, stdout: 1 << 19, stderr: 1 << 18 } as const;
+
+/** From so many bytes on, output is read at once. */
+export const MUCH = 1 << 16;
+
+export type PipeName = keyof typeof PIPE_BYTES;
+
+const Word = {
+  /** The worker sleeps on it; it grows whenever the host has done something. */
+  wake: 0,
+  /** Whether the host has been told that there is something to see, and has not looked yet. */
+  told: 1,
+  /** The same for output, which the host lets gather for a moment. */
+  toldOfOutput: 9,
+  /** The execution that an interrupt is meant for, and the one that has heard its own. */
+  target: 2,
+  heard: 3,
+  /** The number of the signal that waits to be seen by Python: its lowest byte. */
+  signal: 4,
+  /** Whether the host has bytes that have found no room yet. */
+  crowded: 5,
+  /** Bytes of the interpreter's memory, and how often more was asked for than it may have. */
+  heap: 6,
+  refused: 7,
+  /** After how many milliseconds the code wants a SIGALRM; 0 for never. */
+  alarm: 8,
+  /** The number of the signal that the code has ended itself with. */
+  killedBy: 10,
+} as const;
+
+export type WordName = keyof typeof Word;
+
+export class Wires {
+  readonly memory: SharedArrayBuffer;
+  readonly #words: Int32Array;
+  /** What Python looks at for a signal. */
+  readonly signal: Uint8Array;
+  readonly #pipes: Readonly<Record<PipeName, Pipe>>;
+
+  constructor(memory?: SharedArrayBuffer) {
+    const sizes = Object.values(PIPE_BYTES).reduce((sum, size) => sum + size, 0);
+    this.memory = memory ?? new SharedArrayBuffer(HEADER_WORDS * 4 + sizes);
+    this.#words = new Int32Array(this.memory, 0, HEADER_WORDS);
+    this.signal = new Uint8Array(this.memory, Word.signal * 4, 1);
+    let offset = HEADER_WORDS * 4;
+    const pipe = (name: PipeName, index: number): Pipe => {
+      const bytes = new Uint8Array(this.memory, offset, PIPE_BYTES[name]);
+      offset += PIPE_BYTES[name];
+      return new Pipe(this.#words, FIRST_PIPE_WORD + 2 * index, bytes);
+    };
+    this.#pipes = {
+      toKernel: pipe('toKernel', 0),
+      fromKernel: pipe('fromKernel', 1),
+      stdout: pipe('stdout', 2),
+      stderr: pipe('stderr', 3),
+    };
+  }
+
+  pipe(name: PipeName): Pipe {
+    return this.#pipes[name];
+  }
+
+  get(name: WordName): number {
+    return Atomics.load(this.#words, Word[name]) >>> 0;
+  }
+
+  set(name: WordName, value: number): void {
+    Atomics.store(this.#words, Word[name], value | 0);
+  }
+
+  /** Sets it, and gives what it was. */
+  swap(name: WordName, value: number): number {
+    return Atomics.exchange(this.#words, Word[name], value | 0) >>> 0;
+  }
+
+  add(name: WordName, value: number): void {
+    Atomics.add(this.#words, Word[name], value | 0);
+  }
+
+  /** By the host: the worker looks again at whatever it waits for. */
+  wakeWorker(): void {
+    Atomics.add(this.#words, Word.wake, 1);
+    Atomics.notify(this.#words, Word.wake);
+  }
+
+  /** By the worker: sleeps until the host has done something since `wake` had this value. */
+  sleep(since: number, timeoutMs: number): void {
+    Atomics.wait(this.#words, Word.wake, since | 0, timeoutMs);
+  }
+}
+
+/** A ring of bytes with one writer and one reader. */
+export class Pipe {
+  readonly #words: Int32Array;
+  readonly #written: number;
+  readonly #read: number;
+  readonly #bytes: Uint8Array;
+
+  constructor(words: Int32Array, at: number, bytes: Uint8Array) {
+    this.#words = words;
+    this.#written = at;
+    this.#read = at + 1;
+    this.#bytes = bytes;
+  }
+
+  /** How many bytes wait to be read. */
+  get size(): number {
+    return (Atomics.load(this.#words, this.#written) - Atomics.load(this.#words, this.#read)) >>> 0;
+  }
+
+  /** Takes as much as there is room for, and gives how much that was. */
+  write(data: Uint8Array): number {
+    const capacity = this.#bytes.length;
+    const count = Math.min(data.length, capacity - this.size);
+    const at = Atomics.load(this.#words, this.#written) & (capacity - 1);
+    const first = Math.min(count, capacity - at);
+    this.#bytes.set(data.subarray(0, first), at);
+    if (count > first) this.#bytes.set(data.subarray(first, count), 0);
+    if (count > 0) Atomics.add(this.#words, this.#written, count);
+    return count;
+  }
+
+  /** Fills `into` with as much as there is, and gives how much that was. */
+  read(into: Uint8Array): number {
+    const capacity = this.#bytes.length;
+    const count = Math.min(into.length, this.size);
+    const at = Atomics.load(this.#words, this.#read) & (capacity - 1);
+    const first = Math.min(count, capacity - at);
+    into.set(this.#bytes.subarray(at, at + first), 0);
+    if (count > first) into.set(this.#bytes.subarray(0, count - first), first);
+    if (count > 0) Atomics.add(this.#words, this.#read, count);
+    return count;
+  }
+
+  /** Forgets what waits: by the reader alone. */
+  clear(): void {
+    Atomics.store(this.#words, this.#read, Atomics.load(this.#words, this.#written));
+  }
+}

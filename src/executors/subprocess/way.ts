@@ -1,0 +1,70 @@
+/** The way into a sandbox that a template makes: connections to its socket, which it hands on. */
+
+import { randomUUID } from 'node:crypto';
+import type { Exit } from '../../kernel/link.ts';
+import { FrameType } from '../../protocol/frames.ts';
+import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel.ts';
+import { refusal } from '../../protocol/refusal.ts';
+import type { LaunchSpec } from '../../sandbox/spec.ts';
+import { FrameSocket, PipeSource } from '../sockets.ts';
+import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
+import type { Template } from './template.ts';
+
+export class TemplateWay implements Way {
+  readonly supervisor: FrameSocket;
+  readonly #template: Template;
+  readonly #id = randomUUID();
+
+  constructor(template: Template, policy: LaunchSpec) {
+    this.#template = template;
+    this.supervisor = new FrameSocket(template.path, fromSupervisor);
+    this.supervisor.send(FrameType.open, 0, JSON.stringify({ id: this.#id, policy }));
+  }
+
+  async attach(kernel: number, purpose: Purpose): Promise<Connection> {
+    const id = randomUUID();
+    const control = new FrameSocket(this.#template.path, fromKernel);
+    const request = { id, sandbox: this.#id, kernel, ...placeOf(purpose) };
+    control.send(FrameType.attach, 0, JSON.stringify(request));
+    const pipes: PipeSource[] = [];
+    try {
+      const paths = parseAttached(await firstAnswer(control));
+      for (const path of [paths.out, paths.err]) pipes.push(new PipeSource(path));
+      const [stdout, stderr] = pipes as [PipeSource, PipeSource];
+      return { control, stdout, stderr };
+    } catch (cause) {
+      control.close();
+      for (const pipe of pipes) pipe.close();
+      const reason = cause instanceof Error ? cause : new Error(String(cause));
+      throw 'code' in reason && reason.code === 'ENOENT' ? refusal('template', reason.message) : reason;
+    } finally {
+      this.#template.opened(id);
+    }
+  }
+
+  async fate(problem: Error | undefined): Promise<Exit> {
+    if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
+      this.#template.lost();
+    return { outOfMemory: false, lost: 'the sandbox it lived in has ended' };
+  }
+
+  /** Everything in a sandbox ends with its pid 1, and the template sees to what is left. */
+  async release(): Promise<void> {}
+}
+
+/** The template's answer to a connection. What comes right behind it is the kernel's. */
+function firstAnswer(control: FrameSocket): Promise<Buffer> {
+  return new Promise<Buffer>((resolve, reject) => {
+    control.read(
+      (frame) => {
+        control.unread();
+        if (frame.type === FrameType.attached) resolve(frame.payload);
+        else if (frame.type === FrameType.failed) {
+          const { layer, message } = parseFailed(frame.payload);
+          reject(refusal(layer, message));
+        } else reject(refusal('template', 'it answered with something else'));
+      },
+      () => reject(refusal('template', 'the template closed the connection')),
+    );
+  });
+}

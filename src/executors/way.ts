@@ -1,0 +1,45 @@
+/** The way into an enclosure: what differs between a sandbox of a template's and a container. */
+
+import type { Exit } from '../kernel/link.ts';
+import type { LaunchOptions, Program } from './contract.ts';
+import type { FrameSocket, PipeSource } from './sockets.ts';
+
+/** What a connection is for, where it is not for a kernel that begins empty. */
+export interface Purpose {
+  readonly from?: LaunchOptions['from'];
+  readonly spare?: boolean;
+  readonly command?: Program;
+}
+
+/** To a kernel or a command. */
+export interface Connection {
+  readonly control: FrameSocket;
+  readonly stdout: PipeSource;
+  readonly stderr: PipeSource;
+}
+
+export interface Way {
+  /** Leads to pid 1, which has been told the policy. */
+  readonly supervisor: FrameSocket;
+  /** Pid 1 as the host sees it, where it cannot say so itself. */
+  readonly pid?: number;
+  /** `kernel` is the number that it will have; aborted where that has ended before anybody was connected to it. */
+  attach(kernel: number, purpose: Purpose, signal: AbortSignal): Promise<Connection>;
+  /** Asked once, when the connection to pid 1 is lost: how everything inside has ended. */
+  fate(problem: Error | undefined): Promise<Exit>;
+  /** Ends what does not end by itself, and leaves nothing behind. May be called again; never rejects. */
+  release(): Promise<void>;
+  /** How long a kernel that is killed may live on before all of the enclosure is ended by `release`. */
+  readonly longestKillMs?: number;
+}
+
+export function closeConnection({ control, stdout, stderr }: Connection): void {
+  control.close();
+  stdout.close();
+  stderr.close();
+}
+
+/** What ATTACH says of a purpose, whoever it is sent to. */
+export function placeOf({ from, spare = false, command }: Purpose): object {
+  return { twin: from?.twin ?? null, keep: from?.keep ?? false, spare, ...(command ? { command } : {}) };
+}

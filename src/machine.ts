@@ -1,0 +1,86 @@
+/** What `cella doctor` tells of this machine: layers of isolation, executors, and what is around the kernels. */
+
+import type { StoragePlace } from './cli/context.ts';
+import type { FoundExecutor, Machine, Surroundings } from './cli/doctor.ts';
+import { placeToText } from './cli/storage-flags.ts';
+import { adviceOn } from './cli/wording.ts';
+import { readEnvironment } from './environment.ts';
+import { CellaError } from './protocol/errors.ts';
+
+export interface DetectOptions {
+  readonly python: string | undefined;
+  readonly place: StoragePlace;
+  /** Of containers, in place of the usual ones. */
+  readonly engine?: string | undefined;
+  readonly image?: string | undefined;
+}
+
+export async function detect({ python: named, place, ...container }: DetectOptions): Promise<Machine & Surroundings> {
+  const redis = place.redis ? { redis: await lookAtRedis(place) } : {};
+  const others = [await lookAtContainers(container), await lookAtPyodide()];
+  const [{ findPython }, { detectLayers }] = await Promise.all([
+    import('./sandbox/python.ts'),
+    import('./sandbox/detect.ts'),
+  ]);
+  try {
+    const python = await findPython(named);
+    const [machine, installer] = [await detectLayers(python), await lookForInstaller(python)];
+    return { ...machine, installer, executors: others, ...redis };
+  } catch (error) {
+    // Without a Python the others may do.
+    if (!(error instanceof CellaError) || error.code !== 'PYTHON_NOT_FOUND') throw error;
+    const [problem, fix] = [error.message, adviceOn(error.code)];
+    return { problem, fix, root: process.getuid?.() === 0, layers: [], executors: others, ...redis };
+  }
+}
+
+async function lookForInstaller(python: string): Promise<Surroundings['installer']> {
+  const { installerHere } = await import('./namespaces/deps/installer-here.ts');
+  try {
+    return { name: await installerHere(python) };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { problem: error.message, fix: error.advice };
+  }
+}
+
+async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surroundings['redis']>> {
+  const { redisProblems } = await import('./storage/redis/durability.ts');
+  const where = placeToText(place);
+  try {
+    return { where, reachable: true, problems: await redisProblems(place.redis?.url ?? '') };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { where, reachable: false, problems: [error.message] };
+  }
+}
+
+async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
+  const [{ call, connectEngine }, { DEFAULT_IMAGE }] = await Promise.all([
+    import('./executors/container/engine.ts'),
+    import('./executors/container/default-image.ts'),
+  ]);
+  const { engine = readEnvironment().engine, image = DEFAULT_IMAGE } = wanted;
+  const name = 'container';
+  try {
+    const found = await connectEngine(engine, readEnvironment().runtimeDir);
+    await call(found, `looking at the image ${image}`, () => found.docker.getImage(image).inspect(), { image });
+    const detail = `${found.name} ${found.version} at ${found.address}, with the image ${image}`;
+    return { name, available: true, detail, fix: '' };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    // Where it was looked for everywhere, the message tells what to do.
+    return { name, available: false, detail: error.message, fix: 'tried' in error.details ? '' : adviceOn(error.code) };
+  }
+}
+
+async function lookAtPyodide(): Promise<FoundExecutor> {
+  const name = 'in-process';
+  try {
+    const { version } = await import('pyodide');
+    return { name, available: true, detail: `Pyodide ${version}, for trusted code: it isolates nothing`, fix: '' };
+  } catch {
+    // Whatever is wrong with it, it cannot be loaded.
+    return { name, available: false, detail: 'the package pyodide cannot be loaded', fix: 'Install it again.' };
+  }
+}

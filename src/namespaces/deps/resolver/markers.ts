@@ -1,0 +1,160 @@
+/** Markers: on which Pythons a package needs another one (`python_version < "3.11" and extra == "test"`). */
+
+import { packageName } from '../../../protocol/requirement.ts';
+import { parseCondition } from './conditions.ts';
+import { parseVersion } from './version.ts';
+
+/** By the names that PEP 508 has for them. */
+export type MarkerEnvironment = Readonly<Record<string, string>>;
+export type Marker = (environment: MarkerEnvironment) => boolean;
+
+interface Term {
+  readonly name: string | undefined;
+  readonly value: string;
+}
+
+const TOKEN = /\s*(?:([()])|(===|==|~=|!=|<=|>=|<|>|(?:not\s+in|in|and|or)\b)|"([^"]*)"|'([^']*)'|([a-z_.]+))/y;
+/** Names from before PEP 508. */
+const OLD_NAMES: Readonly<Record<string, string>> = {
+  'os.name': 'os_name',
+  'sys.platform': 'sys_platform',
+  'platform.version': 'platform_version',
+  'platform.machine': 'platform_machine',
+  'platform.python_implementation': 'platform_python_implementation',
+  python_implementation: 'platform_python_implementation',
+};
+const NAMES = new Set([
+  ...['os_name', 'sys_platform', 'platform_machine', 'platform_python_implementation', 'platform_release'],
+  ...['platform_system', 'platform_version', 'python_version', 'python_full_version'],
+  ...['implementation_name', 'implementation_version', 'extra'],
+]);
+const LONGEST = 4000;
+const DEEPEST = 50;
+
+/** Undefined for what is no marker. */
+export function parseMarker(text: string): Marker | undefined {
+  const tokens = text.length > LONGEST ? undefined : tokenize(text);
+  if (!tokens) return undefined;
+  const reader = new Reader(tokens);
+  const marker = reader.either();
+  return reader.atEnd ? marker : undefined;
+}
+
+type Token = { readonly kind: 'sign'; readonly text: string } | { readonly kind: 'term'; readonly term: Term };
+
+function tokenize(text: string): Token[] | undefined {
+  const tokens: Token[] = [];
+  const end = text.trimEnd().length;
+  for (let at = 0; at < end; at = TOKEN.lastIndex) {
+    TOKEN.lastIndex = at;
+    const [, bracket, operator, double, single, name] = TOKEN.exec(text) ?? [];
+    const quoted = double ?? single;
+    if (bracket !== undefined) tokens.push({ kind: 'sign', text: bracket });
+    else if (operator !== undefined) tokens.push({ kind: 'sign', text: operator.replace(/\s+/, ' ') });
+    else if (quoted !== undefined) tokens.push({ kind: 'term', term: { name: undefined, value: quoted } });
+    else if (name === undefined) return undefined;
+    else {
+      const known = OLD_NAMES[name] ?? name;
+      if (!NAMES.has(known)) return undefined;
+      tokens.push({ kind: 'term', term: { name: known, value: '' } });
+    }
+  }
+  return tokens;
+}
+
+class Reader {
+  readonly #tokens: readonly Token[];
+  #at = 0;
+  #depth = 0;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  get atEnd(): boolean {
+    return this.#at === this.#tokens.length;
+  }
+
+  either(): Marker | undefined {
+    return this.#joined(
+      'or',
+      () => this.#all(),
+      (one, other) => (environment) => one(environment) || other(environment),
+    );
+  }
+
+  #all(): Marker | undefined {
+    return this.#joined(
+      'and',
+      () => this.#one(),
+      (one, other) => (environment) => one(environment) && other(environment),
+    );
+  }
+
+  #joined(word: string, part: () => Marker | undefined, join: (one: Marker, other: Marker) => Marker) {
+    let marker = part();
+    while (marker && this.#take(word)) {
+      const other = part();
+      marker = other && join(marker, other);
+    }
+    return marker;
+  }
+
+  #one(): Marker | undefined {
+    if (this.#take('(')) {
+      this.#depth += 1;
+      const inner = this.#depth > DEEPEST ? undefined : this.either();
+      this.#depth -= 1;
+      return this.#take(')') ? inner : undefined;
+    }
+    const left = this.#term();
+    const sign = this.#tokens[this.#at++];
+    const right = this.#term();
+    if (!left || !right || sign?.kind !== 'sign' || /^(?:[()]|and|or)$/.test(sign.text)) return undefined;
+    return (environment) => holds(left, sign.text, right, environment);
+  }
+
+  #term(): Term | undefined {
+    const token = this.#tokens[this.#at++];
+    return token?.kind === 'term' ? token.term : undefined;
+  }
+
+  #take(text: string): boolean {
+    const token = this.#tokens[this.#at];
+    if (token?.kind !== 'sign' || token.text !== text) return false;
+    this.#at += 1;
+    return true;
+  }
+}
+
+function holds(left: Term, operator: string, right: Term, environment: MarkerEnvironment): boolean {
+  const isExtra = left.name === 'extra' || right.name === 'extra';
+  const read = ({ name, value }: Term) => {
+    const text = name === undefined ? value : (environment[name] ?? '');
+    return isExtra ? packageName(text) : text;
+  };
+  const one = read(left);
+  const other = read(right);
+  if (operator === 'in') return other.includes(one);
+  if (operator === 'not in') return !other.includes(one);
+  const version = isExtra ? undefined : parseVersion(one);
+  const condition = version && parseCondition(`${operator}${other}`);
+  if (condition) return condition(version);
+  switch (operator) {
+    case '==':
+    case '===':
+      return one === other;
+    case '!=':
+      return one !== other;
+    case '<':
+      return one < other;
+    case '<=':
+      return one <= other;
+    case '>':
+      return one > other;
+    case '>=':
+      return one >= other;
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,4 @@
+import { openWarmContainer } from '../support/container.ts';
+import { executorContract } from './contract.ts';
+
+executorContract('container', openWarmContainer);

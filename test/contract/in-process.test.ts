@@ -1,0 +1,4 @@
+import { openInProcess } from '../support/in-process.ts';
+import { executorContract } from './contract.ts';
+
+executorContract('in-process', openInProcess);

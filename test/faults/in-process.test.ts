@@ -1,0 +1,111 @@
+/** What can go wrong in the in-process executor: memory, code that never stops, workers that die, and its start snapshot. */
+
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openings } from '../support/hosts.ts';
+import { openInProcess as open } from '../support/in-process.ts';
+import { runUntilReady, scratchFolder } from '../support/session.ts';
+
+const NEVER = 1_000_000_000;
+const snapshots = (dataDir: string) => join(dataDir, 'cache', 'pyodide');
+
+describe('memory in the in-process executor', () => {
+  it('ends at the limit with a MemoryError, and the names stay', async () => {
+    await using session = await open({ limits: { memoryMb: 128 } });
+    await session.run('x = [1]');
+    const hog = await session.run('hog = []\nwhile True: hog.append(bytearray(1 << 20))');
+    expect(hog).toMatchObject({ status: 'error', error: { name: 'MemoryError' } });
+    expect((await session.run('x, 40 < len(hog) < 128')).value).toEqual([[1], true]);
+    expect((await session.run('del hog; len(bytearray(32 << 20))')).value).toBe(32 << 20);
+  });
+
+  it('that is more than all of it in one piece is a MemoryError too', async () => {
+    await using session = await open({ limits: { memoryMb: 128 } });
+    expect((await session.run('bytearray(200 << 20)')).error?.name).toBe('MemoryError');
+    expect((await session.run('1')).value).toBe(1);
+  });
+});
+
+describe('code that never stops in the in-process executor', () => {
+  const deaf = 'while True:\n    try:\n        while True: pass\n    except KeyboardInterrupt: pass';
+
+  it.each([
+    ['an endless loop that ignores interrupts', deaf],
+    ['an endless loop of C code', 'import collections, itertools\ncollections.deque(itertools.repeat(0), maxlen=0)'],
+  ])('%s ends with its worker after the grace period, and the last save comes back', async (_name, code) => {
+    await using session = await open({ graceMs: 100, saveAfterMs: NEVER });
+    await session.run('x = [1]');
+    await session.save();
+    const { result } = await runUntilReady(session, `x.append(2)\nprint("ready", flush=True)\n${code}`);
+    await session.interrupt();
+    expect(await result).toMatchObject({ status: 'interrupted', stdout: 'ready\n', death: { signal: 'SIGKILL' } });
+    expect(await session.run('x')).toMatchObject({ value: [1], recovered: { restored: ['x'] } });
+  });
+
+  it('ends at its timeout in the same way', async () => {
+    await using session = await open({ graceMs: 100 });
+    expect(await session.run(deaf, { timeoutMs: 200 })).toMatchObject({ status: 'timeout', death: {} });
+    expect((await session.run('1')).value).toBe(1);
+  });
+});
+
+describe('a worker that dies', () => {
+  it.each<[string, string, object]>([
+    ['by os._exit', 'import os; os._exit(5)', { exitCode: 5 }],
+    ['by abort', 'import os; os.abort()', { signal: 'SIGABRT' }],
+  ])('%s is told, its moments are gone, and the last save comes back', async (_name, code, how) => {
+    await using session = await open({ saveAfterMs: NEVER });
+    await session.run('x = [1]');
+    const { id } = await session.checkpoint({ name: 'live' });
+    await session.save();
+    expect(await session.run(`x.append(2)\n${code}`)).toMatchObject({ status: 'died', death: how });
+    expect(await session.run('x')).toMatchObject({ value: [1], recovered: { cause: how, restored: ['x'] } });
+    expect((await session.checkpoints()).find((one) => one.id === id)?.gone).toEqual(expect.any(String));
+    await expect(session.restore('live')).rejects.toMatchObject({ code: 'CHECKPOINT_GONE' });
+  });
+
+  it('in an open transaction leaves nothing to decide', async () => {
+    await using session = await open({ saveAfterMs: NEVER });
+    await session.run('x = [1]');
+    await session.save();
+    expect(await session.run('x.append(2)', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
+    await session.rollback();
+    expect((await session.run('x')).value).toEqual([1]);
+    const died = await session.run('x.append(3)\nimport os; os._exit(1)', { transaction: 'explicit' });
+    expect(died.status).toBe('died');
+    await expect(session.commit()).rejects.toMatchObject({ code: 'NO_TRANSACTION' });
+    expect((await session.run('x')).value).toEqual([1]);
+  });
+});
+
+describe('the start snapshot', { timeout: 300_000 }, () => {
+  const host = (dataDir: string) =>
+    openings({ sessions: [{ dataDir, executor: 'in-process', startTimeoutMs: 240_000 }] });
+  const works = [{ code: 'ok', value: 42, pid: 0 }];
+
+  it('that is damaged or cut is made anew, and is whole again', async () => {
+    const dataDir = await scratchFolder();
+    expect(await host(dataDir)).toEqual(works);
+    const [name = ''] = readdirSync(snapshots(dataDir));
+    const path = join(snapshots(dataDir), name);
+    const whole = readFileSync(path);
+    const flipped = Buffer.from(whole);
+    flipped[whole.length >> 1] = (flipped[whole.length >> 1] ?? 0) ^ 0xff;
+    for (const spoil of [() => writeFileSync(path, flipped), () => truncateSync(path, whole.length >> 1)]) {
+      spoil();
+      expect(await host(dataDir)).toEqual(works);
+      expect(readFileSync(path).length).toBe(whole.length);
+    }
+  });
+
+  it('is made by two hosts at once, and both run', async () => {
+    const dataDir = await scratchFolder();
+    const sessions = (agentKey: string) => [
+      { dataDir, agentKey, executor: 'in-process' as const, startTimeoutMs: 240_000 },
+    ];
+    const both = await Promise.all(['one', 'two'].map((key) => openings({ sessions: sessions(key) })));
+    expect(both).toEqual([works, works]);
+    expect(readdirSync(snapshots(dataDir)).map((name) => name.replace(/.*\./, ''))).toEqual(['snapshot']);
+  });
+});

@@ -1,0 +1,30 @@
+/** What an engine of the tests says of Cella's containers, and what an administrator may do to them. */
+
+import type Docker from 'dockerode';
+import { connectEngine } from '../../src/executors/container/engine.ts';
+import { dataId, LABEL } from '../../src/executors/container/owner.ts';
+
+export class Administrator {
+  readonly #docker: Docker;
+
+  private constructor(docker: Docker) {
+    this.#docker = docker;
+  }
+
+  static async of(address: string): Promise<Administrator> {
+    return new Administrator((await connectEngine(address)).docker);
+  }
+
+  /** The containers of a data folder, running or not. */
+  async containersOf(dataDir: string): Promise<Docker.ContainerInfo[]> {
+    const label = [`${LABEL.cella}=1`, `${LABEL.data}=${dataId(dataDir)}`];
+    return await this.#docker.listContainers({ all: true, filters: { label } });
+  }
+
+  /** The one container of a data folder. */
+  async only(dataDir: string): Promise<Docker.Container> {
+    const [found, ...others] = await this.containersOf(dataDir);
+    if (!found || others.length > 0) throw new Error(`${others.length + (found ? 1 : 0)} containers instead of one`);
+    return this.#docker.getContainer(found.Id);
+  }
+}
