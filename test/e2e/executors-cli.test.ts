@@ -96,6 +96,21 @@ describe('in-process', () => {
     expect(second).toMatchObject({ type: 'error', code: 'CAPABILITY_MISSING' });
     expect(second.advice).toContain('--executor subprocess');
   });
+
+  it('is named at a terminal: while it starts for the first time, and that it isolates nothing', async () => {
+    const data = join(empty, 'first');
+    const repl = cella.start(['repl', '--executor', 'in-process', '--data', data], { terminal: true });
+    await repl.says('>>> ');
+    expect(repl.out).toContain('Starting Python in WebAssembly; the first time takes a while');
+    expect(repl.out).toContain('Python in WebAssembly, with no isolation: ');
+    repl.type('\x04');
+    expect(await repl.ended).toBe(0);
+    const chat = cella.start(['chat', '--executor', 'in-process', '--data', data], { terminal: true });
+    await chat.says('chat> ');
+    expect(chat.out).toContain('/py CODE runs Python in WebAssembly, with no isolation. /help lists the rest.');
+    chat.type('\x04');
+    expect(await chat.ended).toBe(0);
+  });
 });
 
 describe('an MCP server', () => {
