@@ -132,7 +132,11 @@ describe('packages', () => {
     expect(JSON.parse(added.out)).toMatchObject({ installed: ['tiny'], failed: [] });
     const code = ['-c', 'import tiny; tiny.VERSION'];
     expect(await cella.run(['run', ...executor, ...place, ...code], noPython)).toMatchObject({ out: "'1.0.0'\n" });
-    expect((await cella.run(['run', ...place, ...code])).err).toContain('ModuleNotFoundError');
+    const { err } = await cella.run(['run', ...place, ...code]);
+    expect(err).toContain('ModuleNotFoundError');
+    expect(err).toMatch(
+      /cella: tiny: configured, and not all installed for this Python \(cp3.*`cella deps sync` installs/,
+    );
     expect(JSON.parse((await cella.run(['deps', 'list', '--json'], noPython)).out)).toMatchObject({ deps: ['tiny'] });
   });
 });

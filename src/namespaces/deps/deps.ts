@@ -72,10 +72,10 @@ export class Deps {
     return await this.#sets.inside(set);
   }
 
-  /** The set of the current configuration where it is built; nothing is installed. */
+  /** The set of the current configuration, or of what could be had of it here, where it is built; nothing is installed. */
   async current(): Promise<string | undefined> {
     const configured = await this.#store.list();
-    return configured.length === 0 ? undefined : await this.#sets.find(configured);
+    return configured.length === 0 ? undefined : await this.#sets.findMost(configured);
   }
 
   /** Those that cannot be installed are in `failed`; the others are added. */
