@@ -27,7 +27,7 @@ describe('cella image', () => {
   it('tells where no engine is, and what to do, to people and to programs', async () => {
     const told = await run('build', '--engine', '/nowhere/docker.sock');
     expect(told).toMatchObject({ code: 1, out: '' });
-    expect(told.err).toMatch(/\/nowhere\/docker\.sock cannot be reached.*\nStart Docker or Podman/);
+    expect(told.err).toMatch(/\/nowhere\/docker\.sock cannot be reached.*\nStart Docker .* or Podman/);
     const { code, out } = await run('list', '--engine', '/nowhere/docker.sock', '--json');
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject({ type: 'error', code: 'ENGINE_UNREACHABLE' });
