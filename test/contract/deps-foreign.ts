@@ -134,6 +134,13 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     const later = await openDeps({ python: async () => pyodide, searchPath, place, store });
     expect(await later.deps.current()).toBe(set);
     expect(await later.deps.status()).toMatchObject({ installed: false });
+    await makeWheel(place.wheels, 'tiny-c');
+    const added = await later.deps.add('tiny-c', later.context);
+    expect(added).toMatchObject({ installed: ['tiny-c'], failed: [], note: expect.stringContaining('native') });
+    expect(await later.deps.list()).toEqual(['native', 'tiny-a', 'tiny-c']);
+    expect(await mine.deps.current()).toBe(added.set);
+    expect((await later.sets.manifest(added.set ?? ''))?.requirements).toEqual(['tiny-a', 'tiny-c']);
+    expect((await later.deps.add('nowhere', later.context)).failed[0]?.reason).toContain('nowhere');
     // What came from elsewhere is not taken for it.
     const elsewhere = { wheelFolders: [place.wheels], noIndex: true };
     const other = await openDeps({ python: async () => pyodide, searchPath, place, store, source: elsewhere });
