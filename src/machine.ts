@@ -56,21 +56,21 @@ async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surrounding
 }
 
 async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
-  const [{ call, connectEngine }, { DEFAULT_IMAGE }] = await Promise.all([
+  const [{ connectEngine }, { imageId }, { DEFAULT_IMAGE }] = await Promise.all([
     import('./executors/container/engine.ts'),
+    import('./executors/container/image.ts'),
     import('./executors/container/default-image.ts'),
   ]);
   const { engine = readEnvironment().engine, image = DEFAULT_IMAGE } = wanted;
   const name = 'container';
   try {
     const found = await connectEngine(engine, readEnvironment().runtimeDir);
-    await call(found, `looking at the image ${image}`, () => found.docker.getImage(image).inspect(), { image });
+    await imageId(found, image);
     const detail = `${found.name} ${found.version} at ${found.address}, with the image ${image}`;
     return { name, available: true, detail, fix: '' };
   } catch (error) {
     if (!(error instanceof CellaError)) throw error;
-    // Where it was looked for everywhere, the message tells what to do.
-    return { name, available: false, detail: error.message, fix: 'tried' in error.details ? '' : adviceOn(error.code) };
+    return { name, available: false, detail: error.message, fix: adviceOn(error.code) };
   }
 }
 

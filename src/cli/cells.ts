@@ -11,6 +11,7 @@ import {
 } from '../protocol/events.ts';
 import type { SessionApi } from '../session/api.ts';
 import { reportFailure } from './failure.ts';
+import { tellOfLacking } from './lacking.ts';
 import { LineEditor } from './line-editor.ts';
 import type { LineSource } from './lines.ts';
 import { Questions } from './questions.ts';
@@ -94,6 +95,7 @@ export class Cells {
       if (event.type === 'input_request') ask(event);
       if (event.type !== 'result') continue;
       if (terminal.interactive && terminal.unfinishedLine !== '') await terminal.err('\n');
+      if (!json) await tellOfLacking(event, session, terminal);
       return event;
     }
     throw new Error('the execution ended without a result');

@@ -22,6 +22,7 @@ import * as help from './help.ts';
 import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
+import { patiently } from './patience.ts';
 import { addServe } from './serve.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
@@ -43,7 +44,7 @@ export async function runProgram(words: readonly string[], context: ProgramConte
   const done = (code: number) => {
     exitCode = code;
   };
-  const program = buildProgram(context, done);
+  const program = buildProgram({ ...context, openSession: patiently(context) }, done);
   program.hook('preAction', (_program, command) => {
     json = command.opts().json === true;
   });

@@ -7,6 +7,7 @@ import type { CommandContext, OpenOptions } from './context.ts';
 import { Exit, exitCodeOf } from './exit.ts';
 import type { LineSource } from './lines.ts';
 import { openLines } from './open-lines.ts';
+import { placeOf } from './place.ts';
 import { sessionHooks } from './session-hooks.ts';
 import { Signals } from './signals.ts';
 import type { Terminal } from './terminal.ts';
@@ -26,7 +27,7 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
   if (signals.exitCode !== undefined) return signals.exitCode;
   const cells = new Cells({ session, terminal, signals, lines });
   interruptCode = () => cells.interrupt();
-  if (terminal.interactive) await showBanner(terminal, request, session.agentKey);
+  if (terminal.interactive) await showBanner(terminal, request, session);
   try {
     return await Promise.race([work(session, { cells, lines, terminal }), signals.ended]);
   } finally {
@@ -35,11 +36,12 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
   }
 }
 
-async function showBanner(terminal: Terminal, { version, session }: ReplRequest, agentKey: string): Promise<void> {
-  const place = session.sandbox === 'off' ? 'without a sandbox' : 'in a sandbox';
-  await terminal.err(`Cella ${version}`, 'bold');
-  await terminal.err(`, the kernel of ${JSON.stringify(agentKey)}\n`);
-  await terminal.err(`Python ${place}: what one line defines, the next ones can use.\n`);
+async function showBanner(terminal: Terminal, request: ReplRequest, session: SessionApi): Promise<void> {
+  await terminal.err(`Cella ${request.version}`, 'bold');
+  await terminal.err(`, the kernel of ${JSON.stringify(session.agentKey)}\n`);
+  await terminal.err(
+    `Python ${placeOf(session, request.session, 'in a sandbox')}: what one line defines, the next ones can use.\n`,
+  );
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
 }
 

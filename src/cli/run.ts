@@ -5,6 +5,7 @@ import type { SessionApi } from '../session/api.ts';
 import type { Transaction } from './arguments.ts';
 import type { CommandContext, OpenOptions } from './context.ts';
 import { exitCodeOf } from './exit.ts';
+import { tellOfLacking } from './lacking.ts';
 import { LineEditor } from './line-editor.ts';
 import { type LineSource, noLines } from './lines.ts';
 import { PipedLines } from './piped-lines.ts';
@@ -74,6 +75,7 @@ async function execute(code: string, { request, session, lines, terminal, signal
       else {
         if (event.type === 'result') await showNotices(terminal, event);
         await showEvent(terminal, event);
+        if (event.type === 'result') await tellOfLacking(event, session, terminal);
       }
       if (event.type === 'input_request') questions.ask(event).catch(failed.reject);
       if (event.type === 'result') return exitCodeOf(event);

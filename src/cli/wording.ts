@@ -32,7 +32,8 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
   ARTIFACT_NOT_FOUND: '`cella artifacts list` shows them.',
   ARTIFACT_TOO_LARGE: 'Keep it in the workspace instead.',
   DEPS_LOCKED: 'The packages were locked with --no-runtime-deps; list and sync still work.',
-  ENGINE_UNREACHABLE: 'Start Docker or Podman, or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
+  ENGINE_UNREACHABLE:
+    'Start Docker (`systemctl start docker`) or Podman (`systemctl start podman.socket`), or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
   CAPABILITY_MISSING: 'Use an executor that can do it: --executor subprocess or --executor container.',
   STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
   KERNEL_CRASH_LOOP:

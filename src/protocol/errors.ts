@@ -284,7 +284,8 @@ export const errorCodes = {
     http: 503,
     rpc: -32060,
     retry: true,
-    advice: 'Start Docker or Podman, or name its socket with the `engine` option, --engine or DOCKER_HOST.',
+    advice:
+      'Start Docker (`systemctl start docker`) or Podman (`systemctl start podman.socket`), or name its socket with the `engine` option, CELLA_ENGINE or DOCKER_HOST.',
   },
   IMAGE_NOT_FOUND: {
     http: 404,

@@ -27,7 +27,7 @@ const fields = z.object({
   /** Of the kernel, on the machine that holds the session. */
   pid: z.int().min(1).optional(),
   memoryBytes: z.int().min(0).optional(),
-  /** The folder, on the host, that the code began in. */
+  /** The folder, on the host, that the code of the last save began in. */
   cwd: z.string().optional(),
   /** The agent key whose workspace it shares. */
   workspaceOf: z.string().optional(),

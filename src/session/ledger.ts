@@ -42,6 +42,7 @@ export class Ledger {
   readonly #place: Place;
   #writing: Promise<void> = Promise.resolve();
   #closed = false;
+  #cwd: string | undefined;
 
   private constructor(parts: LedgerParts | undefined, record: SessionRecord, place: Place) {
     this.#place = place;
@@ -100,7 +101,7 @@ export class Ledger {
   /** The code begins in this folder. */
   beginIn(cwd: string): void {
     if (this.#record.cwd !== undefined && this.#record.cwd !== cwd) this.archive?.stayHere();
-    this.#record.cwd = cwd;
+    this.#cwd = cwd;
   }
 
   /** Told to others by and by: whoever opened it does not wait for that. */
@@ -111,7 +112,9 @@ export class Ledger {
   }
 
   saved({ id, createdAt, execution }: Manifest): void {
-    this.#write({ lastSave: { id, at: createdAt }, executions: execution });
+    // Not before: a session that never opens, or saves nothing, leaves the folder of the last save as it was.
+    const begun = this.#cwd === undefined ? {} : { cwd: this.#cwd };
+    this.#write({ lastSave: { id, at: createdAt }, executions: execution, ...begun });
   }
 
   async close(keeper: Keeper): Promise<void> {

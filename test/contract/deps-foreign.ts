@@ -121,6 +121,32 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     });
   });
 
+  it('has what fits of a configuration that others made, from one session to the next', async () => {
+    const place = await openPlace();
+    await makeWheel(place.wheels, 'native', { tag: 'cp312-cp312-musllinux_1_2_x86_64' });
+    const store = memoryDeps();
+    const others = await openDeps({ python: async () => alpine, searchPath, place, store });
+    expect(await others.deps.add(['native', 'tiny-a'], others.context)).toMatchObject({ failed: [] });
+    const mine = await openDeps({ python: async () => pyodide, searchPath, place, store });
+    expect(await mine.deps.current()).toBeUndefined();
+    const { installed, set } = await mine.deps.sync(mine.context);
+    expect(installed).toEqual(['tiny-a']);
+    const later = await openDeps({ python: async () => pyodide, searchPath, place, store });
+    expect(await later.deps.current()).toBe(set);
+    expect(await later.deps.status()).toMatchObject({ installed: false });
+    await makeWheel(place.wheels, 'tiny-c');
+    const added = await later.deps.add('tiny-c', later.context);
+    expect(added).toMatchObject({ installed: ['tiny-c'], failed: [], note: expect.stringContaining('native') });
+    expect(await later.deps.list()).toEqual(['native', 'tiny-a', 'tiny-c']);
+    expect(await mine.deps.current()).toBe(added.set);
+    expect((await later.sets.manifest(added.set ?? ''))?.requirements).toEqual(['tiny-a', 'tiny-c']);
+    expect((await later.deps.add('nowhere', later.context)).failed[0]?.reason).toContain('nowhere');
+    // What came from elsewhere is not taken for it.
+    const elsewhere = { wheelFolders: [place.wheels], noIndex: true };
+    const other = await openDeps({ python: async () => pyodide, searchPath, place, store, source: elsewhere });
+    expect(await other.deps.current()).toBeUndefined();
+  });
+
   it('adds what fits, and leaves out what does not', async () => {
     const place = await openPlace();
     await makeWheel(place.wheels, 'native', { tag: 'cp314-cp314-manylinux_2_28_x86_64' });

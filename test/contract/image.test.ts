@@ -85,6 +85,10 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       const { Config } = await engine.docker.getImage(name).inspect();
       expect(Config.Labels).toMatchObject({ 'cella.image': '1', 'cella.version': '7.8.9' });
       expect(await listImages(engine)).toContainEqual(expect.objectContaining({ name, id }));
+      // By the name that it was given, with the tag or without.
+      for (const called of [name, 'cella-contract']) {
+        expect(await imageFacts(engine, called, data)).toMatchObject({ id });
+      }
       await removeImage(engine, 'cella-contract');
       expect((await listImages(engine)).map((image) => image.name)).not.toContain(name);
     });

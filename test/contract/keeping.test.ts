@@ -38,6 +38,18 @@ describe('a key', () => {
   });
 });
 
+test('a folder that a session was given is the one it works in, also where the one before it could not be opened', async () => {
+  const [dataDir, cwd] = [await scratchFolder(), await scratchFolder()];
+  const first = await openSession({ dataDir });
+  await first.run('x = 1');
+  await first.close();
+  await expect(openSession({ dataDir, cwd, preload: ['no_such_module'] })).rejects.toMatchObject({
+    code: 'INVALID_OPTIONS',
+  });
+  const second = await openSession({ dataDir, cwd });
+  expect((await second.run('import os; [x, os.getcwd()]')).value).toEqual([1, cwd]);
+});
+
 describe('a save', () => {
   test('of a kernel that sends more than the cap is refused, and the kernel cut off', async () => {
     const session = await openSession({ checkpointLimitMb: 1 });

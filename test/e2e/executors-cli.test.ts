@@ -96,6 +96,20 @@ describe('in-process', () => {
     expect(second).toMatchObject({ type: 'error', code: 'CAPABILITY_MISSING' });
     expect(second.advice).toContain('--executor subprocess');
   });
+
+  it('is named at a terminal, and that it isolates nothing', async () => {
+    const data = join(empty, 'first');
+    const repl = cella.start(['repl', '--executor', 'in-process', '--data', data], { terminal: true });
+    await repl.says('>>> ');
+    expect(repl.out).toContain('Python in WebAssembly, with no isolation: ');
+    repl.type('\x04');
+    expect(await repl.ended).toBe(0);
+    const chat = cella.start(['chat', '--executor', 'in-process', '--data', data], { terminal: true });
+    await chat.says('chat> ');
+    expect(chat.out).toContain('/py CODE runs Python in WebAssembly, with no isolation. /help lists the rest.');
+    chat.type('\x04');
+    expect(await chat.ended).toBe(0);
+  });
 });
 
 describe('an MCP server', () => {
@@ -104,6 +118,10 @@ describe('an MCP server', () => {
     await using connected = await host.stdio({ flags: ['--executor', 'in-process'], env: noPython.env });
     expect((await connected.run('import sys; sys.platform')).text).toContain('emscripten');
     expect((await connected.call('list_deps')).isError).not.toBe(true);
+    const { tools } = await connected.client.listTools();
+    const told = tools.find(({ name }) => name === 'run_code')?.description;
+    expect(told).toContain('no threads, no subprocesses, no shell and no network');
+    expect(told).not.toContain('sandboxed');
   });
 });
 
@@ -117,7 +135,11 @@ describe('packages', () => {
     expect(JSON.parse(added.out)).toMatchObject({ installed: ['tiny'], failed: [] });
     const code = ['-c', 'import tiny; tiny.VERSION'];
     expect(await cella.run(['run', ...executor, ...place, ...code], noPython)).toMatchObject({ out: "'1.0.0'\n" });
-    expect((await cella.run(['run', ...place, ...code])).err).toContain('ModuleNotFoundError');
+    const { err } = await cella.run(['run', ...place, ...code]);
+    expect(err).toContain('ModuleNotFoundError');
+    expect(err).toMatch(
+      /cella: tiny: configured, and not all installed for this Python \(cp3.*`cella deps sync` installs/,
+    );
     expect(JSON.parse((await cella.run(['deps', 'list', '--json'], noPython)).out)).toMatchObject({ deps: ['tiny'] });
   });
 });

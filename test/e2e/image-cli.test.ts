@@ -27,7 +27,7 @@ describe('cella image', () => {
   it('tells where no engine is, and what to do, to people and to programs', async () => {
     const told = await run('build', '--engine', '/nowhere/docker.sock');
     expect(told).toMatchObject({ code: 1, out: '' });
-    expect(told.err).toMatch(/\/nowhere\/docker\.sock cannot be reached.*\nStart Docker or Podman/);
+    expect(told.err).toMatch(/\/nowhere\/docker\.sock cannot be reached.*\nStart Docker .* or Podman/);
     const { code, out } = await run('list', '--engine', '/nowhere/docker.sock', '--json');
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject({ type: 'error', code: 'ENGINE_UNREACHABLE' });
@@ -66,7 +66,9 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     expect(image.python).toMatch(/^3\.\d+\.\d+$/);
     const second = await run('build', '--base', name, '--name', 'cella-e2e:two', ...engine);
     expect(second.code).toBe(0);
-    expect(second.out).toMatch(/^Made cella-e2e:two: Python 3\.\d+\.\d+, \d+\.\d MB\.\n$/);
+    const [made, next] = second.out.split('\n');
+    expect(made).toMatch(/^Made cella-e2e:two: Python 3\.\d+\.\d+, \d+\.\d MB\.$/);
+    expect(next).toBe('`cella run --executor container --image cella-e2e:two` runs code in it.');
     expect(second.err).toMatch(/Looking at cella-e2e:one\n(.*\n)*Keeping it as cella-e2e:two\n/);
     const listed = await run('list', ...engine);
     expect(listed.out).toMatch(/^NAME +PYTHON +SIZE +MADE +ID\n/);
@@ -83,7 +85,8 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     await vi.waitFor(() => expect(building.err).toContain('Packing'), { timeout: 30_000, interval: 5 });
     building.child.kill('SIGINT');
     expect(await building.ended).toBe(130);
-    expect((await run('remove', 'cella-e2e:stopped', ...engine)).err).toContain('There is no image');
+    const { err } = await run('remove', 'cella-e2e:stopped', ...engine);
+    expect(err).toContain('There is no image cella-e2e:stopped on this machine: `cella image list` shows');
   });
 
   it('tells an image that is not there', async () => {

@@ -2,12 +2,12 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionApi } from '../../session/api.ts';
 import { finishCell } from '../cell-reader.ts';
 import { Cells } from '../cells.ts';
 import type { CommandContext, OpenOptions, Stores } from '../context.ts';
 import { Exit, UsageError } from '../exit.ts';
 import { openLines } from '../open-lines.ts';
+import { placeOf } from '../place.ts';
 import { LEAVE } from '../repl.ts';
 import { sessionHooks } from '../session-hooks.ts';
 import { Signals } from '../signals.ts';
@@ -69,13 +69,6 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   }
 }
 
-/** As it stands after what is run. */
-function placeOf({ executor }: SessionApi, { sandbox }: Pick<OpenOptions, 'sandbox'>): string {
-  if (executor === 'container') return 'in a container';
-  if (executor === 'in-process') return 'in WebAssembly, with no isolation';
-  return sandbox === 'off' ? 'without a sandbox' : 'in the sandbox';
-}
-
 async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
   const { agentKey, executor, capabilities } = desk.session;
   if (json) {
@@ -86,7 +79,8 @@ async function greet(desk: Desk, { version, json }: ChatRequest, terminal: Termi
   await terminal.err(`Cella ${version}`, 'bold');
   const end = desk.kept ? '' : ', which ends with this chat';
   await terminal.err(`, a chat with the agent ${JSON.stringify(agentKey)}${end}\n`);
-  await terminal.err(`/py CODE runs Python, /sh COMMAND a shell, ${desk.place}. /help lists the rest.\n`);
+  const shell = capabilities.subprocesses ? ', /sh COMMAND a shell,' : '';
+  await terminal.err(`/py CODE runs Python${shell} ${desk.place}. /help lists the rest.\n`);
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n\n');
 }
 

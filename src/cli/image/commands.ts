@@ -62,7 +62,7 @@ export function addImage(program: Command, context: ProgramContext, done: Done):
 }
 
 function addFlags(command: Command): Command {
-  const engine = 'the socket of Docker or Podman (default: DOCKER_HOST, else the usual ones)';
+  const engine = 'the socket of Docker or Podman (default: CELLA_ENGINE, DOCKER_HOST, the usual ones)';
   return command.option('--engine <address>', engine, parseText).option('--json', 'print one JSON object');
 }
 

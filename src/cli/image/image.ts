@@ -25,7 +25,9 @@ export async function build(
   };
   const image = await images.buildImage(request, { signal, onProgress });
   const { name, python, bytes, missing } = image;
-  await report.done({ image }, `Made ${name}: Python ${python}, ${sizeToText(bytes)}.`);
+  const flags = request.name === undefined ? '' : ` --image ${name}`;
+  const next = `\`cella run --executor container${flags}\` runs code in it.`;
+  await report.done({ image }, `Made ${name}: Python ${python}, ${sizeToText(bytes)}.\n${next}`);
   if (missing.length === 0) return Exit.ok;
   await report.warn([`cella: this machine lacks libraries that parts of it need: ${missing.map(toPlain).join(', ')}.`]);
   return Exit.ok;

@@ -14,13 +14,15 @@ interface Attempt {
 const Answer = z.object({ statusCode: z.int(), json: z.unknown().optional() });
 const Words = z.object({ message: z.string() });
 
+const NOT_FOR_US = 'this user may not use it: join the group of the socket, or start an engine without root';
+
 const unreachable: Readonly<Record<string, string>> = {
   ENOENT: 'there is no socket',
   ECONNREFUSED: 'nothing listens there',
   ECONNRESET: 'it broke the connection off',
   EPIPE: 'it broke the connection off',
-  EACCES: 'this user may not use it',
-  EPERM: 'this user may not use it',
+  EACCES: NOT_FOR_US,
+  EPERM: NOT_FOR_US,
   ENOTSOCK: 'that is no socket',
 };
 

@@ -46,8 +46,7 @@ export async function findEngine(sockets: readonly string[]): Promise<Engine> {
       tried.push(`${socket} (${reasonOf(error)})`);
     }
   }
-  const start = 'Start Docker (`systemctl start docker`) or Podman (`systemctl start podman.socket`)';
-  const message = `No container engine was found: tried ${tried.join(', ')}. ${start}, or name its socket.`;
+  const message = `No container engine was found: tried ${tried.join(', ')}.`;
   throw new CellaError('ENGINE_UNREACHABLE', message, { details: { tried } });
 }
 

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { IMAGE_LABEL, PYTHON_LABEL } from './default-image.ts';
 import { call, type Engine } from './engine.ts';
-import { imageNotFound } from './engine-error.ts';
+import { imageId } from './image.ts';
 
 export interface ListedImage {
   readonly name: string;
@@ -48,13 +48,22 @@ export async function removeImage(engine: Engine, name: string): Promise<ListedI
   const images = await listImages(engine);
   const image = images.find((one) => [name, `${name}:local`].includes(one.name));
   if (!image) {
-    const look = () => engine.docker.getImage(name).inspect();
-    const other = /^[\w][\w.:@/-]*$/.test(name) && !name.includes('..');
-    if (!other) throw imageNotFound(name);
-    await call(engine, 'looking at the image', look, { image: name });
+    // Whether there is another of that name: whoever wants to remove one is not told how to fetch it.
+    await imageId(engine, name).catch((error: unknown) => {
+      throw isNotFound(error) ? unlisted(name, error) : error;
+    });
     throw new CellaError('INVALID_OPTIONS', `${name} is not an image that Cella has made, and stays.`);
   }
   const remove = () => engine.docker.getImage(image.name).remove();
   await call(engine, 'removing the image', remove, { image: name });
   return image;
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof CellaError && error.code === 'IMAGE_NOT_FOUND';
+}
+
+function unlisted(image: string, cause: unknown): CellaError {
+  const message = `There is no image ${image} on this machine: \`cella image list\` shows those that Cella has made.`;
+  return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }

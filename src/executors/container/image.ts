@@ -8,7 +8,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { parseJson } from '../../sandbox/python.ts';
 import { askImage, type ImageAnswer } from './ask-image.ts';
-import { DEFAULT_IMAGE } from './default-image.ts';
+import { DEFAULT_IMAGE, splitName } from './default-image.ts';
 import { call, type Engine } from './engine.ts';
 import { addCompiled, readSources, type Sources, settle, stageSources } from './kernel-copy.ts';
 import { wheelPlatforms } from './wheel-platforms.ts';
@@ -69,13 +69,22 @@ export async function imageFacts(
   return await asked;
 }
 
-async function imageId(engine: Engine, name: string | undefined, signal: AbortSignal | undefined): Promise<string> {
+/** Of the default image without a name. A name that `cella image build` was given stands for what it made of it. */
+export async function imageId(engine: Engine, name?: string, signal?: AbortSignal): Promise<string> {
   const image = name ?? DEFAULT_IMAGE;
   if (!isReference(image))
     throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
-  const look = () => engine.docker.getImage(image).inspect();
-  const inspected = await call(engine, 'looking at the image', look, { image, signal });
-  return Inspected.parse(inspected).Id;
+  const look = async (called: string) => {
+    const inspect = () => engine.docker.getImage(called).inspect();
+    return Inspected.parse(await call(engine, 'looking at the image', inspect, { image, signal })).Id;
+  };
+  return await look(image).catch((error: unknown) => {
+    const missing = error instanceof CellaError && error.code === 'IMAGE_NOT_FOUND';
+    const own = splitName(image);
+    const named = own && `${own.repo}:${own.tag}`;
+    if (!missing || named === undefined || named === image) throw error;
+    return look(named);
+  });
 }
 
 async function factsOf(

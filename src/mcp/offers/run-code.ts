@@ -4,7 +4,13 @@ import { z } from 'zod';
 import { Attendant, type Era } from '../attend.ts';
 import { AgentKey, type Bench, guarded, said } from './offer.ts';
 
-const DESCRIPTION = `Run Python code in a persistent, sandboxed kernel and get what it prints, the value of its last expression, pictures, and tracebacks.
+/** What a model would find out by failing. */
+const IN_PROCESS =
+  'The kernel is CPython in WebAssembly: it has no threads, no subprocesses, no shell and no network, and packages with native code (numpy, pandas) cannot be had.';
+
+const describe = (
+  kernel: string,
+): string => `Run Python code in a persistent${kernel} kernel and get what it prints, the value of its last expression, pictures, and tracebacks.
 
 Variables, functions and imports stay from call to call, also after the server was restarted, so build on them instead of repeating work. Top-level await works. A plot or an image that is the last expression, or is passed to display(), comes back as a picture.
 
@@ -15,7 +21,9 @@ The code works in a folder of its own, without network unless the operator allow
 const seconds = z.number().positive().max(86_400);
 
 export function offerRunCode({ server, workshop }: Bench, era: Era): void {
-  const { timeoutMs } = workshop.options;
+  const { timeoutMs, session } = workshop.options;
+  const trusted = session.executor === 'in-process';
+  const description = trusted ? `${describe('')}\n\n${IN_PROCESS}` : describe(', sandboxed');
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKey,
@@ -32,7 +40,7 @@ export function offerRunCode({ server, workshop }: Bench, era: Era): void {
   const annotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
   server.registerTool(
     'run_code',
-    { title: 'Run Python code', description: DESCRIPTION, inputSchema, annotations },
+    { title: 'Run Python code', description, inputSchema, annotations },
     ({ code, agent_key, timeout, transaction }, context) =>
       guarded(workshop, async () => {
         using attendant = new Attendant(context, server, { era, suspended: workshop.suspended });

@@ -7,7 +7,7 @@ import type { CallContext, Methods } from '../contract.ts';
 import { depsMethods } from './methods.ts';
 import type { PackageSets } from './sets.ts';
 import { Turns } from './turns.ts';
-import { type FailedRequirement, installWhatWorks } from './what-works.ts';
+import { type FailedRequirement, installWhatWorks, type WhatWorks } from './what-works.ts';
 
 export interface DepsOptions {
   readonly store: DepsStore;
@@ -33,6 +33,9 @@ export interface DepsStatus {
   /** Whether all of them are there for it. */
   readonly installed: boolean;
 }
+
+/** `unfit`: what is configured and was left out. */
+type Tried = WhatWorks & { readonly unfit: readonly string[]; readonly note?: string };
 
 /** What is needed of a call's context. */
 export type DepsContext = Pick<CallContext, 'signal' | 'progress'>;
@@ -72,10 +75,10 @@ export class Deps {
     return await this.#sets.inside(set);
   }
 
-  /** The set of the current configuration where it is built; nothing is installed. */
+  /** The set of the current configuration, or of what could be had of it here, where it is built; nothing is installed. */
   async current(): Promise<string | undefined> {
     const configured = await this.#store.list();
-    return configured.length === 0 ? undefined : await this.#sets.find(configured);
+    return configured.length === 0 ? undefined : await this.#sets.findMost(configured);
   }
 
   /** Those that cannot be installed are in `failed`; the others are added. */
@@ -107,21 +110,45 @@ export class Deps {
 
   async #add(asked: readonly Requirement[], context: DepsContext): Promise<DepsResult> {
     const before = (await this.#store.list()).map(parseRequirement);
-    const tried = await installWhatWorks(this.#sets, before, asked, context);
+    const { unfit, ...tried } = await this.#tryBeside(before, asked, context);
     if (tried.installed.length === 0) return { ...tried, set: (await this.current()) ?? null };
     for (const text of tried.installed) await this.#store.add(text);
-    const { set, reason } = await this.#followOthers(tried.set, context);
+    const { set, reason } = await this.#followOthers(tried.set, unfit, context);
     if (reason === undefined) return { ...tried, set };
     await this.#takeBack(tried.installed, before);
     const failed = tried.installed.map((requirement) => ({ requirement, reason }));
     return { installed: [], failed: [...tried.failed, ...failed], set: (await this.current()) ?? null };
   }
 
-  /** Another process may have changed the configuration meanwhile: the set of all of it is what counts. */
-  async #followOthers(set: string | null, context: DepsContext): Promise<{ set: string | null; reason?: string }> {
+  /** What was configured for another Python and cannot be had for this one is no reason to refuse the rest. */
+  async #tryBeside(
+    before: readonly Requirement[],
+    asked: readonly Requirement[],
+    context: DepsContext,
+  ): Promise<Tried> {
+    const tried = await installWhatWorks(this.#sets, before, asked, context);
+    const texts = before.map(({ text }) => text);
+    if (tried.installed.length > 0 || before.length === 0 || (await this.#sets.find(texts))) {
+      return { ...tried, unfit: [] };
+    }
+    const set = await this.#sets.findMost(texts);
+    const here = set === undefined ? [] : ((await this.#sets.manifest(set))?.requirements ?? []);
+    const unfit = texts.filter((text) => !here.includes(text));
+    const again = await installWhatWorks(this.#sets, here.map(parseRequirement), asked, context);
+    if (again.installed.length === 0) return { ...again, unfit };
+    const note = `Configured, and not installed for this Python: ${unfit.join(', ')}. \`sync\` tells why.`;
+    return { ...again, unfit, note };
+  }
+
+  /** Another process may have changed the configuration meanwhile: the set of all of it that fits is what counts. */
+  async #followOthers(
+    set: string | null,
+    unfit: readonly string[],
+    context: DepsContext,
+  ): Promise<{ set: string | null; reason?: string }> {
     let own = set;
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      const configured = await this.#store.list();
+      const configured = (await this.#store.list()).filter((text) => !unfit.includes(text));
       if (configured.length === 0) return { set: null };
       const built = await this.#sets.build(configured, context);
       if (built.kind === 'failed') return { set: null, reason: built.reason };

@@ -1,7 +1,7 @@
 /** Package sets: immutable folders of installed packages, one for each list of requirements, shared by all kernels. */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { chmod, mkdir, rename } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
@@ -81,6 +81,21 @@ export class PackageSets implements AsyncDisposable {
   async find(requirements: readonly string[]): Promise<string | undefined> {
     const set = await this.#key(requirements);
     return (await this.manifest(set)) ? set : undefined;
+  }
+
+  /** Where the set of all of them is not built, as where one cannot be had for this Python: that of the most of them. */
+  async findMost(requirements: readonly string[]): Promise<string | undefined> {
+    const whole = await this.find(requirements);
+    if (whole !== undefined) return whole;
+    const wanted = new Set(oneSpelling(requirements));
+    let most: { readonly set: string; readonly count: number } | undefined;
+    for (const set of await readdir(await this.folder())) {
+      const held = (await this.manifest(set))?.requirements ?? [];
+      if (held.length <= (most?.count ?? 0) || !held.every((one) => wanted.has(one))) continue;
+      // Only from the same places, and for the same libc.
+      if ((await this.#key(held)) === set) most = { set, count: held.length };
+    }
+    return most?.set;
   }
 
   async manifest(set: string): Promise<SetManifest | undefined> {
