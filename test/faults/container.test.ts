@@ -184,6 +184,29 @@ def refused(work):
     expect(Config.Env.join('\n')).not.toMatch(/word|secret|token/i);
   });
 
+  test('gets no more of the processors than its limit, however many of its processes work', async () => {
+    await using session = await openContainer({ limits: { cpus: 0.2 } });
+    // As its control group counts: processor time that was had, in the time that passed.
+    const { value } = await session.run(`
+import os, time
+pids = []
+began, had = time.monotonic(), os.times()
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        until = time.monotonic() + 2
+        while time.monotonic() < until: pass
+        os._exit(0)
+    pids.append(pid)
+for pid in pids: os.waitpid(pid, 0)
+files = ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/cpu.stat"]
+stat = dict(line.split() for path in files if os.path.exists(path) for line in open(path))
+[(os.times().children_user - had.children_user) / (time.monotonic() - began), int(stat.get("nr_throttled", 0))]`);
+    const [share, throttled] = value as [number, number];
+    expect(share).toBeLessThan(0.3);
+    expect(throttled).toBeGreaterThan(0);
+  });
+
   test('writes to /dev/stdout and /dev/stderr as any program does', async () => {
     await using session = await openContainer();
     const result = await session.run('import os\nos.system("echo out > /dev/stdout; echo err > /dev/stderr")');
