@@ -109,3 +109,11 @@ describe('the start snapshot', { timeout: 300_000 }, () => {
     expect(readdirSync(snapshots(dataDir)).map((name) => name.replace(/.*\./, ''))).toEqual(['snapshot']);
   });
 });
+
+it('a start that takes too long is told as one', async () => {
+  // Another module is in no snapshot yet, and one takes longer than this to make.
+  await expect(open({ preload: ['wave'], startTimeoutMs: 100 })).rejects.toMatchObject({
+    code: 'TEMPLATE_FAILED',
+    message: expect.stringContaining('0.1 s'),
+  });
+});
