@@ -45,6 +45,8 @@ export interface CommandLink {
 export interface Enclosure {
   /** A spare's first kernel is woken up before this returns. */
   launch(options: LaunchOptions): Promise<KernelLink>;
+  /** Told where the folder of a spare lies once it is somebody's, by those that do not hold it by its mount. */
+  moveTo?(path: string): void;
   /** Starts a program, with its input closed. */
   command(program: Program): Promise<CommandLink>;
   /** Lets go of a twin. */

@@ -103,7 +103,10 @@ export class Launch {
       if (spare) {
         // It wakes up while the folder gets its name.
         const first = spare.enclosure.launch({ env: this.env, packages: this.packages });
-        if (claimHome(spare.spec.folder.path, this.#own)) return { enclosure: spare.enclosure, first, fresh };
+        if (claimHome(spare.spec.folder.path, this.#own)) {
+          spare.enclosure.moveTo?.(this.#own);
+          return { enclosure: spare.enclosure, first, fresh };
+        }
         await spare.enclosure.close();
         discardHome(spare.spec.folder.path);
       }

@@ -312,6 +312,8 @@ export function separationContract(open: Open): void {
         const [names, tmp, env, files, random] = value as unknown[];
         expect([names, tmp, env, files]).toEqual([false, false, `${round}`, []]);
         seen.add(random);
+        await session.reset();
+        expect((await session.run('import os\nos.listdir()')).value).toEqual(['x']);
       }
       expect(seen.size).toBe(3);
     });

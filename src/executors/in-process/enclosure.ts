@@ -17,7 +17,7 @@ export class InProcessEnclosure implements Preparable {
   readonly forkless = true;
   /** There is none but the host's own. */
   readonly pid = 0;
-  readonly #order: PlaceOrder;
+  #order: PlaceOrder;
   readonly #onClosed: () => void;
   readonly #lodgings = new Set<Lodging>();
   #prepared: { readonly lodging: Lodging; readonly link: KernelLink } | undefined;
@@ -40,6 +40,14 @@ export class InProcessEnclosure implements Preparable {
   }
 
   wake(): void {}
+
+  moveTo(path: string): void {
+    const { spec } = this.#order;
+    const folder = { ...spec.folder, path };
+    const writable = spec.writable.map((each) => (each.path === spec.folder.path ? { ...each, path } : each));
+    this.#order = { ...this.#order, spec: { ...spec, folder, writable } };
+    for (const lodging of this.#lodgings) lodging.moveTo(path);
+  }
 
   async launch({ env, packages, from, reseed = !from }: LaunchOptions): Promise<KernelLink> {
     if (this.#closed) throw new CellaError('KERNEL_DIED', 'The place of this kernel was closed.');
