@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { beforeAll } from 'vitest';
+import { canRunDocker } from './docker.ts';
 import { type Open, openSession, scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
 import { sharedEngineWithImage } from './shared-docker.ts';
@@ -9,7 +10,7 @@ import { sharedEngineWithImage } from './shared-docker.ts';
 /** Whoever comes first has the image built. */
 const FIRST_MS = 300_000;
 
-beforeAll(async () => void (await sharedEngineWithImage()), FIRST_MS);
+beforeAll(async () => void (canRunDocker && (await sharedEngineWithImage())), FIRST_MS);
 
 export const openContainer: Open = async ({ dataDir, ...options } = {}) => {
   const engine = await sharedEngineWithImage();
