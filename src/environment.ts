@@ -35,6 +35,13 @@ export interface Environment {
   readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
   readonly mcpToken: string | undefined;
+  /** CELLA_HOST and CELLA_PORT: where a server listens. */
+  readonly serveHost: string | undefined;
+  readonly servePort: string | undefined;
+  /** CELLA_MEMBERS_MAY: what members of a server may ask for, separated by commas. */
+  readonly membersMay: string | undefined;
+  /** CELLA_LOG_LEVEL: of a server. */
+  readonly logLevel: string | undefined;
   /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
   readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
@@ -61,6 +68,10 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
     autoSh: env.CELLA_AUTO_SH === '1',
     mcpToken: env.CELLA_MCP_TOKEN || undefined,
+    serveHost: env.CELLA_HOST || undefined,
+    servePort: env.CELLA_PORT || undefined,
+    membersMay: env.CELLA_MEMBERS_MAY || undefined,
+    logLevel: env.CELLA_LOG_LEVEL || undefined,
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),

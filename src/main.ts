@@ -1,10 +1,11 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, McpRequest, OpenOptions } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
+import type { MakeMcp } from './daemon/http/routes/mcp.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
 import { OpenStores } from './stores.ts';
@@ -50,6 +51,27 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   });
 }
 
+const makeMcp: MakeMcp = async (session) => {
+  const { hostMcp } = await import('./mcp/hosted.ts');
+  return hostMcp({ ...session, version: version() });
+};
+
+async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHooks): Promise<void> {
+  const [daemon, { serveOptions }, executors] = await Promise.all([
+    import('./daemon/serve.ts'),
+    import('./daemon/serve-options.ts'),
+    import('./session/executors.ts'),
+  ]);
+  stores.closeFirst(executors.shutdown);
+  // Kernels end with the process that holds them.
+  void forced.then(() => process.exit(Exit.failed));
+  const { place, ...wanted } = request;
+  const storage = await stores.redis(place.redis);
+  const { dataDir } = place;
+  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials } };
+  await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
+}
+
 interface Bench {
   bench(flags: BenchFlags, out: (text: string) => void, progress: (line: string) => void): Promise<number>;
 }
@@ -91,6 +113,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
   detect: async (options) => (await import('./machine.ts')).detect(options),
   bench,
+  serve,
   serveMcp,
   ...imagesHere(environment, version()),
 });

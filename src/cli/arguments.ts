@@ -41,6 +41,11 @@ export interface Defaults extends StorageDefaults, PackageDefaults, ExecutorDefa
   readonly toolFolders?: readonly string[] | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
+  /** Of a server; any text, as a variable may hold it. */
+  readonly serveHost?: string | undefined;
+  readonly servePort?: string | undefined;
+  readonly membersMay?: string | undefined;
+  readonly logLevel?: string | undefined;
 }
 
 export function addAgentFlags(command: Command): Command {

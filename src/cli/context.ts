@@ -147,7 +147,51 @@ export interface McpRequest {
   readonly http?: { readonly port: number; readonly tokenFile?: string };
 }
 
+/** What a command line can say of a server. */
+export interface ServeRequest {
+  readonly place: StoragePlace;
+  readonly address: string;
+  /** 0 is any that is free. */
+  readonly port: number;
+  readonly tls?: { readonly certPath: string; readonly keyPath: string };
+  readonly insecureHttp: boolean;
+  /** Names that the server goes by beside its address. */
+  readonly names: readonly string[];
+  /** What members may ask for beside a sandbox of their own. */
+  readonly membersMay: readonly string[];
+  readonly maxKernels?: number;
+  readonly idleMs?: number;
+  /** How long running code has when the server ends. */
+  readonly graceMs: number;
+  /** Requests a second of one token. */
+  readonly rate?: number;
+  /** Whether results are on the disk before they are told. */
+  readonly flushResults: boolean;
+  readonly logLevel: string;
+  readonly logFile?: string;
+  readonly python?: string;
+  readonly packages?: PackageOptions;
+  readonly toolFolders?: string[];
+}
+
+/** Where a server is, once it is there. */
+export interface ServedFacts {
+  readonly url: string;
+  readonly dataDir: string;
+  readonly adminTokenPath: string;
+  readonly loginUrl: string;
+}
+
+export interface ServeHooks {
+  readonly onReady: (facts: ServedFacts) => Promise<void>;
+  /** Resolves when somebody ends the server. */
+  readonly ended: Promise<unknown>;
+  /** Resolves when somebody does not want to wait for its end. */
+  readonly forced: Promise<unknown>;
+}
+
 export interface Servers {
+  serve(request: ServeRequest, hooks: ServeHooks): Promise<void>;
   /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */
   serveMcp(request: McpRequest, ended: Promise<unknown>): Promise<void>;
 }

@@ -14,6 +14,7 @@ Examples:
   $ cella tools call grep TODO a.txt  what code can call, called by hand
   $ cella artifacts get report.md     what agents have made
   $ cella store push redis://HOST     copy all of these to another storage
+  $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
   $ cella doctor                      see what this machine can isolate
@@ -32,6 +33,7 @@ Environment:
   CELLA_TOOLS        folders with definitions of tools, separated by colons
   CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
+  CELLA_HOST, CELLA_PORT, CELLA_MEMBERS_MAY, CELLA_LOG_LEVEL    of \`cella serve\`
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
   DOCKER_HOST        the container engine where --engine is not given
   NO_COLOR           any text turns colours off
@@ -177,6 +179,32 @@ Examples:
 
 A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
 names at the next call.`;
+
+export const serve = `
+Examples:
+  $ cella serve                                       at http://127.0.0.1:7710, for this machine
+  $ cella serve --port 8080 --data ./data             elsewhere
+  $ cella serve --storage redis --redis redis://127.0.0.1:6379
+  $ cella serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+  $ cella serve --host 10.0.0.5 --insecure-http --allow-host cella.example    behind a proxy
+
+On its first start it makes an admin and a token, in the file admin-token of the data folder, and
+prints a link to log in with, which works once. Sessions, events and users are kept in storage: after
+a restart everything is there. docs/server.md tells the rest.
+
+--members-may, for users who are no administrators, any of these separated by commas:
+  in-process    the executor that runs in the server itself: for trusted code
+  unsandboxed   code without a sandbox
+  network       the network of this machine
+  folders       folders of this machine
+
+SIGTERM or Ctrl-C ends it in good order: no new work, running code has --grace seconds, kernels are
+saved, clients are told. A second one ends it at once. Logs are JSON, one line each, on stderr.
+
+Exit codes:
+  0      it was ended in good order
+  1      it could not go on, or was ended at once
+  2      this command line is wrong`;
 
 export const mcp = `
 Examples:

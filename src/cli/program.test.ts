@@ -28,6 +28,7 @@ async function cellaWith(
     factsByName: refuse,
     detect: refuse,
     bench: async (flags) => (flags.quick ? 0 : 1),
+    serve: async () => {},
     serveMcp: refuse,
     buildImage: refuse,
     listImages: refuse,

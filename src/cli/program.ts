@@ -22,6 +22,7 @@ import * as help from './help.ts';
 import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
+import { addServe } from './serve.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
@@ -80,6 +81,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addTools(program, context, done);
   addArtifacts(program, context, done);
   addStore(program, context, done);
+  addServe(program, context, done);
   addMcp(program, context, done);
   addImage(program, context, done);
   addDoctor(program, context, done);

@@ -8,6 +8,7 @@ import type { Session } from '../session/session.ts';
 import type { Storage } from '../storage/contract.ts';
 import { Desk } from './desk.ts';
 import type { Log } from './failure.ts';
+import type { Shop } from './shop.ts';
 import { Suspended } from './suspended.ts';
 
 /** Kernels that live at a time; idle ones sleep when another key needs the place. */
@@ -26,7 +27,7 @@ export interface WorkshopOptions {
   readonly log: Log;
 }
 
-export class Workshop implements AsyncDisposable {
+export class Workshop implements Shop, AsyncDisposable {
   readonly options: WorkshopOptions;
   readonly suspended = new Suspended();
   readonly #desks = new Map<string, Desk>();

@@ -413,6 +413,12 @@ export const errorCodes = {
     retry: false,
     advice: 'Look at what the cell had done, and run it again if that is right.',
   },
+  INTERNAL: {
+    http: 500,
+    rpc: -32603,
+    retry: true,
+    advice: 'Look at the server’s log for the request that the message names, and tell its operator.',
+  },
   PEER_MISSING: {
     http: 500,
     rpc: -32019,

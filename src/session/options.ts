@@ -4,65 +4,29 @@ import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
-import { executorKinds } from '../protocol/capabilities.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { Limits, SandboxOption } from '../protocol/policy.ts';
+import { AgentKey, milliseconds, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Storage } from '../storage/contract.ts';
 
-const milliseconds = z.int().min(0).max(2_147_483_647);
-const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
-const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
-/** Who owns a kernel: any text. Blank means `default`. */
-export const AgentKey = text.max(1024).transform((key) => (key.trim() === '' ? 'default' : key));
+export { AgentKey } from '../protocol/session-settings.ts';
 
 export const SessionOptions = z.strictObject({
   agentKey: AgentKey.prefault(''),
-  /** The folder the code works in. By default the agent's own workspace in the data folder. */
-  cwd: text.min(1).optional(),
-  /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
-  env: z.record(wellFormed.regex(/^[^=\0]+$/, 'must be a variable name'), wellFormed).default({}),
-  /** Where the code runs: `auto` is `subprocess`. See docs/executors.md. */
-  executor: z.enum(['auto', ...executorKinds]).default('auto'),
-  /** For `container`: the image, in place of the one that `cella image build` makes. */
-  image: text.min(1).max(500).optional(),
+  ...SessionSettings.shape,
   /** For `container`: the address of Docker or Podman (`unix:///run/docker.sock`), in place of the usual ones. */
   engine: text.min(1).optional(),
   /** A Python 3.9 or later: a path, or a name on PATH. */
   python: text.min(1).optional(),
-  sandbox: SandboxOption,
-  limits: Limits.prefault({}),
   dataDir: text.min(1).optional(),
-  /** For every execution that does not say otherwise; 0 means no limit. */
-  timeoutMs: milliseconds.default(0),
-  /** How long interrupted code has to stop before it is killed. */
-  graceMs: milliseconds.default(2000),
-  /** How long one input() may wait for its answer; 0 means no limit. */
-  inputTimeoutMs: milliseconds.default(300_000),
-  /** How many executions may wait behind the one that runs. */
-  queueLimit: z.int().min(0).max(100_000).default(64),
-  /** How much of stdout and stderr, each, a result keeps. Streaming is not cut. */
-  outputLimitBytes: z.int().min(0).max(1_073_741_824).default(1_048_576),
   /** How long the process that kernels are forked from may take to start, with all that is preloaded. */
   startTimeoutMs: z.int().min(100).max(2_147_483_647).default(60_000),
   /** Modules that the template imports once, so that every kernel has them at once. */
   preload: z.array(moduleName).default([]),
-  /** What a cell that does not say otherwise does with its changes; see docs/state.md. */
-  transaction: TransactionPolicy.default('commit_always'),
   /** Whether names are saved in the data folder, and come back after a crash, a restart or a reboot. */
   persist: z.boolean().default(true),
-  /** How long after a cell names are saved, if nothing else runs. */
-  saveAfterMs: milliseconds.default(1000),
-  /** The largest durable checkpoint. */
-  checkpointLimitMb: z.int().min(1).max(65_536).default(256),
-  /** How long saving or loading one may take. */
-  checkpointTimeoutMs: z.int().min(100).max(3_600_000).default(60_000),
-  /** How many live checkpoints are kept; the oldest go first. */
-  liveCheckpoints: z.int().min(0).max(32).default(8),
-  /** How many cells can be undone. */
-  undo: z.int().min(0).max(32).default(0),
   /** Where names, tools, skills, artifacts and deps are kept, in place of the data folder. Whoever opened it closes it. */
   storage: z
     .custom<Storage>(
@@ -76,16 +40,10 @@ export const SessionOptions = z.strictObject({
   approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Gives the secret of a name that a tool's definition mentions. It goes to the tool alone. */
   credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Installs the configured packages before the first cell. Those that are installed already are there in any case. */
-  syncDepsOnStart: z.boolean().default(false),
   /** Told how far packages are that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** False locks the packages: deps.add and deps.remove are refused, list and sync still work. */
-  allowRuntimeDeps: z.boolean().default(true),
   /** Where packages come from; PyPI by default. */
   packages: PackageSource.prefault({}),
-  /** The largest artifact. */
-  artifactLimitMb: z.int().min(1).max(1_048_576).default(1024),
   /** Sandboxes kept ready for the next session. */
   spares: z.int().min(0).max(64).default(0),
 });

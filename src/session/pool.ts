@@ -5,6 +5,7 @@ import { Party } from '../pool/party.ts';
 import { LimitedSlots, type Slots } from '../pool/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { listAgents } from './agents.ts';
+import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folder.ts';
 import { Launch } from './launch.ts';
 import { AgentKey, type CheckedOptions, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
@@ -101,6 +102,25 @@ export class KernelPool implements AsyncDisposable {
       // Somebody has closed it. Others may have come here while we waited for it.
       if (this.#entries.get(options.agentKey) === entry) this.#entries.delete(options.agentKey);
       this.#checkOpen();
+    }
+  }
+
+  /** A second kernel with the memory of a key's, for another key that this pool has none for. */
+  async fork(agentKey: string, options: ForkOptions, own: Omit<SessionOptions, 'agentKey'> = {}): Promise<Session> {
+    const key = normal(options.agentKey);
+    if (this.#entries.has(key)) {
+      throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
+    }
+    const text = sameText(checkOptions({ ...this.#defaults, ...own, agentKey: key }));
+    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key });
+    const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
+    this.#entries.set(key, entry);
+    try {
+      entry.opened = await session;
+      return entry.opened;
+    } catch (error) {
+      if (this.#entries.get(key) === entry) this.#entries.delete(key);
+      throw error;
     }
   }
 

@@ -81,7 +81,7 @@ export interface DamagedRecord {
 /** One log for each key, numbered from 1 without a gap. */
 export interface EventLog {
   /** Adds all of them or none, in this order. Gives the last number; durable when it resolves. Events are JSON. */
-  append(agentKey: string, events: readonly unknown[]): Promise<number>;
+  append(agentKey: string, events: readonly unknown[], options?: AppendOptions): Promise<number>;
   /** What is there now, in order, from the first number after `after` that was not trimmed. */
   read(agentKey: string, options?: ReadOptions): AsyncIterable<LoggedEvent>;
   /** The number of the last event, also where it was trimmed; 0 where there was none. */
@@ -92,6 +92,11 @@ export interface EventLog {
   trim(agentKey: string, limits: TrimLimits): Promise<number>;
   /** Forgets the log: numbers start from 1 again. */
   delete(agentKey: string): Promise<boolean>;
+}
+
+export interface AppendOptions {
+  /** False: what it resolves with survives the end of this process, and may not survive a loss of power. */
+  readonly flushed?: boolean;
 }
 
 export interface ReadOptions {

@@ -35,6 +35,21 @@ describe('a pool', () => {
     expect(await kernels.metrics()).toMatchObject({ live: 2, hibernated: 0, hits: 1 });
   });
 
+  test('forks a key into another, which is one of its own then', async () => {
+    const kernels = await pool();
+    await (await kernels.acquire('one')).run('x = [1]');
+    const fork = await kernels.fork('one', { agentKey: 'two' });
+    expect((await fork.run('x.append(2); x')).value).toEqual([1, 2]);
+    expect(await kernels.acquire('two')).toBe(fork);
+    expect((await (await kernels.acquire('one')).run('x')).value).toEqual([1]);
+    expect(await kernels.metrics()).toMatchObject({ live: 2 });
+    await expect(kernels.fork('one', { agentKey: 'two' })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    await expect(kernels.fork('one', { agentKey: 'three', from: 'nowhere' })).rejects.toMatchObject({
+      code: 'CHECKPOINT_NOT_FOUND',
+    });
+    expect((await (await kernels.acquire('three')).run("'x' in globals()")).value).toBe(false);
+  });
+
   test('makes one kernel for a key however many ask for it at once', async () => {
     const kernels = await pool();
     const before = sandboxes();

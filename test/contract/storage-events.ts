@@ -27,6 +27,16 @@ export function eventContract(open: OpenStorage): void {
     expect((await eventsOf(other, 'a'))[0]).toEqual({ seq: 1, at: 1234, event: 'one' });
   });
 
+  it('that are not flushed have their numbers among those that are', async () => {
+    const again = onePlace(open);
+    const storage = await again();
+    const flushed = [true, false, false, true, false];
+    const added = flushed.map((one, index) => storage.events.append('a', [index], { flushed: one }));
+    expect(await Promise.all(added)).toEqual(numbers(1, 5));
+    const events = await eventsOf(await again(), 'a');
+    expect(events.map(({ seq, event }) => [seq, event])).toEqual(numbers(1, 5).map((seq) => [seq, seq - 1]));
+  });
+
   it('are any JSON, and come back equal', async () => {
     const storage = await onePlace(open)();
     await fc.assert(

@@ -531,7 +531,14 @@ describe('--json', () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     expect(events).toEqual([
-      { type: 'reply', command: 'chat', agent: expect.stringMatching(/^chat-[0-9a-f]{8}$/), kept: false },
+      {
+        type: 'reply',
+        command: 'chat',
+        agent: expect.stringMatching(/^chat-[0-9a-f]{8}$/),
+        kept: false,
+        executor: 'subprocess',
+        capabilities: expect.objectContaining({ trueRollback: true, liveFork: true }),
+      },
       expect.objectContaining({ type: 'result', status: 'ok', execution: 1 }),
       { type: 'stdout', text: 'out\n' },
       expect.objectContaining({ type: 'result', status: 'ok', value: 1 }),

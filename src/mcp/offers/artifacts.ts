@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { ArtifactInfo } from '../../protocol/artifact.ts';
-import type { Workshop } from '../workshop.ts';
+import type { Shop } from '../shop.ts';
 import { type Bench, brief, guarded, LOOKS, listing } from './offer.ts';
 
 export const ROOT = 'cella://artifacts/';
@@ -47,7 +47,7 @@ export function offerArtifacts({ server, workshop }: Bench): void {
   );
 }
 
-export async function newest(workshop: Workshop): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
+export async function newest(workshop: Shop): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
   const all = await (await workshop.namespaces()).artifacts.list();
   const shown = all.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, MOST_LISTED);
   return { shown, leftOut: all.length - shown.length };

@@ -2,10 +2,10 @@
 
 import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import type { SessionApi } from '../../session/api.ts';
 import type { DepsResult, WorkOptions } from '../../session/api-namespaces.ts';
-import type { Session } from '../../session/session.ts';
 import { Progress } from '../progress.ts';
-import type { Workshop } from '../workshop.ts';
+import type { Shop } from '../shop.ts';
 import { AgentKey, type Bench, guarded, LOOKS, listing } from './offer.ts';
 
 const Changed = z.object({
@@ -68,10 +68,10 @@ function offerChanges({ server, workshop }: Bench): void {
 }
 
 function change(
-  workshop: Workshop,
+  workshop: Shop,
   agentKey: string | undefined,
   context: ServerContext,
-  work: (session: Session, options: WorkOptions) => Promise<DepsResult>,
+  work: (session: SessionApi, options: WorkOptions) => Promise<DepsResult>,
 ): Promise<CallToolResult> {
   return guarded(workshop, async () => {
     using progress = new Progress(context);
@@ -95,9 +95,9 @@ function change(
 
 /** A kernel that is at rest finds the packages from here on; one that is not is left alone. */
 async function joinRunning(
-  workshop: Workshop,
+  workshop: Shop,
   agentKey: string | undefined,
-  session: Session,
+  session: SessionApi,
   signal: AbortSignal,
 ): Promise<boolean> {
   if (!workshop.desk(agentKey).idle) return false;

@@ -5,11 +5,11 @@ import { z } from 'zod';
 import { failureOf } from '../failure.ts';
 import { cutMiddle } from '../long-text.ts';
 import { MOST_SHOWN } from '../report.ts';
-import type { Workshop } from '../workshop.ts';
+import type { Shop } from '../shop.ts';
 
 export interface Bench {
   readonly server: McpServer;
-  readonly workshop: Workshop;
+  readonly workshop: Shop;
 }
 
 /** Looks only, and only at what Cella keeps. */
@@ -36,7 +36,7 @@ export function said(text: string, more: Partial<CallToolResult> = {}): CallTool
 }
 
 export async function guarded<T extends CallToolResult | InputRequiredResult>(
-  workshop: Workshop,
+  workshop: Shop,
   work: () => Promise<T>,
 ): Promise<T | CallToolResult> {
   try {

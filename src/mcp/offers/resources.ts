@@ -9,7 +9,7 @@ import {
 } from '@modelcontextprotocol/server';
 import type { ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Workshop } from '../workshop.ts';
+import type { Shop } from '../shop.ts';
 import { newest, ROOT, uriOf } from './artifacts.ts';
 import { type Bench, brief } from './offer.ts';
 
@@ -26,7 +26,7 @@ export function offerResources({ server, workshop }: Bench): void {
   }));
 }
 
-async function read(workshop: Workshop, uri: string) {
+async function read(workshop: Shop, uri: string) {
   const name = nameIn(uri);
   try {
     const { artifacts } = await workshop.namespaces();

@@ -1,7 +1,7 @@
 /** Event logs: numbered rows, and for each log the last number given out and the last one trimmed. */
 
 import { setImmediate as breathe } from 'node:timers/promises';
-import type { Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
+import type { AppendOptions, Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
 import { eventJson } from '../event-json.ts';
 import type { Connection } from './connection.ts';
 import type { Database } from './database.ts';
@@ -30,11 +30,11 @@ export class FileEventLog implements EventLog {
     this.#clock = clock;
   }
 
-  async append(agentKey: string, events: readonly unknown[]): Promise<number> {
+  async append(agentKey: string, events: readonly unknown[], { flushed = true }: AppendOptions = {}): Promise<number> {
     const texts = events.map(eventJson);
     if (texts.length === 0) return this.last(agentKey);
     const at = Math.trunc(this.#clock());
-    return this.#database.writeDurably((db) => {
+    const insert = (db: Connection) => {
       const log = findLog(db, agentKey) ?? makeLog(db, agentKey);
       let { last, bytes } = log;
       for (const text of texts) {
@@ -44,7 +44,8 @@ export class FileEventLog implements EventLog {
       }
       db.run('UPDATE logs SET last = ?, bytes = ? WHERE id = ?', last, bytes, log.id);
       return last;
-    });
+    };
+    return flushed ? this.#database.writeDurably(insert) : this.#database.write(insert);
   }
 
   async *read(agentKey: string, { after = 0, limit = Infinity }: ReadOptions = {}): AsyncGenerator<LoggedEvent> {

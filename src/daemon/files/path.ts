@@ -1,0 +1,42 @@
+/** Paths of files in a workspace, as clients write them: relative, with `/`, and never out of it. */
+
+import { CellaError } from '../../protocol/errors.ts';
+
+const MOST_PARTS = 64;
+
+/** The names on the way, the last one included; none for the workspace itself. */
+export function partsOf(path: string): string[] {
+  if (path.includes('\0')) throw refused(path, 'it holds a null byte');
+  if (path.startsWith('/')) throw refused(path, 'it must be relative to the workspace');
+  const parts = path.split('/').filter((part) => part !== '' && part !== '.');
+  if (parts.includes('..')) throw refused(path, 'it leads out of its folder');
+  if (parts.length > MOST_PARTS) throw refused(path, `it is more than ${MOST_PARTS} folders deep`);
+  if (parts.some((part) => Buffer.byteLength(part) > 255)) throw refused(path, 'a name in it is too long');
+  return parts;
+}
+
+export function refused(path: string, reason: string): CellaError {
+  return new CellaError('INVALID_REQUEST', `${JSON.stringify(path.slice(0, 200))} cannot be used: ${reason}.`);
+}
+
+export function missing(path: string): CellaError {
+  return new CellaError('NOT_FOUND', `There is no ${JSON.stringify(path.slice(0, 200))} in the workspace.`);
+}
+
+/** What the operating system said, in words for whoever asked. */
+export function explained(path: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'ENOENT') return missing(path);
+  if (code === 'ELOOP') return refused(path, 'it is a link');
+  if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
+  if (code === 'EISDIR') return refused(path, 'it is a folder');
+  if (code === 'ENOTEMPTY') return refused(path, 'the folder is not empty');
+  if (code === 'EEXIST') return new CellaError('NAME_TAKEN', `${JSON.stringify(path.slice(0, 200))} is there already.`);
+  if (code === 'ENAMETOOLONG') return refused(path, 'a name in it is too long');
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new CellaError('STORAGE_FAILED', `There is no room for ${JSON.stringify(path.slice(0, 200))}.`, {
+      cause: error,
+    });
+  }
+  return error;
+}

@@ -1,0 +1,48 @@
+/** One server for each data folder: a lock that ends with its process, and a file that tells others where it is. */
+
+import { rmSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CellaError } from '../protocol/errors.ts';
+import type { Lock, Locks } from '../storage/contract.ts';
+
+/** No agent can have this key. */
+const DAEMON_KEY = '\0daemon';
+
+export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
+  try {
+    return await locks.acquire(DAEMON_KEY);
+  } catch (error) {
+    if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
+    const { pid, host, since } = error.details;
+    const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
+    const message = `Another server runs on ${dataDir}: ${who}.`;
+    throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details } });
+  }
+}
+
+/** What a client of this machine needs to know. It holds no secret. */
+export interface DaemonFacts {
+  readonly pid: number;
+  readonly url: string;
+  /** Its Unix socket. */
+  readonly socket: string;
+  readonly version: string;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+}
+
+export const factsPath = (dataDir: string): string => join(dataDir, 'daemon.json');
+export const socketPath = (dataDir: string): string => join(dataDir, 'daemon.sock');
+
+/** Gives what to call at the end. */
+export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Disposable> {
+  const path = factsPath(dataDir);
+  const partial = `${path}.${process.pid}`;
+  {
+    await using file = await open(partial, 'w', 0o600);
+    await file.writeFile(`${JSON.stringify(facts)}\n`);
+  }
+  await rename(partial, path);
+  return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}

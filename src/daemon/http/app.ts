@@ -1,0 +1,74 @@
+/** The app: what is done to every request and every answer, and then its route. */
+
+import { randomUUID } from 'node:crypto';
+import { Hono } from 'hono';
+import { CellaError } from '../../protocol/errors.ts';
+import { type Exchange, type ExchangeContext, isTls, remoteOf } from './exchange.ts';
+import { failureResponse, toCellaError } from './failure.ts';
+import { type HostRules, hostProblem, originProblem } from './hosts.ts';
+import type { Logger } from './logs.ts';
+import type { HttpMetrics } from './metrics.ts';
+import { addSecurityHeaders } from './security-headers.ts';
+
+export interface AppOptions {
+  readonly hosts: HostRules;
+  readonly log: Logger;
+  readonly metrics: HttpMetrics;
+}
+
+export function makeApp({ hosts, log, metrics }: AppOptions): Hono<Exchange> {
+  const app = new Hono<Exchange>();
+  app.use(async (c, next) => {
+    const began = performance.now();
+    const requestId = requestIdOf(c.req.header('x-request-id'));
+    c.set('requestId', requestId);
+    c.set('log', log.child({ requestId }));
+    await next();
+    c.res.headers.set('x-request-id', requestId);
+    addSecurityHeaders(c.res.headers, { tls: isTls(c.env) });
+    tell(c, log, metrics, performance.now() - began);
+  });
+  app.use(async (c, next) => {
+    const problem = c.env.door === 'local' ? undefined : trickery(c, hosts);
+    if (problem !== undefined) throw new CellaError('FORBIDDEN', problem);
+    await next();
+  });
+  app.notFound((c) =>
+    failureResponse(new CellaError('NOT_FOUND', `There is no ${c.req.method} ${c.req.path.slice(0, 200)}.`)),
+  );
+  app.onError((error, c) => {
+    const told = toCellaError(error, c.get('requestId'));
+    if (told.code === 'INTERNAL') c.get('log').error({ err: error }, 'unexpected');
+    return failureResponse(told);
+  });
+  return app;
+}
+
+function trickery(c: ExchangeContext, hosts: HostRules): string | undefined {
+  const host = c.req.header('host');
+  return hostProblem(host, hosts) ?? originProblem(c.req.header('origin'), host);
+}
+
+/** A client may name its request, so that both logs can be laid side by side. */
+function requestIdOf(given: string | undefined): string {
+  return given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+}
+
+/** The path only: a query may hold a code. */
+function tell(c: ExchangeContext, log: Logger, metrics: HttpMetrics, ms: number): void {
+  const { status } = c.res;
+  const route = c.get('route') ?? 'none';
+  metrics.request(c.req.method, route, status, ms);
+  const user = c.get('principal')?.userName;
+  const line = {
+    requestId: c.get('requestId'),
+    method: c.req.method,
+    path: c.req.path,
+    status,
+    ms: Math.round(ms * 10) / 10,
+    from: remoteOf(c.env),
+    ...(user === undefined ? {} : { user }),
+  };
+  if (route === '/health') log.debug(line, 'request');
+  else log.info(line, 'request');
+}

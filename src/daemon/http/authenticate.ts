@@ -1,0 +1,51 @@
+/** Who sends a request: by a bearer token, by the cookie of a browser that has logged in, or through the local socket. */
+
+import { getCookie } from 'hono/cookie';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Access, Principal } from '../access/contract.ts';
+import { type ExchangeContext, remoteOf } from './exchange.ts';
+
+export const COOKIE = 'cella';
+export const CSRF_HEADER = 'x-cella-csrf';
+
+const READING = new Set(['GET', 'HEAD']);
+
+export async function authenticate(c: ExchangeContext, access: Access): Promise<Principal> {
+  const token = bearerOf(c);
+  const cookie = getCookie(c, COOKIE);
+  try {
+    if (token !== undefined) return await access.authenticate(token);
+    if (cookie !== undefined) return await byCookie(c, access, cookie);
+    if (c.env.door === 'local') return access.daemon();
+    throw new CellaError('UNAUTHENTICATED', 'This needs a token.');
+  } catch (error) {
+    // Guessing is slow for whoever guesses. Those who have a token are counted by it.
+    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') access.rates.admit(`from ${remoteOf(c.env)}`);
+    throw error;
+  }
+}
+
+/** A page of another site can make a browser send its cookie, and can neither read nor set a header. */
+async function byCookie(c: ExchangeContext, access: Access, cookie: string): Promise<Principal> {
+  const site = c.req.header('sec-fetch-site');
+  const { upgrade } = c.env;
+  // Who opens a page from a bookmark or another site may see it; nothing else works from there.
+  if (site === 'cross-site' && (upgrade || !READING.has(c.req.method))) throw elsewhere();
+  if (upgrade && c.req.header('origin') === undefined) throw elsewhere();
+  const principal = await access.logins.authenticate(cookie);
+  if (!READING.has(c.req.method)) access.logins.checkCsrf(cookie, c.req.header(CSRF_HEADER));
+  return principal;
+}
+
+/** Undefined where there is none; a header that holds no token is one that is wrong. */
+function bearerOf(c: ExchangeContext): string | undefined {
+  const header = c.req.header('authorization');
+  if (header === undefined) return undefined;
+  const [, token] = /^Bearer +(\S+) *$/i.exec(header) ?? [];
+  if (token === undefined) throw new CellaError('UNAUTHENTICATED', 'The Authorization header holds no bearer token.');
+  return token;
+}
+
+function elsewhere(): CellaError {
+  return new CellaError('FORBIDDEN', 'The request comes from a page of another site.');
+}

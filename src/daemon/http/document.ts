@@ -1,0 +1,123 @@
+/** The OpenAPI document of the server, made from the same definitions that check its requests. */
+
+import { z } from 'zod';
+import { originalOf } from '../../protocol/http/as-given.ts';
+import type { Endpoint } from '../../protocol/http/endpoint.ts';
+import { Failure } from '../../protocol/http/failure.ts';
+
+type Json = Record<string, unknown>;
+
+export interface OpenApiDocument {
+  readonly openapi: '3.1.0';
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { readonly schemas: Json; readonly securitySchemes: Json };
+}
+
+export interface Operation {
+  readonly summary: string;
+  readonly description: string;
+  readonly tags: readonly string[];
+  readonly security: readonly Json[];
+  readonly parameters: readonly Json[];
+  readonly requestBody?: Json;
+  readonly responses: Record<string, Json>;
+}
+
+const DESCRIPTION =
+  'Sessions of Python kernels: run code, follow its events, go back in time, manage files and packages. See docs/server.md.';
+
+export function documentOf(endpoints: readonly Endpoint[], version: string): OpenApiDocument {
+  const schemas: Json = {};
+  const paths: OpenApiDocument['paths'] = {};
+  for (const endpoint of endpoints) {
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operationOf(endpoint, schemas) };
+  }
+  const securitySchemes = {
+    token: { type: 'http', scheme: 'bearer', description: 'An API token: cella_…' },
+    cookie: { type: 'apiKey', in: 'cookie', name: 'cella', description: 'A browser that has logged in.' },
+  };
+  const info = { title: 'Cella', version, description: DESCRIPTION };
+  return { openapi: '3.1.0', info, paths, components: { schemas, securitySchemes } };
+}
+
+function operationOf(endpoint: Endpoint, schemas: Json): Operation {
+  const { summary, tag, access, status } = endpoint;
+  const body = bodyOf(endpoint, schemas);
+  return {
+    summary,
+    description: whoMay(endpoint),
+    tags: [tag],
+    security: access.kind === 'everybody' ? [] : [{ token: [] }, { cookie: [] }],
+    parameters: [...parametersOf(endpoint.params, 'path', schemas), ...parametersOf(endpoint.query, 'query', schemas)],
+    ...(body ? { requestBody: body } : {}),
+    responses: {
+      [status]: { description: 'Done.', ...contentOf(endpoint, schemas) },
+      default: {
+        description: 'It failed.',
+        content: { 'application/json': { schema: schemaOf(Failure, 'output', schemas) } },
+      },
+    },
+  };
+}
+
+function whoMay({ access }: Endpoint): string {
+  switch (access.kind) {
+    case 'everybody':
+      return 'Needs no token.';
+    case 'anybody':
+      return 'Needs a token.';
+    case 'admin':
+      return 'For administrators.';
+    case 'session':
+      return `Needs the right to ${access.right} the session.`;
+  }
+}
+
+function bodyOf({ body, takes }: Endpoint, schemas: Json): Json | undefined {
+  if (takes !== undefined) return { required: true, content: { [takes]: { schema: {} } } };
+  if (isNothing(body)) return undefined;
+  const required = !body.safeParse(undefined).success;
+  return { required, content: { 'application/json': { schema: schemaOf(body, 'input', schemas) } } };
+}
+
+function contentOf({ result, gives }: Endpoint, schemas: Json): Json {
+  const json = isNothing(result) ? [] : [['application/json', { schema: schemaOf(result, 'output', schemas) }]];
+  const others = gives.map((type) => [type, { schema: {} }]);
+  return json.length + others.length === 0 ? {} : { content: Object.fromEntries([...json, ...others]) };
+}
+
+function parametersOf(schema: z.ZodType, place: 'path' | 'query', schemas: Json): Json[] {
+  const { properties = {}, required = [] } = schemaOf(schema, 'input', schemas) as {
+    properties?: Record<string, Json>;
+    required?: string[];
+  };
+  return Object.entries(properties).map(([name, { description, ...shape }]) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    ...(description === undefined ? {} : { description }),
+    schema: shape,
+  }));
+}
+
+/** OpenAPI 3.1 takes JSON Schema as it is; what has a name goes to the components. */
+function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json {
+  const { $schema, $defs, ...made } = z.toJSONSchema(originalOf(schema), {
+    io,
+    unrepresentable: 'any',
+    reused: 'inline',
+  });
+  const moved: Json = JSON.parse(JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/'));
+  for (const [name, shape] of Object.entries($defs ?? {})) {
+    schemas[name] ??= JSON.parse(JSON.stringify(shape).replaceAll('"#/$defs/', '"#/components/schemas/'));
+  }
+  const { id, ...own } = moved;
+  if (typeof id !== 'string') return own;
+  schemas[id] ??= own;
+  return { $ref: `#/components/schemas/${id}` };
+}
+
+function isNothing(schema: z.ZodType): boolean {
+  return schema instanceof z.ZodUndefined;
+}

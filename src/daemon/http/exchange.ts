@@ -1,0 +1,51 @@
+/** One request on its way through the server: where it came in, who sent it, and where a WebSocket would go on. */
+
+import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
+import type { Logger } from 'pino';
+import type { WebSocket } from 'ws';
+import type { Principal } from '../access/contract.ts';
+
+/** `local`: the Unix socket in the data folder, which only the user that runs the daemon can open. */
+export type Door = 'network' | 'local';
+
+/** A request to go on as a WebSocket. A handler that agrees says what is to be done with it. */
+export interface Upgrade {
+  accept: ((socket: WebSocket) => void) | undefined;
+}
+
+export interface Bindings {
+  readonly incoming: IncomingMessage;
+  readonly door: Door;
+  readonly upgrade?: Upgrade;
+}
+
+export interface Variables {
+  requestId: string;
+  log: Logger;
+  /** The path as its definition has it, for logs and metrics. */
+  route: string | undefined;
+  /** Who sent it, once that is known. */
+  principal: Principal | undefined;
+}
+
+export interface Exchange {
+  Bindings: Bindings;
+  Variables: Variables;
+}
+
+export type ExchangeContext = Context<Exchange>;
+
+/** Where a request comes from, for logs and the audit. Behind the Unix socket there is no address. */
+export function remoteOf({ incoming, door }: Bindings): string {
+  return door === 'local' ? 'local' : (incoming.socket.remoteAddress ?? 'unknown');
+}
+
+export function isTls({ incoming }: Bindings): boolean {
+  return 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
+}
+
+/** Ends the connection of an answer that cannot be ended well, so that nobody takes what there is for all of it. */
+export function cut({ incoming }: Bindings): void {
+  incoming.socket.destroy();
+}

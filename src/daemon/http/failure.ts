@@ -1,0 +1,45 @@
+/** Failures as they cross the wire: a code, a message, advice and details; never a stack, and nothing of the inside. */
+
+import { HTTPException } from 'hono/http-exception';
+import { z } from 'zod';
+import { CellaError, errorCodes } from '../../protocol/errors.ts';
+import type { Failure } from '../../protocol/http/failure.ts';
+
+/** What somebody may be told of any error. What was not foreseen is told by the id of its request alone. */
+export function toCellaError(error: unknown, requestId: string): CellaError {
+  if (error instanceof CellaError) return error;
+  if (error instanceof z.ZodError) return invalid(error);
+  if (error instanceof HTTPException && error.status < 500) {
+    return new CellaError('INVALID_REQUEST', error.message || 'The request cannot be read.', { cause: error });
+  }
+  return new CellaError('INTERNAL', `Something went wrong here; the log tells more of request ${requestId}.`, {
+    cause: error,
+    details: { requestId },
+  });
+}
+
+export function invalid(error: z.ZodError): CellaError {
+  const problems = error.issues
+    .slice(0, 20)
+    .map(({ path, message }) => `${path.map(String).join('.') || 'it'}: ${message}`);
+  return new CellaError('INVALID_REQUEST', `The request cannot be used: ${problems.join('; ')}.`, {
+    details: { problems },
+  });
+}
+
+export function failureOf(error: CellaError): Failure {
+  const { code, message, advice, details } = error;
+  return { error: { code, message, advice, details: { ...details } } };
+}
+
+export function statusOf({ code }: CellaError): number {
+  return errorCodes[code].http;
+}
+
+export function failureResponse(error: CellaError): Response {
+  const headers = new Headers({ 'content-type': 'application/json' });
+  const { retryAfterMs } = error.details;
+  if (typeof retryAfterMs === 'number') headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
+  if (error.code === 'UNAUTHENTICATED') headers.set('www-authenticate', 'Bearer realm="cella"');
+  return new Response(JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
+}

@@ -1,0 +1,74 @@
+/** The events of a session as an answer that goes on, until the client has gone, is too slow, or may no longer read. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { FeedItem } from '../../protocol/http/events.ts';
+import type { Principal } from '../access/contract.ts';
+import type { HostedSession } from '../sessions/contract.ts';
+import { failureOf, toCellaError } from './failure.ts';
+import type { Recheck } from './router.ts';
+import type { Service } from './service.ts';
+import { type Item, type StreamForm, streamResponse } from './streams.ts';
+
+export interface FeedOptions {
+  readonly form: Exclude<StreamForm, 'json'>;
+  readonly principal: Principal;
+  readonly after: number;
+  /** Only of this execution, and to its end. */
+  readonly execution?: string | undefined;
+  readonly recheck: Recheck;
+  readonly cut: () => void;
+  readonly onGone?: () => void;
+}
+
+export function feed(
+  { metrics, streams, ending, followers }: Service,
+  session: HostedSession,
+  options: FeedOptions,
+): Response {
+  const { form, after, execution, recheck, onGone } = options;
+  const left = followers.enter(options.principal, form);
+  return streamResponse(
+    (signal) => {
+      const wanted = { after, ...(execution === undefined ? {} : { execution }) };
+      return items(session.events({ ...wanted, signal: AbortSignal.any([signal, ending]) }), ending);
+    },
+    {
+      form,
+      ...streams,
+      cut: options.cut,
+      refusal: async () => {
+        const refusal = await refusalOf(recheck);
+        return refusal && { type: 'error', ...failureOf(refusal) };
+      },
+      onEnd: (why) => {
+        left();
+        if (why === 'slow' || why === 'refused') metrics.dropped(why);
+        if (why === 'gone') onGone?.();
+      },
+    },
+  );
+}
+
+/** What ends the stream before its time is its last line, so that nobody takes it for the end. */
+async function* items(events: AsyncIterable<FeedItem>, ending: AbortSignal): AsyncIterable<Item> {
+  try {
+    for await (const event of events) yield 'seq' in event ? { id: event.seq, data: event } : { data: event };
+  } catch (error) {
+    if (!ending.aborted) yield { data: { type: 'error', ...failureOf(toCellaError(error, '-')) } };
+  }
+  if (!ending.aborted) return;
+  const stopping = new CellaError('DAEMON_STOPPING', 'The server is ending. Read on from the last number you have.');
+  yield { data: { type: 'error', ...failureOf(stopping) } };
+}
+
+/** Why somebody may no longer read; undefined where they may. */
+export async function refusalOf(recheck: Recheck): Promise<CellaError | undefined> {
+  try {
+    await recheck();
+    return undefined;
+  } catch (error) {
+    // Storage that does not answer now says nothing of who may read.
+    const isRefusal = error instanceof CellaError && ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'].includes(error.code);
+    return isRefusal ? error : undefined;
+  }
+}

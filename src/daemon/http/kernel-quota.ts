@@ -1,0 +1,58 @@
+/** Whether a user may have one more live kernel, and its memory: looked at when a session is about to wake. */
+
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { Access } from '../access/contract.ts';
+import type { SessionHost } from '../sessions/contract.ts';
+import { sessionsOf } from '../sessions-of.ts';
+
+/** How long a kernel that was admitted counts, before it is seen to live. */
+const STARTING_MS = 30_000;
+/** What a kernel may use where nothing is said. */
+const DEFAULT_MEMORY_MB = 2048;
+
+export class KernelQuota {
+  readonly #quotas: Access['quotas'];
+  readonly #host: SessionHost;
+  /** By the id of a session: when it was admitted. */
+  readonly #starting = new Map<string, number>();
+  /** By user: one look after the other, so that two at once never count the same place twice. */
+  readonly #looks = new Map<string, Promise<void>>();
+
+  constructor(quotas: Access['quotas'], host: SessionHost) {
+    this.#quotas = quotas;
+    this.#host = host;
+  }
+
+  /** QUOTA_EXCEEDED where it is one too many. Costs nothing while its kernel lives. */
+  async admit(info: SessionInfo): Promise<void> {
+    if (info.state !== 'hibernated') return;
+    const { ownerId } = info;
+    const { liveKernels, memoryMb } = await this.#quotas.of(ownerId);
+    if (liveKernels === undefined && memoryMb === undefined) return;
+    const before = this.#looks.get(ownerId) ?? Promise.resolve();
+    const look = before.then(() => this.#look(info));
+    const over = look.catch(() => {}); // told to whoever asked
+    this.#looks.set(ownerId, over);
+    void over.then(() => {
+      if (this.#looks.get(ownerId) === over) this.#looks.delete(ownerId);
+    });
+    await look;
+  }
+
+  async #look(info: SessionInfo): Promise<void> {
+    const now = performance.now();
+    for (const [id, at] of this.#starting) if (now - at > STARTING_MS) this.#starting.delete(id);
+    const live = (await sessionsOf(this.#host, info.ownerId)).filter(
+      ({ id, state }) => id !== info.id && (state !== 'hibernated' || this.#starting.has(id)),
+    );
+    const used = {
+      liveKernels: live.length,
+      memoryMb: live.reduce((sum, session) => sum + memoryOf(session), 0),
+      storageBytes: 0,
+    };
+    await this.#quotas.check(info.ownerId, { liveKernels: 1, memoryMb: memoryOf(info) }, used);
+    this.#starting.set(info.id, now);
+  }
+}
+
+const memoryOf = ({ settings }: SessionInfo): number => settings.limits.memoryMb ?? DEFAULT_MEMORY_MB;

@@ -1,0 +1,81 @@
+/** Puts the app behind Node's HTTP servers: requests, upgrades to WebSockets, and what is no HTTP at all. */
+
+import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Duplex } from 'node:stream';
+import { getRequestListener } from '@hono/node-server';
+import { WebSocketServer } from 'ws';
+import { toRequest } from './as-request.ts';
+import type { Bindings, Door, Upgrade } from './exchange.ts';
+
+export interface ListenerOptions {
+  readonly door: Door;
+  readonly fetch: (request: Request, bindings: Bindings) => Response | Promise<Response>;
+  /** The largest frame that a client may send. */
+  readonly frameLimitBytes: number;
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Told of what the app did not catch. */
+  readonly onError: (error: unknown) => void;
+}
+
+const HEADERS_TIMEOUT_MS = 30_000;
+/** Of a whole request: files may be large and lines slow. */
+const REQUEST_TIMEOUT_MS = 3_600_000;
+const KEEP_ALIVE_MS = 65_000;
+
+export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: ListenerOptions): Server {
+  const listener = getRequestListener(
+    (request, { incoming }) => fetch(request, { incoming: incoming as IncomingMessage, door }),
+    {
+      overrideGlobalObjects: false,
+      // A request that cannot be read at all, such as one without a Host.
+      errorHandler: (error) => {
+        onError(error);
+        return new Response(null, { status: 400 });
+      },
+    },
+  );
+  const options = {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // Some clients offer another protocol with every request, and mean the request.
+    shouldUpgradeCallback: ({ headers, method }: IncomingMessage) =>
+      method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',
+  };
+  const server = tls ? createTlsServer({ ...options, ...tls }, listener) : createServer(options, listener);
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  const sockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: frameLimitBytes,
+    // Answered where it can be seen that the client reads.
+    autoPong: false,
+  });
+  server.on('upgrade', (incoming, socket, head) => {
+    socket.on('error', () => {}); // whoever it was has gone
+    const upgrade: Upgrade = { accept: undefined };
+    const answer = async () => {
+      const response = await fetch(toRequest(incoming), { incoming, door, upgrade });
+      const { accept } = upgrade;
+      if (!accept) await refuse(socket, response);
+      else sockets.handleUpgrade(incoming, socket, head, (client) => accept(client));
+    };
+    void answer().catch((error) => {
+      onError(error);
+      socket.destroy();
+    });
+  });
+  return server;
+}
+
+async function refuse(socket: Duplex, response: Response): Promise<void> {
+  const body = Buffer.from(await response.arrayBuffer());
+  const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`);
+  const head = [
+    `HTTP/1.1 ${response.status} ${STATUS_CODES[response.status] ?? ''}`,
+    ...headers.filter((line) => !/^(connection|content-length):/i.test(line)),
+    'connection: close',
+    `content-length: ${body.length}`,
+  ];
+  socket.end(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]), () => socket.destroy());
+}

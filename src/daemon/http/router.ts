@@ -1,0 +1,153 @@
+/**
+ * Puts endpoints into the app. Every one goes through the same steps: who is it, may they, is what they sent well formed;
+ * then the work, and a line in the audit log. An endpoint without a decision on who may come in cannot be written.
+ */
+
+import type { Hono } from 'hono';
+import type { Right } from '../../protocol/access.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Endpoint } from '../../protocol/http/endpoint.ts';
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { Access, Principal } from '../access/contract.ts';
+import { noSession, requireRight, requireScope } from '../access/rights.ts';
+import type { SessionHost } from '../sessions/contract.ts';
+import { type About, AuditTrail } from './audit-trail.ts';
+import { authenticate } from './authenticate.ts';
+import type { Exchange, ExchangeContext } from './exchange.ts';
+import { partsOf, respond } from './request-parts.ts';
+
+export interface Parts {
+  readonly access: Access;
+  readonly host: SessionHost;
+  /** Of bodies that are JSON. */
+  readonly bodyLimitBytes: number;
+  /** Whether the server takes no new work. */
+  readonly stopping: () => boolean;
+}
+
+export interface Call<Params, Query, Body> {
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  readonly principal: Principal;
+  readonly context: ExchangeContext;
+  /** Says in the audit log what it was done to, where the path does not. */
+  readonly about: (more: About) => void;
+}
+
+/** Again, for what goes on for long: fails where the token is no longer good, or the right is not there. */
+export type Recheck = (right?: Right) => Promise<Principal>;
+
+export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Body> {
+  readonly info: SessionInfo;
+  readonly recheck: Recheck;
+}
+
+type Handler<C, Result> = (call: C) => Promise<Result | Response>;
+
+export class Routes {
+  readonly endpoints: Endpoint[] = [];
+  readonly trail: AuditTrail;
+  readonly #app: Hono<Exchange>;
+  readonly #parts: Parts;
+
+  constructor(app: Hono<Exchange>, parts: Parts) {
+    this.#app = app;
+    this.#parts = parts;
+    this.trail = new AuditTrail(parts.access.audit);
+  }
+
+  /** For whoever has no token. */
+  open<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
+    expectAccess(endpoint, 'everybody');
+    this.#put(endpoint, async (c, about) => handle({ ...(await this.#read(endpoint, c)), context: c, about }));
+  }
+
+  add<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<Call<P, Q, B>, R>): void {
+    expectAccess(endpoint, 'anybody', 'admin');
+    this.#put(endpoint, async (c, about) => {
+      const principal = await this.#enter(c);
+      if (endpoint.access.kind === 'admin') requireScope(principal, 'admin');
+      return await handle({ ...(await this.#read(endpoint, c)), principal, context: c, about });
+    });
+  }
+
+  /** For what is done to the session that the path names. */
+  session<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<SessionCall<P, Q, B>, R>): void {
+    const { access } = endpoint;
+    if (access.kind !== 'session') throw new Error(`${endpoint.path} is no route of a session`);
+    this.#put(endpoint, async (c, about) => {
+      const principal = await this.#enter(c);
+      const id = c.req.param('id') ?? '';
+      about({ session: id.slice(0, 100) });
+      const look = async (as: Principal, right: Right) => {
+        const info = await this.#find(id);
+        requireRight(as, info, right);
+        return info;
+      };
+      const info = await look(principal, access.right);
+      const recheck: Recheck = async (right = access.right) => {
+        const again = await authenticate(c, this.#parts.access);
+        await look(again, right);
+        return again;
+      };
+      return await handle({ ...(await this.#read(endpoint, c)), principal, context: c, about, info, recheck });
+    });
+  }
+
+  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: (more: About) => void) => Promise<unknown>): void {
+    this.endpoints.push(endpoint);
+    const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
+    this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
+      c.set('route', endpoint.path);
+      let audited: About = {};
+      const about = (more: About) => {
+        audited = { ...audited, ...more };
+      };
+      try {
+        if (this.#parts.stopping() && !endpoint.whileStopping) throw stopping();
+        const result = await answer(c, about);
+        await this.trail.done(c, endpoint.audit, audited);
+        return respond(result, endpoint.status);
+      } catch (error) {
+        await this.trail.failed(c, endpoint.audit, audited, error);
+        throw error;
+      }
+    });
+  }
+
+  async #enter(c: ExchangeContext): Promise<Principal> {
+    const { access } = this.#parts;
+    const principal = await authenticate(c, access);
+    c.set('principal', principal);
+    if (principal.credential.kind !== 'daemon') access.rates.admit(principal.credential.id);
+    return principal;
+  }
+
+  #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {
+    return partsOf(endpoint, c, this.#parts.bodyLimitBytes);
+  }
+
+  /** What somebody may not see looks like what is not there. */
+  async #find(id: string): Promise<SessionInfo> {
+    try {
+      return await this.#parts.host.get(id);
+    } catch (error) {
+      if (error instanceof CellaError && ['NOT_FOUND', 'INVALID_NAME', 'INVALID_REQUEST'].includes(error.code)) {
+        throw noSession(id);
+      }
+      throw error;
+    }
+  }
+}
+
+/** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
+function expectAccess({ path, access }: Endpoint, ...kinds: Endpoint['access']['kind'][]): void {
+  if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
+}
+
+function stopping(): CellaError {
+  return new CellaError('DAEMON_STOPPING', 'The server is ending and takes no new work.', {
+    details: { retryAfterMs: 5000 },
+  });
+}

@@ -1,0 +1,125 @@
+/** Users, tokens, logins and the audit log. */
+
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { AuditRecord } from '../../../protocol/access.ts';
+import * as wire from '../../../protocol/http/access-routes.ts';
+import type { BrowserLogin, Principal } from '../../access/contract.ts';
+import { sessionsOf } from '../../sessions-of.ts';
+import { COOKIE } from '../authenticate.ts';
+import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
+import type { Service } from '../service.ts';
+
+export function addAccessRoutes(service: Service): void {
+  addLoginRoutes(service);
+  addUserRoutes(service);
+  addTokenRoutes(service);
+  const { routes, access } = service;
+
+  routes.add(wire.ReadAudit, async ({ query: { after, limit, user, session }, principal }) => {
+    const entries: AuditRecord[] = [];
+    const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
+    for await (const entry of access.audit.read(principal, { after, limit, ...wanted })) entries.push(entry);
+    return { entries, next: entries.at(-1)?.seq ?? after };
+  });
+}
+
+function addLoginRoutes({ routes, access }: Service): void {
+  routes.add(wire.WhoAmI, async ({ principal, context }) => {
+    const cookie = principal.credential.kind === 'login' ? getCookie(context, COOKIE) : undefined;
+    return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
+  });
+
+  routes.open(wire.Login, async ({ query, context }) => {
+    access.rates.admit(`from ${remoteOf(context.env)}`);
+    const login = await access.logins.redeem(query.code);
+    context.set('principal', login.principal);
+    keepCookie(context, login);
+    return context.redirect('/docs', 303);
+  });
+
+  routes.add(wire.OpenLogin, async ({ principal, context }) => {
+    const login = await access.logins.open(principal);
+    keepCookie(context, login);
+    return context.json(meOf(principal, login.csrf), 200);
+  });
+
+  routes.add(wire.CreateLoginCode, async ({ principal }) => {
+    const { code, expiresAt } = await access.logins.createCode(principal);
+    return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
+  });
+
+  routes.add(wire.Logout, async ({ context }) => {
+    const cookie = getCookie(context, COOKIE);
+    if (cookie !== undefined) await access.logins.logout(cookie);
+    deleteCookie(context, COOKIE, { path: '/' });
+    return context.body(null, 204);
+  });
+}
+
+function addUserRoutes({ routes, access, host }: Service): void {
+  routes.add(wire.CreateUserRoute, async ({ body, principal, about }) => {
+    about({ target: body.name });
+    return await access.users.create(principal, body);
+  });
+
+  routes.add(wire.ListUsers, async ({ query: { after, limit }, principal }) => {
+    const { items, next } = await access.users.list(principal, { limit, ...(after === undefined ? {} : { after }) });
+    return { users: items, ...(next === undefined ? {} : { next }) };
+  });
+
+  routes.add(wire.GetUser, async ({ params, principal }) => access.users.get(principal, params.user));
+
+  routes.add(wire.UpdateUserRoute, async ({ params, body, principal, about }) => {
+    about({ target: params.user });
+    const { role, disabled, quotas } = body;
+    return await access.users.update(principal, params.user, {
+      ...(role === undefined ? {} : { role }),
+      ...(disabled === undefined ? {} : { disabled }),
+      ...(quotas === undefined ? {} : { quotas }),
+    });
+  });
+
+  routes.add(wire.DeleteUser, async ({ params, principal, about }) => {
+    about({ target: params.user });
+    const { id } = await access.users.get(principal, params.user);
+    // Nobody comes in as this user while its sessions go.
+    await access.users.update(principal, id, { disabled: true });
+    // The newest first: forks before those whose workspace they share.
+    for (const session of (await sessionsOf(host, id)).toReversed()) await host.delete(session.id);
+    await access.users.delete(principal, id);
+    return undefined;
+  });
+}
+
+function addTokenRoutes({ routes, access }: Service): void {
+  routes.add(wire.CreateTokenRoute, async ({ body: { name, user, scopes, expiresInMs }, principal, about }) => {
+    const made = await access.tokens.create(principal, {
+      name,
+      ...(user === undefined ? {} : { user }),
+      ...(scopes === undefined ? {} : { scopes }),
+      ...(expiresInMs === undefined ? {} : { expiresInMs }),
+    });
+    about({ target: made.info.id });
+    return made;
+  });
+
+  routes.add(wire.ListTokens, async ({ query: { user }, principal }) => ({
+    tokens: await access.tokens.list(principal, user === undefined ? {} : { user }),
+  }));
+
+  routes.add(wire.RevokeToken, async ({ params, principal, about }) => {
+    about({ target: params.token });
+    await access.tokens.revoke(principal, params.token);
+    return undefined;
+  });
+}
+
+function meOf({ userId, userName, role, scopes }: Principal, csrf?: string) {
+  return { userId, userName, role, scopes, ...(csrf === undefined ? {} : { csrf }) };
+}
+
+/** No script reads it, and no other site sends it. */
+function keepCookie(context: ExchangeContext, { cookie, expiresAt }: BrowserLogin): void {
+  const attributes = { path: '/', httpOnly: true, sameSite: 'Strict', secure: isTls(context.env) } as const;
+  setCookie(context, COOKIE, cookie, { ...attributes, expires: new Date(expiresAt) });
+}

@@ -1,0 +1,93 @@
+/** The events of a session: a page of them, a stream, a WebSocket; and what was too large for one. */
+
+import { CellaError } from '../../../protocol/errors.ts';
+import type { FeedItem } from '../../../protocol/http/events.ts';
+import * as wire from '../../../protocol/http/execution-routes.ts';
+import type { HostedSession } from '../../sessions/contract.ts';
+import { bytesResponse } from '../bytes.ts';
+import { cut, type ExchangeContext } from '../exchange.ts';
+import { feed } from '../feed.ts';
+import type { Service } from '../service.ts';
+import { SessionSocket } from '../session-socket.ts';
+import { formOf } from '../streams.ts';
+
+/** Of the events on one page, about. */
+const MOST_PAGE_CHARACTERS = 4_000_000;
+
+export function addEventRoutes(service: Service): void {
+  const { routes, host } = service;
+
+  routes.session(wire.ReadEvents, async ({ info, query, principal, context, recheck }) => {
+    const session = await host.open(info.id);
+    const form = formOf(context.req.header('accept'));
+    const after = lastEventId(context) ?? query.after;
+    if (form === 'json') return await page(session, { ...query, after });
+    service.followers.check(principal);
+    return feed(service, session, {
+      form,
+      after,
+      execution: query.execution,
+      principal,
+      recheck,
+      cut: () => cut(context.env),
+    });
+  });
+
+  routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
+    const { upgrade } = context.env;
+    if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
+    const session = await host.open(info.id);
+    const log = context.get('log');
+    const { after } = query;
+    service.followers.check(principal);
+    const audit = (action: string) => void routes.trail.done(context, action, { session: info.id });
+    upgrade.accept = (socket) => {
+      const left = service.followers.enter(principal, 'websocket');
+      const owner = info.ownerId;
+      new SessionSocket(socket, { service, session, owner, principal, after, recheck, audit, left, log });
+    };
+    return undefined;
+  });
+
+  routes.session(wire.ReadOutput, async ({ info, params, query, context }) => {
+    const output = await (await host.open(info.id)).openOutput(params.file);
+    return bytesResponse(output.read({ offset: query.offset }), {
+      bytes: Math.max(0, output.bytes - query.offset),
+      name: params.file,
+      mediaType: output.mediaType,
+      cut: () => cut(context.env),
+    });
+  });
+}
+
+/** What there is now; a page that is full tells where to go on. */
+async function page(session: HostedSession, { after, limit, execution }: PageOptions) {
+  const { floor, last } = await session.position();
+  const events: FeedItem[] = [];
+  let next = Math.max(after, floor);
+  if (next >= last) return { events, floor, last, next: Math.max(after, Math.min(next, last)) };
+  const over = new AbortController();
+  let characters = 0;
+  const wanted = { after, signal: over.signal, ...(execution === undefined ? {} : { execution }) };
+  for await (const event of session.events(wanted)) {
+    events.push(event);
+    if (!('seq' in event)) continue;
+    next = event.seq;
+    characters += JSON.stringify(event).length;
+    if (next >= last || events.length >= limit || characters > MOST_PAGE_CHARACTERS) break;
+  }
+  over.abort();
+  return { events, floor, last, next };
+}
+
+interface PageOptions {
+  readonly after: number;
+  readonly limit: number;
+  readonly execution?: string | undefined;
+}
+
+/** What a browser sends by itself when it connects again. */
+function lastEventId(context: ExchangeContext): number | undefined {
+  const given = context.req.header('last-event-id');
+  return given !== undefined && /^\d{1,15}$/.test(given) ? Number(given) : undefined;
+}

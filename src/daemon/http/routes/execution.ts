@@ -1,0 +1,70 @@
+/** Running code: one JSON result, or its events as they come; interrupting it, and answering what it asks. */
+
+import * as wire from '../../../protocol/http/execution-routes.ts';
+import type { HostedExecuteOptions } from '../../sessions/contract.ts';
+import { cut, type ExchangeContext } from '../exchange.ts';
+import { invalid } from '../failure.ts';
+import { feed } from '../feed.ts';
+import type { Service } from '../service.ts';
+import { formOf } from '../streams.ts';
+
+export function addExecutionRoutes(service: Service): void {
+  const { routes, host, access } = service;
+
+  routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck }) => {
+    const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
+    const idempotencyKey = idempotencyKeyOf(context);
+    await access.quotas.countExecution(info.ownerId);
+    await service.kernels.admit(info);
+    await service.room.admit(info.ownerId);
+    const session = await host.open(info.id);
+    // Whoever only wanted to start it may go.
+    const gone = stopWhenGone ? new AbortController() : undefined;
+    const options: HostedExecuteOptions = {
+      by: principal.userId,
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...(inputTimeoutMs === undefined ? {} : { inputTimeoutMs }),
+      ...(transaction === undefined ? {} : { transaction }),
+      ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      ...(gone === undefined ? {} : { signal: gone.signal }),
+    };
+    if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
+    const form = formOf(context.req.header('accept'));
+    if (form !== 'json') service.followers.check(principal);
+    if (form === 'json') {
+      const { result, execution, firstSeq, joined } = await session.execute(code, options);
+      return { ...result, execution, firstSeq, joined };
+    }
+    const { execution, firstSeq, outcome } = await session.start(code, options);
+    outcome.catch(() => {}); // its events tell
+    return feed(service, session, {
+      form,
+      after: firstSeq - 1,
+      execution,
+      principal,
+      recheck,
+      cut: () => cut(context.env),
+      onGone: () => gone?.abort(),
+    });
+  });
+
+  routes.session(wire.InterruptCode, async ({ info }) => ({
+    interrupted: await (await host.open(info.id)).interrupt(),
+  }));
+
+  routes.session(wire.AnswerInput, async ({ info, body, principal }) => {
+    const session = await host.open(info.id);
+    const by = principal.userId;
+    if ('text' in body) await session.answerInput(body.request, body.text, { by });
+    else await session.cancelInput(body.request, { by, ...(body.reason === undefined ? {} : { reason: body.reason }) });
+    return undefined;
+  });
+}
+
+function idempotencyKeyOf(context: ExchangeContext): string | undefined {
+  const given = context.req.header('idempotency-key');
+  if (given === undefined) return undefined;
+  const parsed = wire.IdempotencyKey.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw invalid(parsed.error);
+}

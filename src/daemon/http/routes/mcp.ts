@@ -1,0 +1,60 @@
+/** Every session as an MCP server: made when a client first asks for it, and kept while clients use it. */
+
+import * as wire from '../../../protocol/http/mcp-routes.ts';
+import type { SessionInfo } from '../../../protocol/http/sessions.ts';
+import type { SessionApi } from '../../../session/api.ts';
+import type { SessionCall } from '../router.ts';
+import type { Service } from '../service.ts';
+
+export interface McpEndpoint {
+  fetch(request: Request): Promise<Response>;
+  close(): Promise<void>;
+}
+
+/** MCP is no part of the daemon: whoever puts both together gives it this. */
+export type MakeMcp = (session: {
+  readonly agentKey: string;
+  readonly api: () => Promise<SessionApi>;
+  readonly open: boolean;
+  readonly log: (line: string) => void;
+}) => Promise<McpEndpoint>;
+
+/** The one that was not used for the longest time goes first. */
+const MOST_ENDPOINTS = 256;
+
+export function addMcpRoutes({ routes, host, kernels, ending }: Service, make: MakeMcp): void {
+  const endpoints = new Map<string, Promise<McpEndpoint>>();
+  const drop = (key: string) => {
+    const endpoint = endpoints.get(key);
+    endpoints.delete(key);
+    void endpoint?.then((made) => made.close()).catch(() => {}); // nobody waits for its end
+  };
+  ending.addEventListener('abort', () => [...endpoints.keys()].forEach(drop));
+
+  const endpointOf = (info: SessionInfo, log: (line: string) => void): Promise<McpEndpoint> => {
+    const { id, agentKey, settings } = info;
+    const open = settings.allowRuntimeDeps !== false;
+    // What a server offers depends on whether packages can be changed.
+    const key = `${id} ${open}`;
+    const api = async () => {
+      await kernels.admit(await host.get(id));
+      return await (await host.open(id)).api();
+    };
+    const endpoint = endpoints.get(key) ?? make({ agentKey, api, open, log });
+    endpoints.delete(key);
+    endpoints.set(key, endpoint);
+    const [oldest] = endpoints.keys();
+    if (endpoints.size > MOST_ENDPOINTS && oldest !== undefined) drop(oldest);
+    return endpoint;
+  };
+
+  const answer = async ({ info, context }: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
+    const log = context.get('log');
+    const endpoint = await endpointOf(info, (line) => log.warn({ line }, 'mcp'));
+    const response = await endpoint.fetch(context.req.raw);
+    return new Response(response.body, response);
+  };
+  routes.session(wire.PostMcp, answer);
+  routes.session(wire.GetMcp, answer);
+  routes.session(wire.DeleteMcp, answer);
+}

@@ -1,0 +1,109 @@
+/** Tools, skills, artifacts and packages, by the rules that hold for the code of the session too. */
+
+import { CellaError } from '../../../protocol/errors.ts';
+import * as wire from '../../../protocol/http/namespace-routes.ts';
+import type { SessionInfo } from '../../../protocol/http/sessions.ts';
+import { fromWire, toWire } from '../../../protocol/http/values.ts';
+import type { SessionApi } from '../../../session/api.ts';
+import { announcedBytes } from '../body.ts';
+import { bytesResponse } from '../bytes.ts';
+import { cut } from '../exchange.ts';
+import type { Service } from '../service.ts';
+
+type Api = (info: SessionInfo) => Promise<SessionApi>;
+
+export function addNamespaceRoutes({ routes, host, kernels, room }: Service): void {
+  const api: Api = async (info) => {
+    await kernels.admit(info);
+    return await (await host.open(info.id)).api();
+  };
+  addToolRoutes(routes, api);
+  addSkillRoutes(routes, api);
+  addArtifactRoutes(routes, api, room);
+  addDepsRoutes(routes, api);
+}
+
+function addToolRoutes(routes: Service['routes'], api: Api): void {
+  routes.session(wire.ListTools, async ({ info, query: { q, limit } }) => {
+    const { tools } = await api(info);
+    return { tools: (q === undefined ? await tools.list() : await tools.search(q, { limit })).map(plain) };
+  });
+  routes.session(wire.GetTool, async ({ info, params }) => plain(await (await api(info)).tools.describe(params.name)));
+  routes.session(wire.CallTool, async ({ info, params, body, about, context }) => {
+    about({ target: params.name });
+    const { recipe, positional = [], named = {} } = body;
+    const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, fromWire(value)]));
+    const value = await (await api(info)).tools.call(params.name, values, {
+      ...(recipe === undefined ? {} : { recipe }),
+      positional: positional.map(fromWire),
+      signal: context.req.raw.signal,
+    });
+    return { value: toWire(value) };
+  });
+}
+
+function addSkillRoutes(routes: Service['routes'], api: Api): void {
+  routes.session(wire.ListSkills, async ({ info, query: { q, limit } }) => {
+    const { skills } = await api(info);
+    return { skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain) };
+  });
+  routes.session(wire.GetSkill, async ({ info, params }) => plain(await (await api(info)).skills.get(params.name)));
+  routes.session(wire.CreateSkill, async ({ info, body: { name, source, description, replace = false }, about }) => {
+    about({ target: name });
+    const skill = { name, source, ...(description === undefined ? {} : { description }) };
+    return plain(await (await api(info)).skills.create(skill, { replace }));
+  });
+  routes.session(wire.DeleteSkill, async ({ info, params, about }) => {
+    about({ target: params.name });
+    await (await api(info)).skills.delete(params.name);
+    return undefined;
+  });
+}
+
+function addArtifactRoutes(routes: Service['routes'], api: Api, room: Service['room']): void {
+  routes.session(wire.ListArtifacts, async ({ info }) => ({ artifacts: await (await api(info)).artifacts.list() }));
+  routes.session(wire.GetArtifact, async ({ info, params }) => (await api(info)).artifacts.get(params.name));
+  routes.session(wire.LoadArtifact, async ({ info, params, context }) => {
+    const { info: artifact, chunks } = await (await api(info)).artifacts.load(params.name);
+    const { size: bytes, name, mediaType } = artifact;
+    return bytesResponse(chunks, { bytes, name, mediaType, cut: () => cut(context.env) });
+  });
+  routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
+    about({ target: params.name });
+    const { type, mediaType, description } = query;
+    await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
+    const facts = { type, mediaType, ...(description === undefined ? {} : { description }) };
+    return await (await api(info)).artifacts.save(params.name, context.env.incoming, facts);
+  });
+  routes.session(wire.DeleteArtifact, async ({ info, params, about }) => {
+    about({ target: params.name });
+    await (await api(info)).artifacts.delete(params.name);
+    return undefined;
+  });
+}
+
+function addDepsRoutes(routes: Service['routes'], api: Api): void {
+  routes.session(wire.ListDeps, async ({ info }) => ({ deps: await (await api(info)).deps.list() }));
+  routes.session(wire.AddDeps, async ({ info, body, about }) => {
+    about({ target: body.requirements.join(' ').slice(0, 500) });
+    checkUnlocked(info);
+    return await (await api(info)).deps.add(body.requirements);
+  });
+  routes.session(wire.RemoveDep, async ({ info, params, about }) => {
+    about({ target: params.name });
+    checkUnlocked(info);
+    return await (await api(info)).deps.remove(params.name);
+  });
+  routes.session(wire.SyncDeps, async ({ info }) => (await api(info)).deps.sync());
+}
+
+function checkUnlocked({ settings }: SessionInfo): void {
+  if (settings.allowRuntimeDeps !== false) return;
+  throw new CellaError('DEPS_LOCKED', 'The packages of this session are locked.');
+}
+
+/** As an object of the wire: what else it tells goes along. */
+function plain<T extends object>(value: T): Record<string, unknown> & T {
+  const more: Record<string, unknown> = {};
+  return Object.assign(more, value);
+}

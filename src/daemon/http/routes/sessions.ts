@@ -1,0 +1,63 @@
+/** Sessions: make, list, look at, change, delete and fork them. */
+
+import { CellaError } from '../../../protocol/errors.ts';
+import * as wire from '../../../protocol/http/session-routes.ts';
+import { requireScope, rightOf } from '../../access/rights.ts';
+import { checkPrivileges } from '../privileges.ts';
+import type { Service } from '../service.ts';
+import { resolveShares } from '../shares.ts';
+
+export function addSessionRoutes(service: Service): void {
+  const { routes, host, access, membersMay } = service;
+
+  routes.add(wire.CreateSession, async ({ body = {}, principal, about, context }) => {
+    requireScope(principal, 'manage');
+    checkPrivileges(principal, body, membersMay);
+    const { shares, ...wanted } = body;
+    const given = { ...wanted, ...(await resolveShares(shares, access.users)) };
+    const { session, created } = await host.create(principal.userId, given);
+    about({ session: session.id });
+    return created ? session : context.json(session, 200);
+  });
+
+  routes.add(wire.ListSessions, async ({ query, principal }) => {
+    requireScope(principal, 'view');
+    const { label, owner, ...wanted } = query;
+    const labels = label === undefined ? {} : { labels: labelsOf(label) };
+    const ownerId = owner === undefined ? undefined : ((await access.users.find(owner))?.id ?? owner);
+    return await host.list(
+      { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
+      (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
+    );
+  });
+
+  routes.session(wire.GetSession, async ({ info }) => info);
+
+  routes.session(wire.UpdateSession, async ({ info, body, principal }) => {
+    const { shares, ...wanted } = body;
+    const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
+    return await host.update(info.id, change, { by: principal.userId });
+  });
+
+  routes.session(wire.DeleteSession, async ({ info }) => {
+    await host.delete(info.id);
+    return undefined;
+  });
+
+  routes.session(wire.ForkSession, async ({ info, body, principal, about }) => {
+    requireScope(principal, 'manage');
+    const forked = await host.fork(info.id, principal.userId, body);
+    about({ target: forked.id });
+    return forked;
+  });
+}
+
+function labelsOf(given: string | string[]): Record<string, string> {
+  return Object.fromEntries(
+    [given].flat().map((label) => {
+      const [name = '', ...value] = label.split('=');
+      if (value.length === 0) throw new CellaError('INVALID_REQUEST', 'label: must be written as name=value.');
+      return [name, value.join('=')];
+    }),
+  );
+}

@@ -1,0 +1,35 @@
+/** The server itself: whether it lives and is ready, its numbers, and its document. */
+
+import { CellaError } from '../../../protocol/errors.ts';
+import * as wire from '../../../protocol/http/system-routes.ts';
+import { docsPage, PAGE_POLICY } from '../docs-page.ts';
+import { documentOf, type OpenApiDocument } from '../document.ts';
+import type { Service } from '../service.ts';
+
+/** To be added last: the document tells of every route that was added before. */
+export function addSystemRoutes({ routes, host, metrics, stopping, version }: Service): void {
+  routes.open(wire.Health, async () => ({ status: 'ok' as const }));
+
+  routes.add(wire.Ready, async () => {
+    if (stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
+    // Asks the storage something.
+    await host.list({ limit: 1 });
+    return { status: 'ready' as const };
+  });
+
+  routes.add(wire.Metrics, async () => {
+    const text = await metrics.text();
+    return new Response(text, { headers: { 'content-type': metrics.contentType } });
+  });
+
+  let made: OpenApiDocument | undefined;
+  const document = () => {
+    made ??= documentOf(routes.endpoints, version);
+    return made;
+  };
+  routes.add(wire.OpenApi, async () => Response.json(document()));
+  routes.add(wire.Docs, async () => {
+    const headers = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': PAGE_POLICY };
+    return new Response(docsPage(document()), { headers });
+  });
+}

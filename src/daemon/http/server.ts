@@ -1,0 +1,190 @@
+/** The HTTP server: the app on a TCP port and, for this machine's own user, on a socket in the data folder. */
+
+import { chmodSync, rmSync } from 'node:fs';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Access } from '../access/contract.ts';
+import type { SessionHost } from '../sessions/contract.ts';
+import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
+import { makeApp } from './app.ts';
+import { Followers } from './followers.ts';
+import { KernelQuota } from './kernel-quota.ts';
+import { makeServer } from './listener.ts';
+import type { Logger } from './logs.ts';
+import { HttpMetrics } from './metrics.ts';
+import { Routes } from './router.ts';
+import { addAccessRoutes } from './routes/access.ts';
+import { addEventRoutes } from './routes/events.ts';
+import { addExecutionRoutes } from './routes/execution.ts';
+import { addFileRoutes } from './routes/files.ts';
+import { addMcpRoutes, type MakeMcp } from './routes/mcp.ts';
+import { addNamespaceRoutes } from './routes/namespaces.ts';
+import { addSessionRoutes } from './routes/sessions.ts';
+import { addStateRoutes } from './routes/state.ts';
+import { addSystemRoutes } from './routes/system.ts';
+import type { Privilege, Room, Service, StreamLimits } from './service.ts';
+
+export interface HttpOptions {
+  readonly access: Access;
+  readonly host: SessionHost;
+  readonly room: Room;
+  readonly log: Logger;
+  readonly version: string;
+  readonly address: string;
+  /** 0 for any that is free. */
+  readonly port: number;
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Names that it goes by beside its address. */
+  readonly names?: readonly string[] | undefined;
+  /** Where its Unix socket is to be. */
+  readonly socketPath?: string | undefined;
+  readonly membersMay?: readonly Privilege[] | undefined;
+  readonly limits?: Partial<HttpLimits> | undefined;
+  /** Without it, sessions are no MCP servers. */
+  readonly mcp?: MakeMcp | undefined;
+}
+
+export interface HttpLimits extends StreamLimits {
+  /** Of a body that is JSON. */
+  readonly bodyBytes: number;
+  /** Of a frame that a client sends. */
+  readonly frameBytes: number;
+}
+
+const defaults: HttpLimits = {
+  bodyBytes: 8 * 1024 * 1024,
+  frameBytes: 8 * 1024 * 1024,
+  patienceMs: 30_000,
+  heartbeatMs: 20_000,
+  bufferBytes: 1024 * 1024,
+};
+/** The longest path that a Unix socket can have. */
+const MOST_SOCKET_PATH = 107;
+
+export class HttpServer implements AsyncDisposable {
+  readonly #servers: Server[] = [];
+  readonly #stopping = new AbortController();
+  readonly #ending = new AbortController();
+  readonly #options: HttpOptions;
+  readonly #fetch: Parameters<typeof makeServer>[0]['fetch'];
+  #port = 0;
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: HttpOptions) {
+    this.#options = options;
+    this.#fetch = this.#assemble();
+  }
+
+  static async listen(options: HttpOptions): Promise<HttpServer> {
+    const server = new HttpServer(options);
+    try {
+      await server.#listen();
+      return server;
+    } catch (error) {
+      await server.close();
+      throw error;
+    }
+  }
+
+  /** As a person on this machine types it. */
+  get url(): string {
+    const { address, tls } = this.#options;
+    return toUrl({ address, port: this.#port, tls: tls !== undefined });
+  }
+
+  /** No new work from here on; clients that follow a session are told. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** Ends every connection, after the last answers are out. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
+    const { access, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
+    const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
+    const metrics = new HttpMetrics(() => host.metrics());
+    const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics });
+    const stopping = this.#stopping.signal;
+    const routes = new Routes(app, {
+      access,
+      host,
+      bodyLimitBytes: bodyBytes,
+      stopping: () => stopping.aborted,
+    });
+    const streams = { patienceMs, heartbeatMs, bufferBytes };
+    const service: Service = {
+      routes,
+      access,
+      host,
+      metrics,
+      followers: new Followers(metrics),
+      kernels: new KernelQuota(access.quotas, host),
+      room,
+      streams,
+      membersMay,
+      version,
+      stopping,
+      ending: this.#ending.signal,
+    };
+    addSessionRoutes(service);
+    addExecutionRoutes(service);
+    addEventRoutes(service);
+    addStateRoutes(service);
+    addFileRoutes(service);
+    addNamespaceRoutes(service);
+    if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
+    addAccessRoutes(service);
+    addSystemRoutes(service);
+    return (request, bindings) => app.fetch(request, bindings);
+  }
+
+  async #listen(): Promise<void> {
+    const { address, port, tls, socketPath } = this.#options;
+    const network = this.#make('network', tls);
+    await listening(network, () => network.listen(port, address), `${address}:${port}`);
+    this.#port = (network.address() as AddressInfo).port;
+    if (socketPath === undefined) return;
+    if (Buffer.byteLength(socketPath) > MOST_SOCKET_PATH) {
+      this.#options.log.warn({ socketPath }, 'the data folder has too long a path for a socket in it');
+      return;
+    }
+    // Whoever runs on this data folder alone may remove what an earlier daemon has left.
+    rmSync(socketPath, { force: true });
+    const local = this.#make('local');
+    // Made so that nobody else can open it, not even for the moment until its mode is set.
+    const before = process.umask(0o177);
+    const bound = listening(local, () => local.listen(socketPath), socketPath);
+    process.umask(before);
+    await bound;
+    chmodSync(socketPath, 0o600);
+  }
+
+  #make(door: 'network' | 'local', tls?: HttpOptions['tls']): Server {
+    const { log } = this.#options;
+    const onError = (error: unknown) => log.debug({ err: error }, 'a request that cannot be read');
+    const server = makeServer({ door, fetch: this.#fetch, frameLimitBytes: this.#limits.frameBytes, tls, onError });
+    this.#servers.push(server);
+    return server;
+  }
+
+  get #limits(): HttpLimits {
+    return { ...defaults, ...this.#options.limits };
+  }
+
+  async #close(): Promise<void> {
+    this.#stopping.abort();
+    this.#ending.abort();
+    await Promise.all(this.#servers.map(closeServer));
+    if (this.#options.socketPath !== undefined && this.#servers.length > 1) {
+      rmSync(this.#options.socketPath, { force: true });
+    }
+  }
+}

@@ -1,0 +1,43 @@
+/** What the routes work with. */
+
+import type { Access } from '../access/contract.ts';
+import type { SessionHost } from '../sessions/contract.ts';
+import type { Followers } from './followers.ts';
+import type { KernelQuota } from './kernel-quota.ts';
+import type { HttpMetrics } from './metrics.ts';
+import type { Routes } from './router.ts';
+
+/** What members may ask for beside a sandbox of their own; administrators may in any case. */
+export const privileges = ['in-process', 'unsandboxed', 'network', 'folders'] as const;
+export type Privilege = (typeof privileges)[number];
+
+export interface StreamLimits {
+  /** How long a client may take to read what it was sent. */
+  readonly patienceMs: number;
+  /** How long a connection may be silent before a sign of life. */
+  readonly heartbeatMs: number;
+  /** How much may wait in the connection of one client. */
+  readonly bufferBytes: number;
+}
+
+/** Whether a user may store more: QUOTA_EXCEEDED where it may not. */
+export interface Room {
+  admit(userId: string, bytes?: number): Promise<void>;
+}
+
+export interface Service {
+  readonly routes: Routes;
+  readonly access: Access;
+  readonly host: SessionHost;
+  readonly metrics: HttpMetrics;
+  readonly followers: Followers;
+  readonly kernels: KernelQuota;
+  readonly room: Room;
+  readonly streams: StreamLimits;
+  readonly membersMay: readonly Privilege[];
+  /** Aborted when the server takes no new work, and has told so. */
+  readonly stopping: AbortSignal;
+  /** Aborted when the server ends: what goes on for long ends with it. */
+  readonly ending: AbortSignal;
+  readonly version: string;
+}

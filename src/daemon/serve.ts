@@ -1,0 +1,136 @@
+/**
+ * The life of a server: it takes its data folder, opens what is kept there, listens, and at the end lets running code
+ * finish, saves every kernel and tells its clients.
+ */
+
+import { readFile } from 'node:fs/promises';
+import type { Quotas } from '../protocol/access.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Storage } from '../storage/contract.ts';
+import { FileStorage } from '../storage/file/storage.ts';
+import { openAccess } from './access/access.ts';
+import type { Access } from './access/contract.ts';
+import { StorageQuota } from './access/storage-quota.ts';
+import { lockFolder, socketPath, tellFacts } from './folder.ts';
+import { holdingsOf } from './holdings.ts';
+import { isLoopback } from './http/addresses.ts';
+import { type Logger, type LogLevel, openLogs } from './http/logs.ts';
+import type { MakeMcp } from './http/routes/mcp.ts';
+import { type HttpLimits, HttpServer } from './http/server.ts';
+import type { Privilege } from './http/service.ts';
+import { LocalSessionHost } from './sessions/host.ts';
+import type { HostOptions } from './sessions/host-options.ts';
+
+export interface ServeOptions {
+  readonly version: string;
+  readonly dataDir: string;
+  /** In place of the files in the data folder. Whoever opened it closes it. */
+  readonly storage?: Storage | undefined;
+  readonly address: string;
+  /** 0 for any that is free. */
+  readonly port: number;
+  readonly tls?: { readonly certPath: string; readonly keyPath: string } | undefined;
+  /** Without TLS on another address than loopback: a proxy in front speaks it. */
+  readonly insecureHttp?: boolean | undefined;
+  readonly names?: readonly string[] | undefined;
+  readonly membersMay?: readonly Privilege[] | undefined;
+  readonly quotas?: Quotas | undefined;
+  /** Requests of one token: so many at once, and then so many a second. */
+  readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
+  readonly limits?: Partial<HttpLimits> | undefined;
+  /** Without it, sessions are no MCP servers. */
+  readonly mcp?: MakeMcp | undefined;
+  /** Of kernels, events and files. */
+  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session'> | undefined;
+  /** For every session, beneath its own. */
+  readonly session?: HostOptions['session'] | undefined;
+  readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
+  /** How long running code has when the server ends. */
+  readonly graceMs: number;
+}
+
+export interface ServedFacts {
+  readonly url: string;
+  readonly dataDir: string;
+  readonly adminTokenPath: string;
+  readonly socketPath: string;
+  /** Works once, and not for long. */
+  readonly loginUrl: string;
+}
+
+const RATES = { burst: 2000, perSecond: 500 };
+const SWEEP_MS = 600_000;
+const AUDIT_EVENTS = 1_000_000;
+
+/** Serves until `ended` resolves, and then ends in good order. `onReady` is told where it is. */
+export async function serve(
+  options: ServeOptions,
+  ended: Promise<unknown>,
+  onReady: (facts: ServedFacts) => void | Promise<void>,
+): Promise<void> {
+  checkExposure(options);
+  const { dataDir, version, graceMs } = options;
+  const tls = options.tls && (await readTls(options.tls));
+  await using stack = new AsyncDisposableStack();
+  const files = stack.use(await FileStorage.open(dataDir));
+  stack.use(await lockFolder(files.locks, dataDir));
+  const storage = options.storage ?? files;
+  const logs = openLogs(options.log.level, options.log.file);
+  stack.defer(() => logs.flush());
+  const access = stack.use(
+    await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
+  );
+  const host = stack.use(
+    await LocalSessionHost.open({ ...options.hosting, storage, dataDir, session: options.session ?? {} }),
+  );
+  const room = new StorageQuota({
+    quotas: access.quotas,
+    checkpoints: storage.checkpoints,
+    holdingsOf: (userId) => holdingsOf(host, dataDir, userId),
+  });
+  const socket = socketPath(dataDir);
+  const { log } = logs;
+  const server = stack.use(await HttpServer.listen({ ...options, access, host, room, log, tls, socketPath: socket }));
+  const facts = { pid: process.pid, url: server.url, socket, version, startedAt: Date.now() };
+  stack.use(await tellFacts(dataDir, facts));
+  stack.use(sweeping(access, log));
+  log.info({ url: server.url, dataDir, version }, 'serving');
+  const { code } = await access.logins.createCode(access.daemon());
+  const loginUrl = `${server.url}/login?code=${encodeURIComponent(code)}`;
+  const { adminTokenPath } = access;
+  await onReady({ url: server.url, dataDir, adminTokenPath, socketPath: socket, loginUrl });
+  await ended;
+  log.info({ graceMs }, 'draining');
+  server.stop();
+  await host.drain(graceMs);
+  await server.close();
+  log.info('ended');
+}
+
+/** Passwords and tokens must not cross a network in the clear unless somebody says by name that they do not. */
+function checkExposure({ address, tls, insecureHttp = false }: ServeOptions): void {
+  if (tls || insecureHttp || isLoopback(address)) return;
+  throw new CellaError(
+    'INVALID_OPTIONS',
+    `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
+  );
+}
+
+async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) {
+  const read = (path: string) =>
+    readFile(path).catch((cause: Error) => {
+      throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${cause.message}.`, { cause });
+    });
+  return { cert: await read(certPath), key: await read(keyPath) };
+}
+
+/** Now and then, what is over is removed. */
+function sweeping(access: Access, log: Logger): Disposable {
+  const sweep = async () => {
+    await access.sweep();
+    await access.audit.trim({ maxEvents: AUDIT_EVENTS });
+  };
+  const timer = setInterval(() => void sweep().catch((error) => log.warn({ err: error }, 'sweep')), SWEEP_MS);
+  timer.unref();
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}

@@ -1,0 +1,43 @@
+/** Writes down what a session tells between its executions: what threads write after their cell, and automatic saves. */
+
+import type { BackgroundEvent } from '../../protocol/events.ts';
+import type { SessionEventBody } from '../../protocol/http/events.ts';
+import { bundleToWire } from '../../protocol/http/results.ts';
+import type { Session } from '../../session/session.ts';
+import type { EventWriter } from './event-writer.ts';
+import type { Outputs } from './outputs.ts';
+import type { RecordLimits } from './recorder.ts';
+
+export interface BackgroundParts {
+  readonly writer: EventWriter;
+  readonly outputs: Outputs;
+  readonly limits: RecordLimits;
+  /** The execution that ended last: what comes after it was left running by it, or by one before. */
+  readonly lastEnded: () => string | undefined;
+}
+
+/** Resolves when the session is closed. */
+export async function recordBackground(session: Session, parts: BackgroundParts): Promise<void> {
+  for await (const event of session.background()) {
+    const body = await bodyOf(event, parts).catch(() => undefined); // its file could not be written
+    if (body) parts.writer.add(body, 'text' in body ? body.text.length : 0);
+    if (parts.writer.full) await parts.writer.room();
+  }
+}
+
+async function bodyOf(
+  event: BackgroundEvent,
+  { outputs, limits, lastEnded }: BackgroundParts,
+): Promise<SessionEventBody> {
+  if (event.type === 'saved') {
+    const { id, names, bytes, lost } = event;
+    return { type: 'saved', checkpoint: id, names, bytes, lost: [...lost] };
+  }
+  const execution = lastEnded();
+  const owner = { background: true as const, ...(execution === undefined ? {} : { execution }) };
+  if (event.type !== 'display') return { ...event, ...owner };
+  const data = bundleToWire(event.data);
+  const text = JSON.stringify(data);
+  if (text.length <= limits.eventBytes) return { type: 'display', ...owner, data };
+  return { type: 'display', ...owner, file: await outputs.keep('json', text) };
+}

@@ -1,0 +1,137 @@
+/**
+ * What the rest of the server knows of sessions. Who may do what is decided before these calls; here an id that is not
+ * there is `NOT_FOUND`, and everything that is written down has been checked.
+ */
+
+import type { FeedItem } from '../../protocol/http/events.ts';
+import type { ExecutionResult } from '../../protocol/http/results.ts';
+import type {
+  NewFork,
+  NewSession,
+  SessionChange,
+  SessionInfo,
+  SessionPage,
+  SessionQuery,
+} from '../../protocol/http/sessions.ts';
+import type { TransactionPolicy } from '../../protocol/transaction.ts';
+import type { SessionApi } from '../../session/api.ts';
+import type { PoolMetrics } from '../../session/pool.ts';
+import type { Session } from '../../session/session.ts';
+
+export interface SessionHost extends AsyncDisposable {
+  /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
+  create(ownerId: string, wanted: NewSession): Promise<{ readonly session: SessionInfo; readonly created: boolean }>;
+  /** Oldest first; those alone that `visible` allows. */
+  list(query: SessionQuery, visible?: (session: SessionInfo) => boolean): Promise<SessionPage>;
+  get(id: string): Promise<SessionInfo>;
+  find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined>;
+  update(id: string, change: SessionChange, options?: { readonly by?: string }): Promise<SessionInfo>;
+  /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and at last the session. */
+  delete(id: string): Promise<void>;
+  /** Another session of this owner with the same memory, in the same workspace. */
+  fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
+  open(id: string): Promise<HostedSession>;
+  /**
+   * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
+   * and every reader of events ends with `DAEMON_STOPPING`.
+   */
+  drain(graceMs: number): Promise<void>;
+  metrics(): Promise<HostMetrics>;
+  /** As `drain(0)`. May be called again. */
+  close(): Promise<void>;
+}
+
+export interface HostedSession {
+  readonly id: string;
+  info(): Promise<SessionInfo>;
+  /** Resolves when the code's turn has come and its first event is durable. */
+  start(code: string, options?: HostedExecuteOptions): Promise<StartedExecution>;
+  /** Resolves when its ending is durable. Exceptions in the code are results, not rejections. */
+  execute(code: string, options?: HostedExecuteOptions): Promise<ExecutionOutcome>;
+  /**
+   * What there is after a number, and then what comes, each once. It ends by itself with `execution` (after its ending),
+   * and where the session is deleted. A reader who is slow costs nothing: it is read from the log for him.
+   */
+  events(options?: FeedOptions): AsyncIterable<FeedItem>;
+  /** The numbers of the last event that is gone and of the last that there is. */
+  position(): Promise<{ readonly floor: number; readonly last: number }>;
+  interrupt(): Promise<boolean>;
+  /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
+  answerInput(id: number, text: string, options?: { readonly by?: string }): Promise<void>;
+  cancelInput(id: number, options?: { readonly reason?: string; readonly by?: string }): Promise<void>;
+  /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
+  openOutput(file: string): Promise<OutputContent>;
+  /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */
+  api(): Promise<SessionApi>;
+  /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
+  session(): Promise<Session>;
+  /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
+  use<T>(work: (session: Session) => Promise<T>): Promise<T>;
+}
+
+export interface HostedExecuteOptions {
+  readonly timeoutMs?: number;
+  readonly inputTimeoutMs?: number;
+  readonly transaction?: TransactionPolicy;
+  /** The same text twice runs the code once: a retry waits for it, or gets what it gave. */
+  readonly idempotencyKey?: string;
+  /** Stops the code: only for a caller who wants that when he goes. */
+  readonly signal?: AbortSignal;
+  /** The id of the user who asks. */
+  readonly by?: string;
+}
+
+export interface StartedExecution {
+  readonly execution: string;
+  /** The number of its `execution_started`. */
+  readonly firstSeq: number;
+  /** Whether another request with the same key has started it. */
+  readonly joined: boolean;
+  readonly outcome: Promise<ExecutionOutcome>;
+}
+
+export interface ExecutionOutcome {
+  readonly execution: string;
+  readonly firstSeq: number;
+  /** Whether another request with the same key has run it. */
+  readonly joined: boolean;
+  readonly result: ExecutionResult;
+}
+
+export interface FeedOptions {
+  /** 0, the default, begins with the first that there is. */
+  readonly after?: number;
+  /** Events of this execution alone. */
+  readonly execution?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface OutputContent {
+  readonly mediaType: string;
+  /** So far. */
+  readonly bytes: number;
+  /** From `offset` to what there was when it was opened. */
+  read(options?: { readonly offset?: number }): AsyncIterable<Uint8Array>;
+}
+
+export interface HostMetrics {
+  readonly pool: PoolMetrics;
+  readonly running: number;
+  readonly queued: number;
+  /** By how they ended: a status, `failed` or `interrupted`. */
+  readonly executions: Readonly<Record<string, number>>;
+  readonly events: number;
+  readonly eventsLost: number;
+  readonly appendFailures: number;
+  readonly readers: number;
+}
+
+/** How much of a log stays. */
+export interface Retention {
+  /** 0 means for ever, here and below. */
+  readonly maxAgeMs: number;
+  /** Of the events of one session, as JSON. */
+  readonly maxBytes: number;
+  /** Of the files of one session with what was too large for an event. */
+  readonly maxFileBytes: number;
+}

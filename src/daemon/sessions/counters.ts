@@ -1,0 +1,17 @@
+/** What a host counts, for whoever watches it. */
+
+export interface Counters {
+  events: number;
+  eventsLost: number;
+  appendFailures: number;
+  readers: number;
+  running: number;
+  queued: number;
+  /** By how they ended. */
+  readonly executions: Record<string, number>;
+}
+
+export function newCounters(): Counters {
+  const none = { events: 0, eventsLost: 0, appendFailures: 0, readers: 0, running: 0, queued: 0 };
+  return { ...none, executions: {} };
+}

@@ -1,0 +1,29 @@
+/** Deletes all that a session has left: after its kernel has ended, or after the server that held it has. */
+
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { folderName } from '../../storage/folder-name.ts';
+import type { Definition } from './definition.ts';
+import { storageKeyOf } from './ids.ts';
+import { Outputs } from './outputs.ts';
+import { takeSession } from './ownership.ts';
+import { removeMark } from './recovery.ts';
+import { Requests } from './requests.ts';
+import type { HostShare } from './share.ts';
+
+/** How long another process may take to let go of the agent. */
+const WAIT_MS = 5000;
+
+/** May be called again where it did not come to its end. */
+export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: Definition): Promise<void> {
+  const { storage, dataDir } = share;
+  const key = storageKeyOf(ownerId, agentKey);
+  await using _session = await takeSession(storage, id, WAIT_MS);
+  await using _agent = await storage.locks.acquire(key, { waitMs: WAIT_MS });
+  await storage.deleteAgent(key);
+  await rm(join(dataDir, 'agents', folderName(key)), { recursive: true, force: true });
+  const outputs = new Outputs(dataDir, id);
+  await new Requests(storage.documents, outputs, id, share.requests).remove();
+  await outputs.remove();
+  await removeMark(storage, id);
+}

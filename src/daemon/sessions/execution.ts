@@ -1,0 +1,58 @@
+/** One execution of a hosted session: its number in the log, its ending, and who waits for them. */
+
+import type { CellaError } from '../../protocol/errors.ts';
+import type { ExecutionEvent, ResultEvent } from '../../protocol/events.ts';
+import type { ExecutionResult } from '../../protocol/http/results.ts';
+import type { ExecutionOutcome, HostedExecuteOptions } from './contract.ts';
+import { newExecutionId } from './ids.ts';
+
+/** How it ended: what crosses the wire, and what the code gave in this process. */
+export interface Ended extends ExecutionOutcome {
+  readonly event: ResultEvent;
+}
+
+export class HostedExecution {
+  readonly id: string;
+  readonly code: string;
+  readonly options: HostedExecuteOptions;
+  /** The name of its request, where it came with a key. */
+  readonly request: string | undefined;
+  readonly #started = Promise.withResolvers<number>();
+  readonly #ended = Promise.withResolvers<Ended>();
+  /** Told what it tells, in this process; what it returns is waited for. */
+  observe: (event: ExecutionEvent) => void | Promise<void> = () => {};
+  /** Why nothing more of it is written down. */
+  failure: CellaError | undefined;
+
+  constructor(code: string, options: HostedExecuteOptions, request?: string, id = newExecutionId()) {
+    this.id = id;
+    this.code = code;
+    this.options = options;
+    this.request = request;
+    // Who has not asked for them does not wait for them.
+    this.#started.promise.catch(() => {});
+    this.#ended.promise.catch(() => {});
+  }
+
+  /** The number of its first event. */
+  get started(): Promise<number> {
+    return this.#started.promise;
+  }
+
+  get ended(): Promise<Ended> {
+    return this.#ended.promise;
+  }
+
+  begin(firstSeq: Promise<number>): void {
+    this.#started.resolve(firstSeq);
+  }
+
+  async end(result: ExecutionResult, event: ResultEvent): Promise<void> {
+    this.#ended.resolve({ execution: this.id, firstSeq: await this.started, joined: false, result, event });
+  }
+
+  fail(error: Error): void {
+    this.#started.reject(error);
+    this.#ended.reject(error);
+  }
+}

@@ -1,0 +1,211 @@
+/** The executions of a hosted session: one at a time, each in the log from its beginning to its one ending. */
+
+import { Turns } from '../../pool/turns.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { ResultEvent } from '../../protocol/events.ts';
+import type { Session } from '../../session/session.ts';
+import { type EventWriter, executionFailed } from './event-writer.ts';
+import type { HostedExecution } from './execution.ts';
+import type { Inputs } from './inputs.ts';
+import type { Lodging } from './lodging.ts';
+import type { Outputs } from './outputs.ts';
+import { Recorder } from './recorder.ts';
+import type { Requests } from './requests.ts';
+import type { HostShare } from './share.ts';
+import { optionsOf, startedEvent } from './started.ts';
+
+export interface ExecutionsParts {
+  readonly share: HostShare;
+  readonly writer: EventWriter;
+  readonly outputs: Outputs;
+  readonly requests: Requests;
+  readonly inputs: Inputs;
+  readonly lodging: Lodging;
+  readonly queueLimit: () => number;
+}
+
+export class Executions {
+  readonly #parts: ExecutionsParts;
+  readonly #turns = new Turns();
+  #running: { readonly execution: HostedExecution; readonly stop: AbortController } | undefined;
+  #waiting = 0;
+  #lastEnded: string | undefined;
+  #closed: CellaError | undefined;
+
+  constructor(parts: ExecutionsParts) {
+    this.#parts = parts;
+  }
+
+  get running(): string | undefined {
+    return this.#running?.execution.id;
+  }
+
+  get queued(): number {
+    return this.#waiting;
+  }
+
+  get lastEnded(): string | undefined {
+    return this.#lastEnded;
+  }
+
+  submit(execution: HostedExecution): void {
+    const { share, queueLimit } = this.#parts;
+    this.#checkOpen();
+    if (!this.#turns.free && this.#waiting >= queueLimit()) {
+      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${this.#waiting} executions wait for it already.`, {
+        details: { queued: this.#waiting },
+      });
+    }
+    this.#waiting++;
+    share.counters.queued++;
+    const perform = async () => {
+      this.#waiting--;
+      share.counters.queued--;
+      await this.#perform(execution);
+    };
+    this.#turns.take(perform).catch((error) => execution.fail(error));
+  }
+
+  /** When nothing runs, and nothing begins meanwhile. */
+  between<T>(work: () => Promise<T>): Promise<T> {
+    return this.#turns.takeNext(work);
+  }
+
+  /** Nothing more of what runs can be written down: it ends. */
+  abort(error: CellaError): void {
+    if (!this.#running) return;
+    this.#running.execution.failure ??= error;
+    this.#running.stop.abort();
+  }
+
+  /** Interrupts what runs; its result is written down. */
+  stop(): void {
+    this.#running?.stop.abort();
+  }
+
+  /** Resolves when nothing runs or waits. */
+  idle(): Promise<void> {
+    return this.#turns.idle();
+  }
+
+  /** What waits and what comes gets this error; what runs is interrupted. Resolves when it is over. */
+  async close(why: CellaError): Promise<void> {
+    this.#closed ??= why;
+    this.stop();
+    await this.idle();
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw this.#closed;
+    if (this.#parts.share.stopping()) throw stopping();
+  }
+
+  async #perform(execution: HostedExecution): Promise<void> {
+    const { share, lodging } = this.#parts;
+    const { signal } = execution.options;
+    this.#checkOpen();
+    if (signal?.aborted) throw new CellaError('ABORTED', 'The execution was taken back before it began.');
+    const stop = new AbortController();
+    const leave = () => stop.abort();
+    signal?.addEventListener('abort', leave, { once: true });
+    this.#running = { execution, stop };
+    share.counters.running++;
+    try {
+      await lodging.use((session) => this.#run(session, execution, stop.signal));
+    } catch (error) {
+      count(share, 'failed');
+      throw error;
+    } finally {
+      share.counters.running--;
+      this.#running = undefined;
+      this.#lastEnded = execution.id;
+      signal?.removeEventListener('abort', leave);
+    }
+  }
+
+  async #run(session: Session, execution: HostedExecution, signal: AbortSignal): Promise<void> {
+    const { writer, outputs, share, inputs } = this.#parts;
+    const started = writer.write(await startedEvent(execution, outputs, share.limits), {
+      size: Math.min(execution.code.length, share.limits.eventBytes),
+      flushed: execution.request !== undefined,
+    });
+    execution.begin(started);
+    // What must not run twice does not begin before that is written down.
+    if (execution.request !== undefined) await started;
+    try {
+      await using recorder = new Recorder(execution.id, writer, outputs, share.limits);
+      const result = await this.#record(session, execution, { recorder, signal });
+      inputs.end(execution.id);
+      await this.#finish(execution, recorder, result);
+    } catch (error) {
+      inputs.forget(execution.id);
+      await this.#fail(execution, error);
+    }
+  }
+
+  async #record(
+    session: Session,
+    execution: HostedExecution,
+    { recorder, signal }: { readonly recorder: Recorder; readonly signal: AbortSignal },
+  ): Promise<ResultEvent> {
+    const { inputs } = this.#parts;
+    let result: ResultEvent | undefined;
+    for await (const event of session.stream(execution.code, optionsOf(execution, signal))) {
+      if (event.type === 'result') result = event;
+      else if (execution.failure) continue;
+      else {
+        if (event.type === 'input_request') inputs.asked(event, execution.id);
+        await recorder.take(event).catch((error) => this.abort(error));
+        await execution.observe(event);
+      }
+    }
+    if (execution.failure) throw execution.failure;
+    if (!result) throw new CellaError('KERNEL_DIED', 'The execution ended without a result.');
+    return result;
+  }
+
+  async #finish(execution: HostedExecution, recorder: Recorder, ended: ResultEvent): Promise<void> {
+    const { writer, requests, share } = this.#parts;
+    const { event, result } = await recorder.end(ended);
+    const { request: name } = execution;
+    const request = name === undefined ? undefined : await requests.get(name);
+    if (name !== undefined && request) {
+      await requests.finish(name, { ...request, firstSeq: await execution.started }, result);
+    }
+    await writer.write(event, { flushed: share.flushResults });
+    count(share, ended.status);
+    await execution.end(result, ended);
+  }
+
+  /** It has begun: the log must tell that it has ended, where it can be told anything. */
+  async #fail(execution: HostedExecution, cause: unknown): Promise<never> {
+    const { writer, requests } = this.#parts;
+    const error = execution.failure ?? (cause instanceof CellaError ? cause : failed(cause));
+    try {
+      await execution.started;
+      const { request: name } = execution;
+      const request = name === undefined ? undefined : await requests.get(name);
+      if (name !== undefined && request && !request.outcome) {
+        await requests.finish(name, { ...request, firstSeq: await execution.started }, error);
+      }
+      await writer.write(executionFailed(execution.id, error), { flushed: true });
+    } catch {
+      // Storage does not work: the writer tells the log when it does again.
+    }
+    throw error;
+  }
+}
+
+function count({ counters }: HostShare, ending: string): void {
+  counters.executions[ending] = (counters.executions[ending] ?? 0) + 1;
+}
+
+export function stopping(): CellaError {
+  return new CellaError('DAEMON_STOPPING', 'The server is going down.');
+}
+
+function failed(cause: unknown): CellaError {
+  return new CellaError('EXECUTION_LOST', `The execution ended with an error of the server: ${String(cause)}.`, {
+    cause,
+  });
+}

@@ -1,0 +1,83 @@
+/** One reader of a session's events: from the log what it has missed, then from memory what comes. It costs no memory. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { type FeedItem, isEnding, type SessionEvent, SessionEventBody } from '../../protocol/http/events.ts';
+import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
+import type { FeedOptions } from './contract.ts';
+import type { EventWriter } from './event-writer.ts';
+
+const PAGE_EVENTS = 500;
+
+export interface FeedSource {
+  readonly log: EventLog;
+  readonly key: string;
+  readonly writer: EventWriter;
+  /** Why there is nothing more to come; an error is thrown to the reader. */
+  readonly ended: () => CellaError | 'deleted' | undefined;
+}
+
+export async function* readFeed(
+  { log, key, writer, ended }: FeedSource,
+  { after = 0, execution, signal }: FeedOptions,
+): AsyncGenerator<FeedItem, void, undefined> {
+  let wake: () => void = () => {};
+  const told = () => wake();
+  const leave = writer.listen(told);
+  signal?.addEventListener('abort', told);
+  const wanted = (event: SessionEvent) =>
+    execution === undefined || ('execution' in event && event.execution === execution);
+  const over = (event: SessionEvent) => execution !== undefined && isEnding(event) && event.execution === execution;
+  try {
+    let position = after;
+    if (position > writer.position.last) throw notYet(position, writer.position.last);
+    while (!signal?.aborted) {
+      if (position >= writer.position.last) {
+        const why = ended();
+        if (why instanceof CellaError) throw why;
+        if (why || (execution !== undefined && !writer.position.isOpen(execution))) return;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        wake = resolve;
+        if (position >= writer.position.last && !signal?.aborted && !ended()) await promise;
+        continue;
+      }
+      const before = position;
+      for await (const event of since(position, { log, key, writer })) {
+        if (signal?.aborted) return;
+        // Whoever was slow may have missed what is gone by now.
+        if (event.seq > position + 1) yield { type: 'floor', floor: event.seq - 1 };
+        position = event.seq;
+        if (wanted(event)) yield event;
+        if (over(event)) return;
+      }
+      if (position > before) continue;
+      if (ended() === 'deleted') return;
+      position = Math.max(position, await log.floor(key));
+      if (position === before) throw new CellaError('STORAGE_FAILED', `The log of the session ends at ${position}.`);
+      yield { type: 'floor', floor: position };
+    }
+  } finally {
+    signal?.removeEventListener('abort', told);
+    leave();
+  }
+}
+
+/** From memory where it has them all, else from the log. */
+async function* since(seq: number, { log, key, writer }: Omit<FeedSource, 'ended'>): AsyncGenerator<SessionEvent> {
+  const live = writer.tail.after(seq);
+  if (live) for (const { event } of live) yield event;
+  else for await (const logged of log.read(key, { after: seq, limit: PAGE_EVENTS })) yield toEvent(logged);
+}
+
+/** `at` is when it happened, where the event says so itself, and else when it was written. */
+export function toEvent({ seq, at, event }: LoggedEvent): SessionEvent {
+  const own = typeof event === 'object' && event !== null && 'at' in event ? Number(event.at) : at;
+  const body = SessionEventBody.safeParse(event);
+  if (body.success) return { seq, at: own, ...body.data };
+  throw new CellaError('STORAGE_FAILED', `Event ${seq} of the session cannot be read: ${body.error.message}.`);
+}
+
+function notYet(after: number, last: number): CellaError {
+  return new CellaError('INVALID_REQUEST', `There is no event ${after} yet: the last is ${last}.`, {
+    details: { after, last },
+  });
+}

@@ -1,0 +1,56 @@
+/** What a host of sessions is told when it begins, with its defaults. */
+
+import { z } from 'zod';
+import { dataFolder } from '../../session/data-folder.ts';
+import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
+import { PoolLimits } from '../../session/pool.ts';
+import type { Storage } from '../../storage/contract.ts';
+
+const KB = 1024;
+const MB = 1024 * KB;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const HostLimits = z.strictObject({
+  pool: PoolLimits.omit({ idleTtlMs: true }).prefault({}),
+  /** Idle kernels are put to sleep after this long; 0 means never. */
+  idleTtlMs: PoolLimits.shape.idleTtlMs,
+  limits: z
+    .strictObject({
+      /** What is larger becomes a file that its event names. */
+      eventBytes: count.min(1024).default(256 * KB),
+      /** How much output of one execution becomes events; the rest goes to files. */
+      inlineBytes: count.default(8 * MB),
+      /** The most that one stream of an execution may write to a file. */
+      fileBytes: count.default(1024 * MB),
+    })
+    .prefault({}),
+  /** How long, and how many for each session, Idempotency-Keys are known. */
+  requests: z.strictObject({ maxAgeMs: count.default(DAY_MS), maxCount: count.default(1000) }).prefault({}),
+  /** How much of each session's log stays; 0 means all. */
+  retention: z
+    .strictObject({
+      maxAgeMs: count.default(30 * DAY_MS),
+      maxBytes: count.default(64 * MB),
+      maxFileBytes: count.default(4096 * MB),
+    })
+    .prefault({}),
+  /** Whether a result survives a loss of power before it is told. Without it, it survives the end of the server. */
+  flushResults: z.boolean().default(true),
+  /** How often retention is looked after in sessions that are in use. */
+  sweepEveryMs: z.int().min(10).max(DAY_MS).default(60_000),
+});
+
+export type HostOptions = z.input<typeof HostLimits> & {
+  /** Where everything is kept. Whoever opened it closes it, after the host. */
+  readonly storage: Storage;
+  readonly dataDir: string;
+  /** For every session, beneath its own settings: which Python, where packages come from … */
+  readonly session?: Omit<SessionOptions, 'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist'>;
+};
+
+export function checkHostOptions({ storage, dataDir, session = {}, ...limits }: HostOptions) {
+  return { storage, dataDir: dataFolder(dataDir), session, ...checkPoolOptions(HostLimits, limits) };
+}

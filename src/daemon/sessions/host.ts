@@ -1,0 +1,261 @@
+/** All sessions of a server: their definitions in storage, and those that are in use, with their kernels in one pool. */
+
+import type { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import type { NewFork, NewSession, SessionChange, SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
+import { SessionQuery } from '../../protocol/http/sessions.ts';
+import { checkPoolOptions } from '../../session/options.ts';
+import { KernelPool } from '../../session/pool.ts';
+import { noSession } from '../access/rights.ts';
+import type * as contract from './contract.ts';
+import { type Counters, newCounters } from './counters.ts';
+import { changed, checkSame, type Definition, newDefinition } from './definition.ts';
+import { Definitions } from './definitions.ts';
+import { eraseSession } from './erase.ts';
+import { stopping } from './executions.ts';
+import { checkHostOptions, type HostOptions } from './host-options.ts';
+import { HostedSession } from './hosted-session.ts';
+import { storageKeyOf } from './ids.ts';
+import { infoOf } from './info.ts';
+import type { HostShare } from './share.ts';
+import { Sweeper } from './sweeper.ts';
+
+export class LocalSessionHost implements contract.SessionHost {
+  readonly #share: HostShare;
+  readonly #definitions: Definitions;
+  readonly #open = new Map<string, Promise<HostedSession>>();
+  /** Those that are being deleted: whoever deletes one again waits for the same. */
+  readonly #deleting = new Map<string, Promise<void>>();
+  readonly #counters: Counters = newCounters();
+  readonly #sweeper: Sweeper;
+  #stopping = false;
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: HostOptions) {
+    const { storage, dataDir, session, pool, idleTtlMs, ...limits } = checkHostOptions(options);
+    this.#share = {
+      storage,
+      dataDir,
+      ...limits,
+      idleTtlMs,
+      // Kernels are put to sleep here, where it is known what still goes on.
+      pool: new KernelPool({ ...pool, idleTtlMs: 0, session: { ...session, dataDir, storage } }),
+      counters: this.#counters,
+      stopping: () => this.#stopping,
+      fork: async (id, wanted) => {
+        const { ownerId } = await this.#definitions.get(id);
+        return await this.#opened((await this.fork(id, ownerId, wanted)).id);
+      },
+      delete: (id) => this.delete(id),
+    };
+    this.#definitions = new Definitions(storage.documents);
+    this.#sweeper = new Sweeper(this.#share, this.#definitions, this.#open);
+  }
+
+  /** Finishes what the server before this one has left half done. */
+  static async open(options: HostOptions): Promise<LocalSessionHost> {
+    const host = new LocalSessionHost(options);
+    for await (const definition of host.#definitions.all()) {
+      if (definition.life === 'present') continue;
+      await host.#erase(definition).catch((error) => {
+        // Another server is at it.
+        if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+      });
+    }
+    host.#sweeper.begin();
+    return host;
+  }
+
+  async create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
+    this.#checkRunning();
+    const definition = newDefinition(ownerId, wanted);
+    for (;;) {
+      const there = await this.#definitions.add(definition);
+      if (!there) {
+        const hosted = await this.#opened(definition.id);
+        await hosted.note('created', { by: ownerId });
+        return { session: await hosted.info(), created: true };
+      }
+      if (there.life === 'present') {
+        checkSame(there, definition, wanted);
+        return { session: await this.get(there.id), created: false };
+      }
+      // It is on its way out.
+      await this.#erase(there);
+    }
+  }
+
+  async list(query: SessionQuery, visible: (session: SessionInfo) => boolean = () => true): Promise<SessionPage> {
+    const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
+    const sessions: SessionInfo[] = [];
+    for await (const definition of this.#definitions.all(cursor)) {
+      if (definition.life !== 'present') continue;
+      const info = await this.#describe(definition);
+      if (!matches(info, wanted) || !visible(info)) continue;
+      if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
+      sessions.push(info);
+    }
+    return { sessions };
+  }
+
+  async get(id: string): Promise<SessionInfo> {
+    return await this.#describe(await this.#definitions.get(id));
+  }
+
+  async find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined> {
+    const definition = await this.#definitions.find(ownerId, agentKey);
+    return definition && (await this.#describe(definition));
+  }
+
+  async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
+    this.#checkRunning();
+    const definition = await this.#definitions.update(id, (there) => {
+      if (there.life !== 'present') throw noSession(id);
+      return changed(there, change);
+    });
+    const hosted = await this.#opened(id);
+    hosted.redefine(definition);
+    await hosted.note('updated', { by });
+    return await hosted.info();
+  }
+
+  async delete(id: string): Promise<void> {
+    const { definition } = await this.#opened(id);
+    await this.#checkUnshared(definition);
+    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }));
+    await this.#erase(definition);
+  }
+
+  async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
+    this.#checkRunning();
+    const parent = await this.#opened(id);
+    const { from, ...facts } = wanted;
+    const { settings } = parent.definition;
+    // Until the kernel is there, a server that starts would take it away again.
+    const definition: Definition = { ...newDefinition(ownerId, { ...settings, ...facts }), life: 'making', forkOf: id };
+    const there = await this.#definitions.add(definition);
+    if (there) throw conflict(there);
+    try {
+      const agentKey = storageKeyOf(ownerId, definition.agentKey);
+      const key = storageKeyOf(parent.definition.ownerId, parent.definition.agentKey);
+      await this.#share.pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, settings);
+      const present = await this.#definitions.update(definition.id, (made) => ({ ...made, life: 'present' }));
+      const hosted = await this.#opened(present.id);
+      await hosted.session();
+      await hosted.note('created', { subject: id, by: ownerId });
+      await parent.note('forked', { subject: present.id, by: ownerId });
+      return await hosted.info();
+    } catch (error) {
+      await this.#erase(definition);
+      throw error;
+    }
+  }
+
+  async open(id: string): Promise<HostedSession> {
+    // While the server ends, what runs may still be answered, interrupted and followed.
+    if (!this.#open.has(id)) this.#checkRunning();
+    return await this.#opened(id);
+  }
+
+  async drain(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    const hosted = await this.#hosted();
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, graceMs);
+    await Promise.race([late, Promise.all(hosted.map((one) => one.idle()))]);
+    clearTimeout(timer);
+    await this.#close();
+  }
+
+  async metrics(): Promise<contract.HostMetrics> {
+    const { executions, ...counters } = this.#counters;
+    return { pool: await this.#share.pool.metrics(), executions: { ...executions }, ...counters };
+  }
+
+  close(): Promise<void> {
+    return this.drain(0);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #opened(id: string): Promise<HostedSession> {
+    const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
+    const known = this.#open.get(id);
+    if (known || !definition) return await (known ?? this.#opened(id));
+    const opening = HostedSession.open(this.#share, definition);
+    this.#open.set(id, opening);
+    opening.catch(() => this.#open.delete(id)); // told to those who wait for it
+    return await opening;
+  }
+
+  async #hosted(): Promise<HostedSession[]> {
+    const all = await Promise.allSettled(this.#open.values());
+    return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  }
+
+  async #describe(definition: Definition): Promise<SessionInfo> {
+    const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // as if nobody had opened it
+    return infoOf(definition, hosted);
+  }
+
+  /** Forks share the workspace: it goes with the last of them. */
+  async #checkUnshared({ id }: Definition): Promise<void> {
+    const forks: string[] = [];
+    for await (const { forkOf, life, id: fork } of this.#definitions.all()) {
+      if (forkOf === id && life === 'present') forks.push(fork);
+    }
+    if (forks.length === 0) return;
+    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}. Delete them first.`;
+    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks } });
+  }
+
+  #erase(definition: Definition): Promise<void> {
+    const { id } = definition;
+    const known = this.#deleting.get(id);
+    if (known) return known;
+    const erasing = this.#erased(definition).finally(() => this.#deleting.delete(id));
+    this.#deleting.set(id, erasing);
+    return erasing;
+  }
+
+  async #erased(definition: Definition): Promise<void> {
+    const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // it could not be opened
+    await hosted?.destroy();
+    this.#open.delete(definition.id);
+    await eraseSession(this.#share, definition);
+    await this.#definitions.remove(definition);
+  }
+
+  async #close(): Promise<void> {
+    this.#closing ??= this.#closeAll();
+    await this.#closing;
+  }
+
+  async #closeAll(): Promise<void> {
+    await this.#sweeper.end();
+    const outcomes = await Promise.allSettled((await this.#hosted()).map((one) => one.close()));
+    await this.#share.pool.shutdown();
+    const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  #checkRunning(): void {
+    if (this.#stopping) throw stopping();
+  }
+}
+
+function matches(
+  info: SessionInfo,
+  { labels = {}, ...wanted }: Omit<z.output<typeof SessionQuery>, 'limit' | 'cursor'>,
+) {
+  const { agentKey = info.agentKey, ownerId = info.ownerId, state = info.state } = wanted;
+  const labelled = Object.entries(labels).every(([label, value]) => info.labels[label] === value);
+  return labelled && agentKey === info.agentKey && ownerId === info.ownerId && state === info.state;
+}
+
+function conflict({ id, agentKey }: Definition): CellaError {
+  const message = `There is a session for the key ${JSON.stringify(agentKey)} already.`;
+  return new CellaError('SESSION_CONFLICT', message, { details: { session: id } });
+}

@@ -1,0 +1,203 @@
+/** A hosted session as SessionApi: what it runs and what it does to the session is in the log. */
+
+import { EventQueue } from '../../kernel/events.ts';
+import type { Capabilities, ExecutorKind } from '../../protocol/capabilities.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../../protocol/events.ts';
+import type * as api from '../../session/api.ts';
+import type { Session } from '../../session/session.ts';
+import { HostedExecution } from './execution.ts';
+import type { HostedSession } from './hosted-session.ts';
+import { toBackground } from './to-background.ts';
+
+const NOBODY = 'input() was called, but nobody is there to answer';
+
+export class HostedApi implements api.SessionApi {
+  readonly #session: Session;
+  readonly #hosted: HostedSession;
+
+  constructor(session: Session, hosted: HostedSession) {
+    this.#session = session;
+    this.#hosted = hosted;
+  }
+
+  get agentKey(): string {
+    return this.#hosted.definition.agentKey;
+  }
+
+  get executor(): ExecutorKind {
+    return this.#session.executor;
+  }
+
+  get capabilities(): Capabilities {
+    return this.#session.capabilities;
+  }
+
+  get tools(): api.ToolsApi {
+    return this.#session.tools;
+  }
+
+  get skills(): api.SkillsApi {
+    return this.#session.skills;
+  }
+
+  get artifacts(): api.ArtifactsApi {
+    return this.#session.artifacts;
+  }
+
+  get deps(): api.DepsApi {
+    return this.#session.deps;
+  }
+
+  async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
+    const execution = new HostedExecution(code, options);
+    execution.observe = (event) => {
+      if (event.type === 'input_request') void this.#answer(event, onInput);
+      onEvent?.(event);
+    };
+    this.#hosted.submit(execution);
+    return (await execution.ended).event;
+  }
+
+  stream(code: string, options: api.ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
+    const events = new EventQueue<ExecutionEvent>();
+    const execution = new HostedExecution(code, options);
+    execution.observe = async (event) => {
+      if (events.push(event, 'text' in event ? event.text.length : 1024)) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      events.onRoom = resolve;
+      await promise;
+    };
+    execution.ended.then(
+      ({ event }) => events.end(event),
+      (error) => events.fail(error),
+    );
+    this.#hosted.submit(execution);
+    return events;
+  }
+
+  answerInput(id: number, text: string): Promise<void> {
+    return this.#hosted.answerInput(id, text);
+  }
+
+  cancelInput(id: number, reason?: string): Promise<void> {
+    return this.#hosted.cancelInput(id, reason === undefined ? {} : { reason });
+  }
+
+  interrupt(): Promise<boolean> {
+    return this.#hosted.interrupt();
+  }
+
+  async reset(): Promise<void> {
+    await this.#use((session) => session.reset());
+    await this.#hosted.note('reset');
+  }
+
+  async restart(): Promise<void> {
+    await this.#use((session) => session.restart());
+    await this.#hosted.note('restarted');
+  }
+
+  async commit(): Promise<void> {
+    await this.#use((session) => session.commit());
+    await this.#hosted.note('committed');
+  }
+
+  async rollback(): Promise<void> {
+    await this.#use((session) => session.rollback());
+    await this.#hosted.note('rolled_back');
+  }
+
+  async checkpoint(options?: api.CheckpointOptions): Promise<api.Checkpoint> {
+    const made = await this.#use((session) => session.checkpoint(options));
+    await this.#hosted.note('checkpoint_made', { subject: made.id });
+    return made;
+  }
+
+  checkpoints(): Promise<readonly api.Checkpoint[]> {
+    return this.#use((session) => session.checkpoints());
+  }
+
+  async restore(idOrName: string): Promise<api.Restored> {
+    const restored = await this.#use((session) => session.restore(idOrName));
+    await this.#hosted.note('checkpoint_restored', { subject: restored.checkpoint.id });
+    return restored;
+  }
+
+  async deleteCheckpoint(idOrName: string): Promise<void> {
+    await this.#use((session) => session.deleteCheckpoint(idOrName));
+    await this.#hosted.note('checkpoint_deleted', { subject: idOrName });
+  }
+
+  async fork({ agentKey, from }: api.ForkOptions): Promise<api.SessionApi> {
+    const forked = await this.#hosted.fork({ agentKey, ...(from === undefined ? {} : { from }) });
+    return await forked.api();
+  }
+
+  async undo(): Promise<void> {
+    await this.#use((session) => session.undo());
+    await this.#hosted.note('undone');
+  }
+
+  save(): Promise<void> {
+    return this.#use((session) => session.save());
+  }
+
+  async hibernate(): Promise<void> {
+    await this.#use((session) => session.hibernate());
+    await this.#hosted.note('hibernated');
+  }
+
+  complete(code: string, cursor?: number): Promise<api.Completion> {
+    return this.#use((session) => session.complete(code, cursor));
+  }
+
+  inspect(code: string, cursor?: number): Promise<api.Inspection> {
+    return this.#use((session) => session.inspect(code, cursor));
+  }
+
+  isComplete(code: string): Promise<api.Completeness> {
+    return this.#use((session) => session.isComplete(code));
+  }
+
+  history(): Promise<readonly api.HistoryEntry[]> {
+    return this.#use((session) => session.history());
+  }
+
+  variables(): Promise<readonly api.Variable[]> {
+    return this.#use((session) => session.variables());
+  }
+
+  async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {
+    const { last } = await this.#hosted.position();
+    for await (const item of this.#hosted.events({ after: last })) {
+      const event = toBackground(item);
+      if (event) yield event;
+    }
+  }
+
+  /** The session goes on: only this view of it ends. */
+  async close(): Promise<void> {}
+
+  async destroy(): Promise<void> {
+    await this.#hosted.delete();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.#hosted.use(work);
+  }
+
+  async #answer(request: InputRequestEvent, onInput: api.RunOptions['onInput']): Promise<void> {
+    try {
+      if (onInput) await this.answerInput(request.id, await onInput(request));
+      else await this.cancelInput(request.id, NOBODY);
+    } catch (error) {
+      const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
+      if (!gone) await this.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
+    }
+  }
+}

@@ -1,0 +1,293 @@
+/** A session of the server: its log, its executions, its kernel and whoever reads along, put together. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
+import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
+import { SessionSettings } from '../../protocol/session-settings.ts';
+import type { SessionApi } from '../../session/api.ts';
+import type { Session } from '../../session/session.ts';
+import type { Lock } from '../../storage/contract.ts';
+import { noSession } from '../access/rights.ts';
+import { recordBackground } from './background.ts';
+import type * as contract from './contract.ts';
+import type { Definition } from './definition.ts';
+import { EventWriter } from './event-writer.ts';
+import { type Ended, HostedExecution } from './execution.ts';
+import { Executions, stopping } from './executions.ts';
+import { readFeed } from './feed.ts';
+import { HostedApi } from './hosted-api.ts';
+import { storageKeyOf } from './ids.ts';
+import { infoOf } from './info.ts';
+import { Inputs } from './inputs.ts';
+import { KeyedExecutions } from './keyed.ts';
+import { Lodging } from './lodging.ts';
+import { Outputs } from './outputs.ts';
+import { takeSession } from './ownership.ts';
+import { recoverLog } from './recovery.ts';
+import { Requests } from './requests.ts';
+import type { HostShare } from './share.ts';
+import { Upkeep } from './upkeep.ts';
+
+type Change = Extract<SessionEventBody, { type: 'session_state' }>['change'];
+interface Facts {
+  readonly subject?: string | undefined;
+  readonly by?: string | undefined;
+}
+
+/** What is there before it. */
+interface OpenParts {
+  readonly lock: Lock;
+  readonly outputs: Outputs;
+  readonly requests: Requests;
+  readonly writer: (onFailure: (error: CellaError) => void) => EventWriter;
+}
+
+export class HostedSession implements contract.HostedSession {
+  readonly id: string;
+  readonly #share: HostShare;
+  readonly #lock: Lock;
+  readonly #writer: EventWriter;
+  readonly #outputs: Outputs;
+  readonly #requests: Requests;
+  readonly #inputs: Inputs;
+  readonly #lodging: Lodging;
+  readonly #executions: Executions;
+  readonly #keyed: KeyedExecutions;
+  readonly #upkeep: Upkeep;
+  #definition: Definition;
+  #ended: CellaError | 'deleted' | undefined;
+
+  private constructor(share: HostShare, definition: Definition, parts: OpenParts) {
+    this.id = definition.id;
+    this.#share = share;
+    this.#definition = definition;
+    this.#lock = parts.lock;
+    this.#outputs = parts.outputs;
+    this.#requests = parts.requests;
+    this.#writer = parts.writer((error) => this.#executions.abort(error));
+    this.#inputs = new Inputs(this.#writer);
+    this.#lodging = new Lodging({
+      share,
+      definition: () => this.#definition,
+      onSession: (session) => this.#listen(session),
+      onSleep: () => this.#tell('hibernated'),
+    });
+    this.#executions = new Executions({
+      share,
+      writer: this.#writer,
+      outputs: this.#outputs,
+      requests: this.#requests,
+      inputs: this.#inputs,
+      lodging: this.#lodging,
+      queueLimit: () => SessionSettings.parse(this.#definition.settings).queueLimit,
+    });
+    this.#upkeep = new Upkeep({
+      share,
+      writer: this.#writer,
+      definition: () => this.#definition,
+      between: (work) => this.#executions.between(work),
+    });
+    this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
+  }
+
+  /** What ran when the server before this one ended is marked before anybody reads. */
+  static async open(share: HostShare, definition: Definition): Promise<HostedSession> {
+    const { storage, dataDir, counters } = share;
+    const key = storageKeyOf(definition.ownerId, definition.agentKey);
+    const outputs = new Outputs(dataDir, definition.id);
+    const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
+    const lock = await takeSession(storage, definition.id);
+    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests }).catch(
+      async (error) => {
+        await lock.release();
+        throw error;
+      },
+    );
+    if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
+    return new HostedSession(share, definition, {
+      outputs,
+      requests,
+      lock,
+      writer: (onFailure) => {
+        const owned = () => lock.held;
+        return new EventWriter({ log: storage.events, key, counters, owned, onFailure }, position);
+      },
+    });
+  }
+
+  get definition(): Definition {
+    return this.#definition;
+  }
+
+  get state(): SessionInfo['state'] {
+    if (this.#executions.running !== undefined) return 'running';
+    return this.#lodging.awake ? 'idle' : 'hibernated';
+  }
+
+  get queued(): number {
+    return this.#executions.queued;
+  }
+
+  async info(): Promise<SessionInfo> {
+    return infoOf(this.#definition, this);
+  }
+
+  async start(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.StartedExecution> {
+    const { entered, joined } = await this.#enter(code, options);
+    if (entered.kind === 'known') {
+      const { execution, firstSeq } = entered.outcome;
+      return { execution, firstSeq, joined, outcome: Promise.resolve(entered.outcome) };
+    }
+    const { execution } = entered;
+    const outcome = execution.ended.then((ended) => toOutcome(ended, joined));
+    // Who streams the events hears of it there.
+    outcome.catch(() => {});
+    return { execution: execution.id, firstSeq: await execution.started, joined, outcome };
+  }
+
+  async execute(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
+    const { entered, joined } = await this.#enter(code, options);
+    return entered.kind === 'known' ? entered.outcome : toOutcome(await entered.execution.ended, joined);
+  }
+
+  /** For a caller in this process. */
+  submit(execution: HostedExecution): void {
+    this.#checkOpen();
+    this.#executions.submit(execution);
+    const done = () => void this.#upkeep.afterExecution().catch(() => {}); // tried again after the next
+    execution.ended.then(done, done);
+  }
+
+  events(options: contract.FeedOptions = {}): AsyncIterable<FeedItem> {
+    const { events: log } = this.#share.storage;
+    return readFeed({ log, key: this.#lodging.key, writer: this.#writer, ended: () => this.#ended }, options);
+  }
+
+  async position(): Promise<{ floor: number; last: number }> {
+    return { floor: await this.#share.storage.events.floor(this.#lodging.key), last: this.#writer.position.last };
+  }
+
+  async interrupt(): Promise<boolean> {
+    return (await this.#lodging.session?.interrupt()) ?? false;
+  }
+
+  async answerInput(id: number, text: string, { by }: { readonly by?: string } = {}): Promise<void> {
+    const answer = (session: Session) => session.answerInput(id, text);
+    await this.#inputs.reply(this.#lodging.session, id, { outcome: 'answered', by }, answer);
+  }
+
+  async cancelInput(
+    id: number,
+    { reason, by }: { readonly reason?: string; readonly by?: string } = {},
+  ): Promise<void> {
+    const cancel = (session: Session) => session.cancelInput(id, reason);
+    await this.#inputs.reply(this.#lodging.session, id, { outcome: 'cancelled', by }, cancel);
+  }
+
+  openOutput(file: string): Promise<contract.OutputContent> {
+    return this.#outputs.open(file);
+  }
+
+  async api(): Promise<SessionApi> {
+    this.#checkOpen();
+    return await this.#lodging.use(async (session) => new HostedApi(session, this));
+  }
+
+  async session(): Promise<Session> {
+    this.#checkOpen();
+    return await this.#lodging.use(async (session) => session);
+  }
+
+  /** Its kernel does not fall asleep meanwhile. */
+  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    this.#checkOpen();
+    return this.#lodging.use(work);
+  }
+
+  /** Writes down what was done to the session. */
+  note(change: Change, { subject, by }: Facts = {}): Promise<number> {
+    const facts = { ...(subject === undefined ? {} : { subject }), ...(by === undefined ? {} : { by }) };
+    return this.#writer.write({ type: 'session_state', change, ...facts });
+  }
+
+  /** It has other settings from the next call on. */
+  redefine(definition: Definition): void {
+    this.#definition = definition;
+  }
+
+  /** Another session with the same memory. */
+  fork(wanted: NewFork): Promise<HostedSession> {
+    return this.#share.fork(this.id, wanted);
+  }
+
+  delete(): Promise<void> {
+    return this.#share.delete(this.id);
+  }
+
+  retain(): Promise<void> {
+    return this.#upkeep.retain();
+  }
+
+  idle(): Promise<void> {
+    return this.#executions.idle();
+  }
+
+  /** Saves the names and ends the kernel; readers get the error. */
+  async close(why: CellaError = stopping()): Promise<void> {
+    await this.#executions.close(why);
+    try {
+      await this.#lodging.close();
+      await this.#writer.settled();
+      await this.#upkeep.mark();
+    } finally {
+      await this.#finish(why);
+      await this.#lock.release().catch(() => {}); // where storage is away, it ends by itself
+    }
+  }
+
+  /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
+  async destroy(): Promise<void> {
+    await this.#executions.close(noSession(this.id));
+    await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
+    await this.#finish('deleted');
+    await this.#lodging.destroy();
+    await this.#requests.remove();
+    await this.#outputs.remove();
+    await this.#lock.release();
+  }
+
+  async #finish(why: CellaError | 'deleted'): Promise<void> {
+    this.#ended = why;
+    await this.#writer.close();
+    this.#writer.tell();
+  }
+
+  async #enter(code: string, options: contract.HostedExecuteOptions) {
+    this.#checkOpen();
+    if (this.#share.stopping()) throw stopping();
+    const { idempotencyKey } = options;
+    if (idempotencyKey !== undefined) return await this.#keyed.enter(code, options, idempotencyKey);
+    const execution = new HostedExecution(code, options);
+    this.submit(execution);
+    return { entered: { kind: 'live', execution } as const, joined: false };
+  }
+
+  #listen(session: Session): void {
+    const lastEnded = () => this.#executions.lastEnded;
+    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, lastEnded };
+    void recordBackground(session, parts);
+  }
+
+  #tell(change: Change): void {
+    this.note(change).catch(() => {}); // the writer counts what is lost
+  }
+
+  #checkOpen(): void {
+    if (this.#ended instanceof CellaError) throw this.#ended;
+    if (this.#ended) throw noSession(this.id);
+  }
+}
+
+function toOutcome({ event, ...outcome }: Ended, joined: boolean): contract.ExecutionOutcome {
+  return { ...outcome, joined };
+}

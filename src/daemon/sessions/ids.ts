@@ -1,0 +1,42 @@
+/** The names that the server gives: sessions and executions sort by when they were made; and the key of an agent in storage. */
+
+import { randomBytes } from 'node:crypto';
+
+const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+export function newSessionId(): string {
+  return `ses_${stamp()}${random(8)}`;
+}
+
+export function newExecutionId(): string {
+  return `exe_${stamp()}${random(8)}`;
+}
+
+export function newFileId(ending: string): string {
+  return `out_${stamp()}${random(8)}.${ending}`;
+}
+
+/** The keys of the user `local` are those that sessions without a server have. */
+export function storageKeyOf(ownerId: string, agentKey: string): string {
+  return ownerId === 'local' ? agentKey : `~${ownerId}/${agentKey}`;
+}
+
+/** Milliseconds since 1970, in 8 digits. */
+function stamp(): string {
+  return Date.now().toString(36).padStart(8, '0');
+}
+
+/** Asked for many at a time: asking costs more than the bytes. */
+let bytes = Buffer.alloc(0);
+let used = 0;
+
+function random(length: number): string {
+  if (used + length > bytes.length) {
+    bytes = randomBytes(1024);
+    used = 0;
+  }
+  let text = '';
+  for (const byte of bytes.subarray(used, used + length)) text += DIGITS[byte % DIGITS.length];
+  used += length;
+  return text;
+}

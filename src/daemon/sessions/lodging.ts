@@ -1,0 +1,99 @@
+/** Where a hosted session finds its kernel: in the pool while it is used, asleep when it has not been for long. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Session } from '../../session/session.ts';
+import type { Definition } from './definition.ts';
+import { storageKeyOf } from './ids.ts';
+import type { HostShare } from './share.ts';
+
+export interface LodgingParts {
+  readonly share: HostShare;
+  /** As it is now: other settings begin another kernel, with the same names. */
+  readonly definition: () => Definition;
+  /** Told of each session that is opened, once. */
+  readonly onSession: (session: Session) => void;
+  /** Told when its kernel was put to sleep because nobody used it. */
+  readonly onSleep: () => void;
+}
+
+export class Lodging {
+  readonly #parts: LodgingParts;
+  readonly key: string;
+  #current: { readonly session: Session; readonly definition: Definition } | undefined;
+  #users = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(parts: LodgingParts) {
+    this.#parts = parts;
+    const { ownerId, agentKey } = parts.definition();
+    this.key = storageKeyOf(ownerId, agentKey);
+  }
+
+  /** The session that there is now, awake or not. */
+  get session(): Session | undefined {
+    const session = this.#current?.session;
+    return session?.closed ? undefined : session;
+  }
+
+  get awake(): boolean {
+    return (this.session?.pid ?? 0) > 0;
+  }
+
+  /** Its kernel does not fall asleep while the work goes on. */
+  async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    clearTimeout(this.#timer);
+    this.#users++;
+    try {
+      return await work(await this.#acquire());
+    } finally {
+      if (--this.#users === 0) this.#rest();
+    }
+  }
+
+  /** Saves the names and ends the kernel. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.#parts.share.pool.shutdown(this.key);
+  }
+
+  /** Ends the kernel and keeps nothing. */
+  async destroy(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.session?.destroy();
+    await this.#parts.share.pool.shutdown(this.key);
+  }
+
+  async #acquire(): Promise<Session> {
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
+    const definition = this.#parts.definition();
+    const known = this.session;
+    const same = this.#current?.definition.settings === definition.settings;
+    // Other settings would end the kernel under those who use it: they hold from the moment when nobody does.
+    if (known && (same || this.#users > 1)) return known;
+    const session = await this.#parts.share.pool.acquire(this.key, definition.settings);
+    const isNew = session !== this.#current?.session;
+    this.#current = { session, definition };
+    if (isNew) this.#parts.onSession(session);
+    return session;
+  }
+
+  #rest(): void {
+    const { idleTtlMs } = this.#parts.share;
+    if (idleTtlMs === 0 || this.#closed) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#sleep(), idleTtlMs).unref();
+  }
+
+  async #sleep(): Promise<void> {
+    if (!this.awake) return;
+    try {
+      await this.session?.hibernate();
+      this.#parts.onSleep();
+    } catch {
+      // Told to its next caller, where it still matters then; it is tried again after that.
+    }
+  }
+}

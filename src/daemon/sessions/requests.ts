@@ -1,0 +1,128 @@
+/** Requests with an Idempotency-Key: what each has come to, in storage, so that a retry runs nothing twice. */
+
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
+import { ExecutionId } from '../../protocol/http/events.ts';
+import { ExecutionResult } from '../../protocol/http/results.ts';
+import type { DocumentStore } from '../../storage/contract.ts';
+import type { Outputs } from './outputs.ts';
+
+const COLLECTION = 'idempotency';
+/** Larger results lie in a file. */
+const MOST_CHARACTERS = 256 * 1024;
+
+const ErrorCodes = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
+const Failure = z.object({ code: ErrorCodes, message: z.string(), details: z.record(z.string(), z.unknown()) });
+
+const Request = z.object({
+  execution: ExecutionId,
+  /** Of what was asked for: the same key for something else is a mistake. */
+  asked: z.string(),
+  at: z.number(),
+  firstSeq: z.number().optional(),
+  outcome: z
+    .union([z.object({ result: ExecutionResult }), z.object({ file: z.string() }), z.object({ error: Failure })])
+    .optional(),
+});
+export type Request = z.infer<typeof Request>;
+
+export interface RequestLimits {
+  readonly maxAgeMs: number;
+  /** For each session. */
+  readonly maxCount: number;
+}
+
+export class Requests {
+  readonly #documents: DocumentStore;
+  readonly #outputs: Outputs;
+  readonly #sessionId: string;
+  readonly #limits: RequestLimits;
+
+  constructor(documents: DocumentStore, outputs: Outputs, sessionId: string, limits: RequestLimits) {
+    this.#documents = documents;
+    this.#outputs = outputs;
+    this.#sessionId = sessionId;
+    this.#limits = limits;
+  }
+
+  /** Undefined where there was none, or it is too old to be known. */
+  async get(name: string): Promise<Request | undefined> {
+    const document = await this.#documents.get(COLLECTION, this.#id(name));
+    const request = Request.safeParse(document?.value);
+    const known = request.success && Date.now() - request.data.at < this.#limits.maxAgeMs;
+    return known ? request.data : undefined;
+  }
+
+  async put(name: string, request: Request): Promise<void> {
+    await this.#documents.put(COLLECTION, this.#id(name), request);
+  }
+
+  async finish(name: string, request: Request, outcome: ExecutionResult | CellaError): Promise<void> {
+    await this.put(name, { ...request, outcome: await this.#outcomeOf(outcome) });
+  }
+
+  /** What a finished one has come to; its error is thrown. */
+  async result({ outcome }: Request): Promise<ExecutionResult | undefined> {
+    if (!outcome) return undefined;
+    if ('error' in outcome) {
+      const { code, message, details } = outcome.error;
+      throw new CellaError(code, message, { details });
+    }
+    if ('result' in outcome) return outcome.result;
+    return ExecutionResult.parse(JSON.parse(await this.#outputs.readText(outcome.file)));
+  }
+
+  /** Forgets the old ones, and the oldest where there are too many. */
+  async trim(): Promise<void> {
+    const kept: { readonly id: string; readonly at: number }[] = [];
+    for await (const { id, value } of this.#all()) {
+      const request = Request.safeParse(value);
+      kept.push({ id, at: request.success ? request.data.at : 0 });
+    }
+    const newest = kept.toSorted((one, other) => other.at - one.at);
+    for (const [index, { id, at }] of newest.entries()) {
+      const old = Date.now() - at >= this.#limits.maxAgeMs || index >= this.#limits.maxCount;
+      if (old) await this.#documents.delete(COLLECTION, id);
+    }
+  }
+
+  async remove(): Promise<void> {
+    for await (const { id } of this.#all()) await this.#documents.delete(COLLECTION, id);
+  }
+
+  async *#all() {
+    const prefix = `${this.#sessionId}/`;
+    for (let after: string | undefined; ; ) {
+      const page = await this.#documents.list(COLLECTION, { prefix, ...(after === undefined ? {} : { after }) });
+      yield* page.documents;
+      // What cannot be read is gone with the rest.
+      for (const { id } of page.damaged) yield { id, value: undefined };
+      after = page.next;
+      if (after === undefined) return;
+    }
+  }
+
+  async #outcomeOf(outcome: ExecutionResult | CellaError): Promise<Request['outcome']> {
+    if (outcome instanceof CellaError) {
+      const { code, message, details } = outcome.toJSON();
+      return { error: { code, message, details: { ...details } } };
+    }
+    const text = JSON.stringify(outcome);
+    if (text.length <= MOST_CHARACTERS) return { result: outcome };
+    return { file: (await this.#outputs.keep('json', text)).file };
+  }
+
+  #id(name: string): string {
+    return `${this.#sessionId}/${name}`;
+  }
+}
+
+/** A key as it is stored: it may be any text, and is nobody else's business. */
+export function requestName(idempotencyKey: string): string {
+  return digest(idempotencyKey).slice(0, 32);
+}
+
+export function digest(...parts: unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}

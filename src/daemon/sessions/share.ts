@@ -1,0 +1,30 @@
+/** What all sessions of a host have in common. */
+
+import type { NewFork } from '../../protocol/http/sessions.ts';
+import type { KernelPool } from '../../session/pool.ts';
+import type { Storage } from '../../storage/contract.ts';
+import type { Retention } from './contract.ts';
+import type { Counters } from './counters.ts';
+import type { HostedSession } from './hosted-session.ts';
+import type { RecordLimits } from './recorder.ts';
+import type { RequestLimits } from './requests.ts';
+
+export interface HostShare {
+  readonly pool: KernelPool;
+  readonly storage: Storage;
+  readonly dataDir: string;
+  readonly counters: Counters;
+  readonly limits: RecordLimits;
+  readonly requests: RequestLimits;
+  readonly retention: Retention;
+  /** Idle kernels are put to sleep after this long; 0 means never. */
+  readonly idleTtlMs: number;
+  /** Whether a result is flushed to the disk before it is told. */
+  readonly flushResults: boolean;
+  /** How often retention is looked after. */
+  readonly sweepEveryMs: number;
+  /** Whether the server is going down: nothing new begins. */
+  readonly stopping: () => boolean;
+  readonly fork: (id: string, wanted: NewFork) => Promise<HostedSession>;
+  readonly delete: (id: string) => Promise<void>;
+}

@@ -1,0 +1,25 @@
+/** From the log back to what a session tells between its executions. */
+
+import type { BackgroundEvent } from '../../protocol/events.ts';
+import type { FeedItem } from '../../protocol/http/events.ts';
+import { bundleFromWire } from '../../protocol/http/results.ts';
+
+/** Undefined for what belongs to an execution, and for what lies in a file. */
+export function toBackground(item: FeedItem): BackgroundEvent | undefined {
+  if (item.type === 'saved') {
+    const { checkpoint, names, bytes, lost } = item;
+    return { type: 'saved', id: checkpoint, names, bytes, lost };
+  }
+  if (!('background' in item) || !item.background) return undefined;
+  switch (item.type) {
+    case 'stdout':
+    case 'stderr':
+      return { type: item.type, text: item.text };
+    case 'progress':
+      return { type: 'progress', task: item.task, text: item.text };
+    case 'display':
+      return item.data && { type: 'display', data: bundleFromWire(item.data) };
+    default:
+      return undefined;
+  }
+}

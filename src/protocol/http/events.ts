@@ -1,0 +1,155 @@
+/** The events of a session: numbered from 1 without a gap, durable before anybody sees them, and never changed. */
+
+import { z } from 'zod';
+import { TransactionPolicy } from '../transaction.ts';
+import { Bundle, OutputFile, resultFields } from './results.ts';
+
+export const ExecutionId = z.string().regex(/^exe_[0-9a-z]{16}$/);
+
+/** Output carries the execution that it belongs to; `background` where that one had ended before. */
+const owned = { execution: ExecutionId.optional(), background: z.literal(true).optional() };
+const ofOne = { execution: ExecutionId };
+
+const Failure = z.object({
+  code: z.string(),
+  message: z.string(),
+  advice: z.string(),
+  details: z.record(z.string(), z.unknown()).optional(),
+});
+
+/** The code was accepted and its turn has come. One of `result`, `execution_failed` and `interrupted` ends it. */
+const ExecutionStarted = z.object({
+  type: z.literal('execution_started'),
+  ...ofOne,
+  code: z.string(),
+  /** Set where the code was too large for an event; `code` is its beginning then. */
+  file: OutputFile.optional(),
+  transaction: TransactionPolicy.optional(),
+  timeoutMs: z.number().optional(),
+  /** Who asked for it: the id of a user. */
+  by: z.string().optional(),
+  /** A digest of the Idempotency-Key that it came with. */
+  request: z.string().optional(),
+});
+
+const Stdout = z.object({ type: z.literal('stdout'), ...owned, text: z.string() });
+const Stderr = z.object({ type: z.literal('stderr'), ...owned, text: z.string() });
+
+/** The rest of a stream of this execution is in a file, which can be read while it grows. */
+const OutputMoved = z.object({
+  type: z.literal('output_file'),
+  ...owned,
+  stream: z.enum(['stdout', 'stderr']),
+  file: OutputFile,
+});
+
+/** `file` in place of `data` where it is too large: the same bundle as JSON. */
+const Display = z.object({
+  type: z.literal('display'),
+  ...owned,
+  data: Bundle.optional(),
+  file: OutputFile.optional(),
+});
+
+const Progress = z.object({ type: z.literal('progress'), ...owned, task: z.string(), text: z.string() });
+
+const InputRequest = z.object({
+  type: z.literal('input_request'),
+  ...ofOne,
+  /** What an answer must name. */
+  id: z.int(),
+  prompt: z.string(),
+  password: z.boolean(),
+});
+
+/** The answer itself is not kept. `unanswered`: its time was over, or its cell ended. */
+const InputAnswered = z.object({
+  type: z.literal('input_answered'),
+  ...ofOne,
+  id: z.int(),
+  outcome: z.enum(['answered', 'cancelled', 'unanswered']),
+  by: z.string().optional(),
+});
+
+/** `file` holds `{"value", "repr", "data"}` as JSON where they are too large; the output is in the events before. */
+const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
+
+/** It has no result: it never began, or what it did could not be written down. */
+const ExecutionFailed = z.object({ type: z.literal('execution_failed'), ...ofOne, error: Failure });
+
+/** The server ended while it ran. It is not run again. */
+const Interrupted = z.object({ type: z.literal('interrupted'), ...ofOne, reason: z.string() });
+
+const Saved = z.object({
+  type: z.literal('saved'),
+  checkpoint: z.string(),
+  names: z.int(),
+  bytes: z.int(),
+  lost: z.array(z.object({ name: z.string(), reason: z.string() })),
+});
+
+/** Events that storage could not take; they have no numbers. */
+const EventsLost = z.object({ type: z.literal('events_lost'), count: z.int().min(1), reason: z.string() });
+
+/** What was done to the session beside executions. */
+const SessionState = z.object({
+  type: z.literal('session_state'),
+  change: z.enum([
+    'created',
+    'updated',
+    'forked',
+    'reset',
+    'restarted',
+    'committed',
+    'rolled_back',
+    'checkpoint_made',
+    'checkpoint_restored',
+    'checkpoint_deleted',
+    'undone',
+    'hibernated',
+    'deleted',
+  ]),
+  /** The id of the checkpoint or session that it is about. */
+  subject: z.string().optional(),
+  by: z.string().optional(),
+});
+
+/** An event as the log keeps it. */
+export const SessionEventBody = z.discriminatedUnion('type', [
+  ExecutionStarted,
+  Stdout,
+  Stderr,
+  OutputMoved,
+  Display,
+  Progress,
+  InputRequest,
+  InputAnswered,
+  Result,
+  ExecutionFailed,
+  Interrupted,
+  Saved,
+  EventsLost,
+  SessionState,
+]);
+export type SessionEventBody = z.infer<typeof SessionEventBody>;
+
+/** `at` is in milliseconds since 1970; order is by `seq` alone. */
+const numbered = z.object({ seq: z.int().min(1), at: z.number() });
+export const SessionEvent = z.intersection(numbered, SessionEventBody);
+export type SessionEvent = z.infer<typeof SessionEvent>;
+
+/** Tells a reader that events up to this number are gone, and the next is after it. It has no number itself. */
+export const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
+export type FloorNotice = z.infer<typeof FloorNotice>;
+
+/** What a reader of a session gets. */
+export const FeedItem = z.union([FloorNotice, SessionEvent]);
+export type FeedItem = z.infer<typeof FeedItem>;
+
+const endings = ['result', 'execution_failed', 'interrupted'] as const;
+export type Ending = Extract<SessionEventBody, { type: (typeof endings)[number] }>;
+
+/** Whether an execution is over with it. */
+export function isEnding(event: SessionEventBody): event is Ending {
+  return endings.some((type) => type === event.type);
+}

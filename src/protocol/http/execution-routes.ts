@@ -1,0 +1,106 @@
+/** The routes that run code, and those that follow it. */
+
+import { z } from 'zod';
+import { milliseconds } from '../session-settings.ts';
+import { TransactionPolicy } from '../transaction.ts';
+import { endpoint } from './endpoint.ts';
+import { ExecutionId, FeedItem } from './events.ts';
+import { ExecutionResult } from './results.ts';
+import { SessionId } from './sessions.ts';
+
+const tag = 'Execution';
+const view = { kind: 'session', right: 'view' } as const;
+const use = { kind: 'session', right: 'use' } as const;
+const streams = ['application/x-ndjson', 'text/event-stream'];
+
+const MOST_CODE = 4_000_000;
+
+export const executeFields = {
+  code: z.string().max(MOST_CODE),
+  timeoutMs: milliseconds.optional(),
+  inputTimeoutMs: milliseconds.optional(),
+  transaction: TransactionPolicy.optional(),
+};
+
+export const ExecuteBody = z.strictObject({
+  ...executeFields,
+  stopWhenGone: z
+    .boolean()
+    .optional()
+    .meta({ description: 'Interrupts the code where the client goes away. Otherwise it goes on.' }),
+});
+
+/** How one execution ended, and which events are its own. */
+export const Executed = ExecutionResult.extend({
+  execution: ExecutionId,
+  firstSeq: z.int(),
+  /** Whether another request with the same Idempotency-Key has run it. */
+  joined: z.boolean(),
+}).meta({ id: 'Executed' });
+export type Executed = z.infer<typeof Executed>;
+
+export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 printable characters');
+
+export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', tag, use, {
+  summary: 'Run code: one JSON result, or its events as they come, by Accept. Idempotency-Key makes a retry run once',
+  audit: 'session.execute',
+  body: ExecuteBody,
+  result: Executed,
+  gives: streams,
+});
+
+export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', tag, use, {
+  summary: 'Stop what runs with KeyboardInterrupt',
+  audit: 'session.interrupt',
+  whileStopping: true,
+  result: z.object({ interrupted: z.boolean() }),
+});
+
+export const AnswerInput = endpoint('post /v1/sessions/{id}/input', tag, use, {
+  summary: 'Answer input() or getpass(), or refuse to; the first answer wins',
+  audit: 'session.input',
+  whileStopping: true,
+  body: z.union([
+    z.strictObject({ request: z.int().min(0), text: z.string().max(1_000_000) }),
+    z.strictObject({ request: z.int().min(0), cancel: z.literal(true), reason: z.string().max(500).optional() }),
+  ]),
+});
+
+export const EventsQuery = z.strictObject({
+  after: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(Number.MAX_SAFE_INTEGER)
+    .default(0)
+    .meta({ description: 'The number of the last event that you have.' }),
+  limit: z.coerce.number().int().min(1).max(10_000).default(1000),
+  execution: ExecutionId.optional(),
+});
+
+export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
+  summary: 'Events after a number: a page as JSON, or these and all that follow as a stream, by Accept',
+  query: EventsQuery,
+  result: z.object({
+    events: z.array(FeedItem),
+    /** The number of the last event that is gone. */
+    floor: z.int(),
+    /** The number of the last event that there is. */
+    last: z.int(),
+    /** For `after`. */
+    next: z.int(),
+  }),
+  gives: streams,
+});
+
+export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
+  summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
+  query: z.strictObject({ after: EventsQuery.shape.after }),
+});
+
+export const ReadOutput = endpoint('get /v1/sessions/{id}/outputs/{file}', tag, view, {
+  summary: 'What was too large for an event',
+  params: z.object({ id: SessionId, file: z.string().min(1).max(200) }),
+  query: z.strictObject({ offset: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0) }),
+  gives: ['application/octet-stream'],
+});

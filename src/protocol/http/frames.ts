@@ -1,0 +1,54 @@
+/** What crosses the WebSocket of a session, beside its events: what a client asks, and what it is told. */
+
+import { z } from 'zod';
+import { executeFields, IdempotencyKey } from './execution-routes.ts';
+
+/** The client's own word for what it asks; the reply has the same. */
+const id = z.union([z.string().max(128), z.int()]);
+
+export const ClientFrame = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('execute'), id, ...executeFields, idempotencyKey: IdempotencyKey.optional() }),
+  z.strictObject({ type: z.literal('interrupt'), id }),
+  z.strictObject({ type: z.literal('input'), id, request: z.int().min(0), text: z.string().max(1_000_000) }),
+  z.strictObject({
+    type: z.literal('cancel_input'),
+    id,
+    request: z.int().min(0),
+    reason: z.string().max(500).optional(),
+  }),
+  z.strictObject({ type: z.literal('ping'), id }),
+]);
+/** What a frame is called that is wrong otherwise. */
+export const FrameId = z.object({ id });
+export type ClientFrame = z.infer<typeof ClientFrame>;
+
+/** Events go as they are; these are the other frames. `hello` is the first. */
+export type ServerFrame =
+  | { readonly type: 'hello'; readonly session: string; readonly floor: number; readonly last: number }
+  /** The server takes no new work; what runs may still end. */
+  | { readonly type: 'stopping' }
+  | { readonly type: 'reply'; readonly id: ClientFrame['id']; readonly result: unknown }
+  | {
+      readonly type: 'error';
+      readonly id?: ClientFrame['id'];
+      readonly error: { code: string; message: string; advice: string; details: unknown };
+    };
+
+/** Why a WebSocket was closed by the server. After all but `refused`, `gone` and `wrong`, connecting again goes on. */
+export const CloseCode = {
+  /** The server ends. */
+  stopping: 1012,
+  /** A frame was too large. */
+  tooLarge: 1009,
+  failed: 1011,
+  /** What was sent is no frame. */
+  wrong: 4400,
+  /** The token is no longer good, or the session no longer shared. */
+  refused: 4401,
+  /** The session was deleted. */
+  gone: 4404,
+  /** It did not read what it was sent; nothing is lost. */
+  slow: 4408,
+  /** It sent too much. */
+  tooMuch: 4429,
+} as const;

@@ -1,0 +1,156 @@
+/** The routes of tools, skills, artifacts and packages: the same things that the code of a session can use. */
+
+import { z } from 'zod';
+import { ArtifactInfo, ArtifactType } from '../artifact.ts';
+import { endpoint } from './endpoint.ts';
+import { SessionId } from './sessions.ts';
+
+const view = { kind: 'session', right: 'view' } as const;
+const use = { kind: 'session', right: 'use' } as const;
+
+const name = z.string().min(1).max(200);
+const Named = z.object({ id: SessionId, name });
+const Search = z.strictObject({
+  q: z.string().max(1000).optional().meta({ description: 'Finds, instead of listing all.' }),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+});
+
+/** What a tool takes is described as its kernel sees it. */
+const ToolInfo = z
+  .looseObject({
+    name: z.string(),
+    description: z.string(),
+    kind: z.enum(['cli', 'mcp', 'http']),
+    runs_on: z.enum(['sandbox', 'host']),
+    requires_approval: z.boolean(),
+  })
+  .meta({ id: 'ToolInfo' });
+
+export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', use, {
+  summary: 'The tools that the code can call, or those that fit a search',
+  query: Search,
+  result: z.object({ tools: z.array(ToolInfo).readonly() }),
+});
+
+export const GetTool = endpoint('get /v1/sessions/{id}/tools/{name}', 'Tools', use, {
+  summary: 'A tool, with its parameters and recipes',
+  params: Named,
+  result: ToolInfo,
+});
+
+export const CallTool = endpoint('post /v1/sessions/{id}/tools/{name}/call', 'Tools', use, {
+  summary: 'Call a tool as the code would; values are written as in results',
+  audit: 'tool.call',
+  params: Named,
+  body: z.strictObject({
+    recipe: z.string().max(200).optional(),
+    positional: z.array(z.unknown()).max(1000).optional(),
+    named: z.record(z.string(), z.unknown()).optional(),
+  }),
+  result: z.object({ value: z.unknown() }),
+});
+
+const SkillInfo = z
+  .looseObject({ name: z.string(), description: z.string(), updatedAt: z.number() })
+  .meta({ id: 'SkillInfo' });
+
+export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use, {
+  summary: 'The skills that the code can use, or those that fit a search',
+  query: Search,
+  result: z.object({ skills: z.array(SkillInfo).readonly() }),
+});
+
+export const GetSkill = endpoint('get /v1/sessions/{id}/skills/{name}', 'Skills', use, {
+  summary: 'A skill with its source',
+  params: Named,
+  result: SkillInfo,
+});
+
+export const CreateSkill = endpoint('post /v1/sessions/{id}/skills', 'Skills', use, {
+  summary: 'Keep Python source as a skill; it is read, and not run',
+  audit: 'skill.create',
+  body: z.strictObject({
+    name,
+    source: z.string().max(1_000_000),
+    description: z.string().max(4000).optional(),
+    replace: z.boolean().optional(),
+  }),
+  result: SkillInfo,
+  status: 201,
+});
+
+export const DeleteSkill = endpoint('delete /v1/sessions/{id}/skills/{name}', 'Skills', use, {
+  summary: 'Delete a skill',
+  audit: 'skill.delete',
+  params: Named,
+});
+
+export const ListArtifacts = endpoint('get /v1/sessions/{id}/artifacts', 'Artifacts', use, {
+  summary: 'What the code has kept',
+  result: z.object({ artifacts: z.array(ArtifactInfo).readonly() }),
+});
+
+export const GetArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}', 'Artifacts', use, {
+  summary: 'What is known of an artifact',
+  params: Named,
+  result: ArtifactInfo,
+});
+
+export const LoadArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', use, {
+  summary: 'The bytes of an artifact',
+  params: Named,
+  gives: ['application/octet-stream'],
+});
+
+export const SaveArtifact = endpoint('put /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', use, {
+  summary: 'Keep bytes of any size as an artifact',
+  audit: 'artifact.save',
+  params: Named,
+  query: z.strictObject({
+    type: ArtifactType.default('bytes'),
+    mediaType: z.string().min(1).max(255).default('application/octet-stream'),
+    description: z.string().max(4000).optional(),
+  }),
+  takes: 'application/octet-stream',
+  result: ArtifactInfo,
+});
+
+export const DeleteArtifact = endpoint('delete /v1/sessions/{id}/artifacts/{name}', 'Artifacts', use, {
+  summary: 'Delete an artifact',
+  audit: 'artifact.delete',
+  params: Named,
+});
+
+const DepsResult = z
+  .object({
+    installed: z.array(z.string()).readonly(),
+    failed: z.array(z.object({ requirement: z.string(), reason: z.string() })).readonly(),
+    removed: z.array(z.string()).readonly().optional(),
+    note: z.string().optional(),
+  })
+  .meta({ id: 'DepsResult' });
+
+export const ListDeps = endpoint('get /v1/sessions/{id}/deps', 'Packages', view, {
+  summary: 'The packages that the code is to have',
+  result: z.object({ deps: z.array(z.string()).readonly() }),
+});
+
+export const AddDeps = endpoint('post /v1/sessions/{id}/deps', 'Packages', use, {
+  summary: 'Install packages; refused where they are locked',
+  audit: 'deps.add',
+  body: z.strictObject({ requirements: z.array(z.string().max(500)).min(1).max(100) }),
+  result: DepsResult,
+});
+
+export const RemoveDep = endpoint('delete /v1/sessions/{id}/deps/{name}', 'Packages', use, {
+  summary: 'Remove a package; refused where they are locked',
+  audit: 'deps.remove',
+  params: Named,
+  result: DepsResult,
+});
+
+export const SyncDeps = endpoint('post /v1/sessions/{id}/deps/sync', 'Packages', use, {
+  summary: 'Install what is configured and not there',
+  audit: 'deps.sync',
+  result: DepsResult,
+});

@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { PyObject, type PyValue } from '../values.ts';
+import { fromWire, toWire } from './values.ts';
+
+const values: PyValue[] = [
+  null,
+  true,
+  1.5,
+  'a\ud800b',
+  2n ** 70n,
+  -(2n ** 70n),
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  Number.NEGATIVE_INFINITY,
+  -0,
+  new Uint8Array([0, 255]),
+  new PyObject('Thing', '<Thing>'),
+  [1, [2n ** 64n]],
+  { a: { b: [null] }, __proto__x: 1 },
+  { $int: 'not a number' },
+  { $bytes: 1, $$x: 2 },
+  { $object: { type: 'a', repr: 'b' } },
+];
+
+test('every value comes through JSON as it was, whatever its keys look like', () => {
+  for (const value of values) {
+    const back = fromWire(JSON.parse(JSON.stringify(toWire(value))));
+    expect(back).toEqual(value);
+    expect(Object.is(back, -0)).toBe(Object.is(value, -0));
+  }
+});
+
+test('what JSON has is itself', () => {
+  expect(toWire({ a: [1, 'x', false, null] })).toEqual({ a: [1, 'x', false, null] });
+});
+
+test('what nobody can have written is refused', () => {
+  for (const bad of [{ $int: '1.5' }, { $int: 1 }, { $float: 'x' }, { $bytes: '%' }, { $other: 1 }, undefined]) {
+    expect(() => fromWire(bad), JSON.stringify(bad)).toThrow();
+  }
+});

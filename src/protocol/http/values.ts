@@ -1,0 +1,70 @@
+/**
+ * Python values in JSON without loss: what JSON has is itself; the rest is an object with one key that begins with `$`.
+ *
+ * `{"$int": "…"}` past 2^53, `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
+ * `{"$object": {"type", "repr"}}`. A key of a dict that begins with `$` gets one more `$`.
+ */
+
+import { z } from 'zod';
+import { PyObject, type PyValue } from '../values.ts';
+
+export type WireValue = null | boolean | number | string | WireValue[] | { [name: string]: WireValue };
+
+export function toWire(value: PyValue): WireValue {
+  switch (typeof value) {
+    case 'bigint':
+      return { $int: value.toString() };
+    case 'number':
+      return numberToWire(value);
+    case 'object':
+      return objectToWire(value);
+    default:
+      return value;
+  }
+}
+
+function numberToWire(value: number): WireValue {
+  if (Number.isFinite(value) && !Object.is(value, -0)) return value;
+  if (Number.isNaN(value)) return { $float: 'nan' };
+  return { $float: value === 0 ? '-0' : value > 0 ? 'inf' : '-inf' };
+}
+
+function objectToWire(value: Extract<PyValue, object | null>): WireValue {
+  if (value === null) return null;
+  if (Array.isArray(value)) return value.map(toWire);
+  if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
+  if (value instanceof PyObject) return { $object: value.toJSON() };
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [name.startsWith('$') ? `$${name}` : name, toWire(item)]),
+  );
+}
+
+const special = z.union([
+  z.strictObject({ $int: z.string().regex(/^-?\d+$/) }).transform(({ $int }): PyValue => BigInt($int)),
+  z.strictObject({ $float: z.enum(['nan', 'inf', '-inf', '-0']) }).transform(({ $float }): PyValue => floats[$float]),
+  z.strictObject({ $bytes: z.base64() }).transform(({ $bytes }): PyValue => fromBase64($bytes)),
+  z
+    .strictObject({ $object: z.strictObject({ type: z.string(), repr: z.string() }) })
+    .transform(({ $object }): PyValue => new PyObject($object.type, $object.repr)),
+]);
+
+const floats = { nan: Number.NaN, inf: Number.POSITIVE_INFINITY, '-inf': Number.NEGATIVE_INFINITY, '-0': -0 };
+
+/** In browsers there is no Buffer. */
+function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** Throws a ZodError where it is no value that `toWire` can have written. */
+export function fromWire(value: unknown): PyValue {
+  if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') {
+    return value;
+  }
+  if (Array.isArray(value)) return value.map(fromWire);
+  const entries = Object.entries(z.record(z.string(), z.unknown()).parse(value));
+  const [first] = entries;
+  if (entries.length === 1 && first && /^\$[^$]/.test(first[0])) return special.parse(value);
+  return Object.fromEntries(
+    entries.map(([name, item]) => [name.startsWith('$$') ? name.slice(1) : name, fromWire(item)]),
+  );
+}

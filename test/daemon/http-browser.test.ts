@@ -1,0 +1,228 @@
+/** Browsers and whoever pretends to be one: hosts, origins, logins, cookies, headers, logs, and bodies without end. */
+
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Daemon } from '../support/daemon.ts';
+import { scratchFolder } from '../support/session.ts';
+
+let daemon: Daemon;
+let logFile: string;
+beforeAll(async () => {
+  logFile = join(await scratchFolder(), 'log');
+  daemon = await Daemon.start({ log: { level: 'debug', file: logFile } });
+});
+
+const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;
+
+/** With headers that `fetch` does not let through. */
+async function raw(path: string, headers: Record<string, string>, method = 'GET'): Promise<number> {
+  const sent = request(new URL(path, daemon.url), {
+    method,
+    headers: { authorization: `Bearer ${daemon.token}`, ...headers },
+  });
+  sent.end();
+  const [response]: IncomingMessage[] = (await once(sent, 'response')) as [IncomingMessage];
+  response?.resume();
+  return response?.statusCode ?? 0;
+}
+
+async function login(path = new URL(daemon.facts.loginUrl)): Promise<{ status: number; cookie: string; set: string }> {
+  const { status, headers } = await daemon.call(`GET ${path.pathname}${path.search}`, { token: null });
+  const set = headers.get('set-cookie') ?? '';
+  return { status, set, cookie: set.split(';')[0] ?? '' };
+}
+
+async function newCode(): Promise<URL> {
+  const { json } = await daemon.call('POST /v1/login-codes');
+  return new URL(String(json.path), daemon.url);
+}
+
+describe('Host and Origin', () => {
+  it.each(['evil.example', 'evil.example:7710', '127.0.0.1.evil.example', '10.1.2.3', 'localhost.evil', 'a b'])(
+    'refuse the host %s',
+    async (host) => {
+      expect(await raw('/v1/me', { host })).toBeGreaterThanOrEqual(400);
+      expect(await raw('/health', { host })).toBeGreaterThanOrEqual(400);
+    },
+  );
+
+  it('refuse pages of other sites, also with a token, and let the server’s own in', async () => {
+    for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', `${daemon.url}.evil.example`]) {
+      expect(await raw('/v1/me', { origin })).toBe(403);
+      expect(await raw('/v1/sessions', { origin }, 'POST')).toBe(403);
+    }
+    expect(await raw('/v1/me', { origin: daemon.url })).toBe(200);
+    // Offered by some clients with every request.
+    expect(await raw('/v1/me', { connection: 'Upgrade', upgrade: 'h2c' })).toBe(200);
+    const { headers } = await daemon.call('GET /v1/me', { headers: { origin: daemon.url } });
+    expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
+  });
+});
+
+describe('a login', () => {
+  it('works once for a link, also of many at the same time, and gives a cookie that no script reads', async () => {
+    const link = await newCode();
+    const all = await Promise.all([1, 2, 3, 4].map(() => login(link)));
+    expect(all.map(({ status }) => status).toSorted()).toEqual([303, 401, 401, 401]);
+    const { set } = all.find(({ status }) => status === 303) ?? { set: '' };
+    expect(set).toContain('HttpOnly');
+    expect(set).toContain('SameSite=Strict');
+    expect(set).not.toContain(daemon.token);
+    expect((await login(link)).status).toBe(401);
+  });
+
+  it('needs its CSRF token for what changes something', async () => {
+    const { cookie } = await login(await newCode());
+    const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
+    expect(me).toMatchObject({ status: 200, json: { userName: 'local' } });
+    const csrf = String(me.json.csrf);
+    const create = (headers: Record<string, string>) =>
+      daemon.call('POST /v1/sessions', { token: null, body: { agentKey: 'browser' }, headers: { cookie, ...headers } });
+    expect(codeOf((await create({})).json)).toBe('FORBIDDEN');
+    expect(codeOf((await create({ 'x-cella-csrf': `${csrf}x` })).json)).toBe('FORBIDDEN');
+    expect((await create({ 'x-cella-csrf': csrf, 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    expect((await create({ 'x-cella-csrf': csrf })).status).toBe(201);
+    const headers = { cookie, 'x-cella-csrf': csrf };
+    expect((await daemon.call('POST /v1/logout', { token: null, headers })).status).toBe(204);
+    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
+  });
+
+  it('is open to whoever has a token, and ends with it', async () => {
+    const token = await daemon.user('browser', 'member');
+    const opened = await daemon.call('POST /v1/login', { token });
+    expect(opened.status).toBe(200);
+    const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json.userName).toBe('browser');
+    const { json } = await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=browser');
+    for (const { id } of json.tokens) await daemon.call(`DELETE /v1/tokens/${id}`);
+    expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
+  });
+});
+
+describe('answers', () => {
+  it('have headers that keep browsers from guessing, framing and loading', async () => {
+    for (const path of ['/health', '/docs', '/nope', '/v1/me']) {
+      const { headers } = await daemon.call(`GET ${path}`);
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect(headers.get('x-frame-options')).toBe('DENY');
+      expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+      expect(headers.get('cache-control')).toBe('no-store');
+      expect(headers.get('x-request-id')).toMatch(/^[\w-]{36}$/);
+    }
+    expect((await daemon.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
+  });
+
+  it('tell what Prometheus wants to know', async () => {
+    const { id } = await daemon.session({ agentKey: 'measured' });
+    await daemon.run(id, '1');
+    const { text } = await daemon.call('GET /metrics');
+    for (const name of [
+      'kernels_live 1',
+      'executions_total{status="ok"} 1',
+      'executions_queued 0',
+      'events_total',
+      'clients',
+      'kernel_recoveries_total 0',
+    ]) {
+      expect(text).toContain(`cella_${name}`);
+    }
+    expect(text).toMatch(/cella_http_request_seconds_bucket\{.*route="\/v1\/sessions\/\{id\}\/execute"/);
+    expect(text).toContain('process_resident_memory_bytes');
+  });
+
+  it('limit what one token may send', async () => {
+    await using strict = await Daemon.start({ rates: { burst: 5, perSecond: 0.01 } });
+    const answers = await Promise.all(Array.from({ length: 8 }, () => strict.call('GET /v1/me')));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBe(3);
+    expect(codeOf(refused[0]?.json ?? {})).toBe('RATE_LIMITED');
+    expect(Number(refused[0]?.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect((await strict.call('GET /health', { token: null })).status).toBe(200);
+  });
+
+  it('refuse a body without end, in bounded memory', async () => {
+    const before = process.memoryUsage().rss;
+    const chunk = Buffer.alloc(1024 * 1024, 'x');
+    for (const headers of [{ 'content-length': String(1024 ** 3) }, { 'transfer-encoding': 'chunked' }]) {
+      const sent = request(new URL('/v1/sessions', daemon.url), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${daemon.token}`, ...headers },
+      });
+      const closed = once(sent, 'close');
+      sent.on('error', () => {}); // a server that has refused need not read the rest
+      const answered = once(sent, 'response').then(([response]) => {
+        response.resume();
+        return response.statusCode;
+      });
+      const pump = () => {
+        for (let n = 0; n < 1024 && !sent.destroyed; n++) if (!sent.write(chunk)) return void sent.once('drain', pump);
+      };
+      pump();
+      expect(await answered).toBe(413);
+      sent.destroy();
+      await closed;
+    }
+    expect(process.memoryUsage().rss - before).toBeLessThan(200_000_000);
+    expect((await daemon.call('GET /v1/me')).status).toBe(200);
+  });
+});
+
+it('writes down who did what, and no secret in the log', async () => {
+  const { id } = await daemon.session({ agentKey: 'audited' });
+  await daemon.run(id, 'secret_in_code = "do not log me"');
+  const link = await newCode();
+  const { cookie } = await login(link);
+  await daemon.call('GET /v1/me', { token: 'cella_forged_token', headers: { 'x-request-id': 'mine' } });
+  const { json } = await daemon.call<{ entries: Record<string, unknown>[] }>(`GET /v1/audit?session=${id}`);
+  expect(json.entries).toMatchObject([
+    { action: 'session.create', userId: 'local', session: id, outcome: 'ok', from: '127.0.0.1' },
+    { action: 'session.execute', session: id, outcome: 'ok' },
+  ]);
+  await expect.poll(async () => (await readFile(logFile, 'utf8')).includes('"requestId":"mine"')).toBe(true);
+  const log = await readFile(logFile, 'utf8');
+  const lines = log
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(lines.find(({ path }) => path === `/v1/sessions/${id}/execute`)).toMatchObject({ status: 200, user: 'local' });
+  const code = link.searchParams.get('code') ?? 'none';
+  for (const secret of [daemon.token, 'do not log me', cookie.split('=')[1] ?? 'none', code, 'cella_forged_token']) {
+    expect(log).not.toContain(secret);
+  }
+});
+
+it('keeps members in a sandbox of their own', async () => {
+  const token = await daemon.user('member', 'member');
+  const folders = { sandbox: { readable: ['/etc'] } };
+  const network = { sandbox: { network: 'host' } };
+  for (const body of [{ executor: 'in-process' }, { sandbox: 'off' }, { cwd: '/' }, folders, network]) {
+    const { status, json } = await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'm', ...body } });
+    expect({ body, status, code: codeOf(json) }).toEqual({ body, status: 403, code: 'FORBIDDEN' });
+  }
+  expect((await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'm' } })).status).toBe(201);
+});
+
+it('keeps users to their quotas, and says when to try again', async () => {
+  const token = await daemon.user('bounded', 'member');
+  const quotas = { liveKernels: 1, executionsPerMinute: 3 };
+  await daemon.call('PATCH /v1/users/bounded', { body: { quotas } });
+  const [one, two] = [await daemon.session({ agentKey: '1' }, token), await daemon.session({ agentKey: '2' }, token)];
+  const run = (id: string) => daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: '1' } });
+  const both = await Promise.all([run(one.id), run(two.id)]);
+  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 429]);
+  const refused = both.find(({ status }) => status === 429);
+  expect(refused?.json).toMatchObject({ error: { code: 'QUOTA_EXCEEDED', details: { quota: 'liveKernels' } } });
+  const awake = both[0]?.status === 200 ? one.id : two.id;
+  expect((await run(awake)).status).toBe(200);
+  const fourth = await run(awake);
+  expect(fourth.json).toMatchObject({ error: { code: 'QUOTA_EXCEEDED', details: { quota: 'executionsPerMinute' } } });
+  expect(Number(fourth.headers.get('retry-after'))).toBeGreaterThan(0);
+  await daemon.call('PATCH /v1/users/bounded', { body: { quotas: { storageBytes: 10_000_000 } } });
+  const write = (bytes: number) =>
+    daemon.call(`PUT /v1/sessions/${awake}/files/content?path=f`, { token, body: 'x'.repeat(bytes) });
+  expect((await write(1000)).status).toBe(200);
+  expect((await write(20_000_000)).json).toMatchObject({ error: { details: { quota: 'storageBytes' } } });
+});

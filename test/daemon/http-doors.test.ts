@@ -1,0 +1,126 @@
+/** Every route of the server, and who gets through it: table-driven over its own document, so that none is forgotten. */
+
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
+import { hostMcp } from '../../src/mcp/hosted.ts';
+import { Daemon } from '../support/daemon.ts';
+
+const OPEN = new Set(['get /health', 'get /login']);
+
+let daemon: Daemon;
+let session: string;
+let document: OpenApiDocument;
+let tokens: Record<string, string | null>;
+
+beforeAll(async () => {
+  daemon = await Daemon.start({ mcp: async (session) => hostMcp({ ...session, version: '0' }) });
+  session = (await daemon.session({ agentKey: 'guarded' })).id;
+  document = (await daemon.call<OpenApiDocument>('GET /openapi.json')).json;
+  const expired = await daemon.user('late', 'member', { expiresInMs: 1 });
+  const revoked = await daemon.user('out', 'member');
+  const { json } = await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens?user=out');
+  for (const { id } of json.tokens) await daemon.call(`DELETE /v1/tokens/${id}`);
+  const disabled = await daemon.user('disabled', 'member');
+  await daemon.call('PATCH /v1/users/disabled', { body: { disabled: true } });
+  const [head, id, secret = ''] = daemon.token.split('_');
+  tokens = {
+    none: null,
+    expired,
+    revoked,
+    disabled,
+    forged: `${head}_${id}_${secret.slice(0, -1)}${secret.endsWith('A') ? 'B' : 'A'}`,
+    'of nobody': `${head}_${'0'.repeat(16)}_${secret}`,
+    'no token at all': 'x'.repeat(5000),
+    foreign: await daemon.user('stranger', 'member'),
+    viewer: await daemon.user('onlooker', 'viewer'),
+  };
+});
+
+interface Route {
+  readonly what: string;
+  readonly call: string;
+  readonly method: string;
+  readonly path: string;
+}
+
+function routes(): Route[] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => {
+      const real = path.replace('{id}', session).replaceAll(/\{\w+\}/g, 'some-name');
+      return { what: `${method} ${path}`, call: `${method.toUpperCase()} ${real}`, method, path };
+    }),
+  );
+}
+
+describe('the routes of the document', () => {
+  it('are some seventy, each with a summary, and who may use it', () => {
+    expect(routes().length).toBeGreaterThan(65);
+    for (const { method, path } of routes()) {
+      const { summary, description, security } = document.paths[path]?.[method] ?? {};
+      expect.soft(summary).toMatch(/\w/);
+      expect.soft(description).toMatch(/\w/);
+      expect.soft(security?.length).toBe(OPEN.has(`${method} ${path}`) ? 0 : 2);
+    }
+  });
+
+  it.each(['none', 'expired', 'revoked', 'disabled', 'forged', 'of nobody', 'no token at all'])(
+    'are closed to a token that is %s',
+    async (kind) => {
+      for (const { what, call, method } of routes()) {
+        if (OPEN.has(what)) continue;
+        const body = method === 'get' ? {} : { body: {} };
+        const { status, json, headers } = await daemon.call(call, { token: tokens[kind] ?? null, ...body });
+        expect.soft({ what, status, code: codeOf(json) }).toEqual({ what, status: 401, code: 'UNAUTHENTICATED' });
+        expect.soft(headers.get('www-authenticate')).toContain('Bearer');
+      }
+    },
+  );
+
+  it.each(['foreign', 'viewer'])('tell nothing of a session to a %s token: 404 for all', async (kind) => {
+    for (const { what, call, method, path } of routes()) {
+      if (!path.includes('{id}')) continue;
+      const body = method === 'get' ? {} : { body: {} };
+      const { status, json } = await daemon.call(call, { token: tokens[kind], ...body });
+      expect.soft({ what, status, code: codeOf(json) }).toEqual({ what, status: 404, code: 'NOT_FOUND' });
+    }
+  });
+
+  it('let a viewer look at what is shared with it, and change nothing', async () => {
+    const shared = await daemon.session({ agentKey: 'shared', shares: [{ user: 'onlooker', right: 'view' }] });
+    expect(await daemon.call(`GET /v1/sessions/${shared.id}`, { token: tokens.viewer })).toMatchObject({ status: 200 });
+    for (const { what, call, method, path } of routes()) {
+      if (!path.includes('{id}') || method === 'get') continue;
+      const { status } = await daemon.call(call.replace(session, shared.id), { token: tokens.viewer, body: {} });
+      expect.soft({ what, status }).toEqual({ what, status: 403 });
+    }
+    expect(await daemon.call('POST /v1/sessions', { token: tokens.viewer, body: {} })).toMatchObject({ status: 403 });
+  });
+
+  it('keep administration to administrators', async () => {
+    for (const { what, call, method, path } of routes()) {
+      const { description } = document.paths[path]?.[method] ?? { description: '' };
+      if (!description.includes('administrators')) continue;
+      const body = method === 'get' ? {} : { body: { name: 'x' } };
+      const { status } = await daemon.call(call, { token: tokens.foreign, ...body });
+      expect.soft({ what, status }).toEqual({ what, status: 403 });
+    }
+  });
+
+  it('refuse garbage with a code and without a stack', async () => {
+    const garbage = ['', '[', 'null', '[]', '"x"', '{"a":', '\u0000', `${'['.repeat(100_000)}`, '{"__proto__":{}}'];
+    for (const { what, call, method } of routes()) {
+      // What these do needs no body, or takes any.
+      if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes)$/.test(what)) continue;
+      if (/\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what))
+        continue;
+      if (what === 'post /v1/sessions') continue;
+      for (const body of garbage) {
+        const { status, text } = await daemon.call(call, { body });
+        expect.soft({ what, body: body.slice(0, 10), ok: status >= 400 && status < 500 }).toMatchObject({ ok: true });
+        expect.soft(text).not.toMatch(/node:|\.ts:|at .*\(/);
+      }
+    }
+  });
+});
+
+const codeOf = (json: Record<string, unknown>): unknown => (json.error as { code?: string } | undefined)?.code;

@@ -1,0 +1,46 @@
+/** A session of the server as an MCP server, for clients of both revisions of the protocol. */
+
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hostMcp } from '../../src/mcp/hosted.ts';
+import { textOf } from '../e2e/mcp-client.ts';
+import { Daemon } from '../support/daemon.ts';
+
+let daemon: Daemon;
+beforeAll(async () => {
+  daemon = await Daemon.start({ mcp: async (session) => hostMcp({ ...session, version: '0' }) });
+});
+
+async function connected(session: string, era: 'legacy' | 'modern', token = daemon.token): Promise<Client> {
+  const versionNegotiation = { mode: era === 'legacy' ? ('legacy' as const) : { pin: '2026-07-28' } };
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation });
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  const url = new URL(`/v1/sessions/${session}/mcp`, daemon.url);
+  await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
+  return client;
+}
+
+describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol', (era) => {
+  it('works in the kernel of the session, and what it runs is in the log', async () => {
+    const { id } = await daemon.session({ agentKey: `mcp-${era}` });
+    await daemon.run(id, 'x = 41');
+    const client = await connected(id, era);
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toContain('run_code');
+    const result = await client.callTool({ name: 'run_code', arguments: { code: 'x + 1' } });
+    expect(textOf(result)).toContain('42');
+    const other = await client.callTool({ name: 'run_code', arguments: { code: '1', agent_key: 'another' } });
+    expect(other.isError).toBe(true);
+    await client.close();
+    const { json } = await daemon.call<{ events: { type: string; code?: string }[] }>(`GET /v1/sessions/${id}/events`);
+    expect(json.events.map(({ code }) => code)).toContain('x + 1');
+  });
+
+  it('gets nowhere in a session that is not its own', async () => {
+    const { id } = await daemon.session({ agentKey: `mcp-${era}` });
+    const token = await daemon.user(`mcp-${era}`, 'member');
+    await expect(connected(id, era, token)).rejects.toThrow();
+    const initialize = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} };
+    expect((await daemon.call(`POST /v1/sessions/${id}/mcp`, { token, body: initialize })).status).toBe(404);
+  });
+});
