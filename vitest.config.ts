@@ -26,7 +26,7 @@ export default defineConfig({
           name: 'system',
           include: ['test/**/*.test.ts'],
           exclude: ['test/user/**', 'test/soak/**', ...rootOnly],
-          globalSetup: ['test/support/docker-setup.ts'],
+          globalSetup: ['test/support/cache-setup.ts', 'test/support/docker-setup.ts'],
           sequence: { groupOrder: 1 },
           ...crossing,
         },

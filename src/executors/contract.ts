@@ -45,6 +45,8 @@ export interface CommandLink {
 export interface Enclosure {
   /** A spare's first kernel is woken up before this returns. */
   launch(options: LaunchOptions): Promise<KernelLink>;
+  /** Told where the folder of a spare lies once it is somebody's, by those that do not hold it by its mount. */
+  moveTo?(path: string): void;
   /** Starts a program, with its input closed. */
   command(program: Program): Promise<CommandLink>;
   /** Lets go of a twin. */
@@ -78,18 +80,24 @@ export interface Spare {
   readonly spec: LaunchSpec;
 }
 
+/** Enclosures that wait for somebody. */
+export interface SpareRack {
+  /** How many of that shape are ready. */
+  count(shape: string): number;
+  /** Somebody may be about to take one. */
+  wake(): void;
+  /** An enclosure of that shape with a kernel that is ready, if there is one. */
+  take(shape: string): Spare | undefined;
+  /** In the background, a little later. One that cannot be made is no loss: the next `open` meets the reason itself. */
+  keep(order: SpareOrder): void;
+}
+
 export interface Executor {
   readonly capabilities: Capabilities;
+  readonly spares: SpareRack;
   /** The Python that its kernels run, as far as packages must fit it. */
   interpreter(): Promise<Interpreter>;
   open(spec: LaunchSpec): Promise<Enclosure>;
-  /** How many of that shape are ready. */
-  spares(shape: string): number;
-  /** Somebody may be about to take a spare. */
-  wakeSpares(): void;
-  /** An enclosure of that shape with a kernel that is ready, if there is one. */
-  takeSpare(shape: string): Spare | undefined;
-  /** In the background, a little later. One that cannot be made is no loss: the next `open` meets the reason itself. */
-  keepSpares(order: SpareOrder): void;
+  /** Sessions that are still open lose their kernels. */
   close(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /** Enclosures that are ready before anybody asks for one: closed in, with a kernel that has said hello. */
 
 import type { LaunchSpec } from '../sandbox/spec.ts';
-import type { Enclosure, Spare, SpareOrder } from './contract.ts';
+import type { Enclosure, Spare, SpareOrder, SpareRack } from './contract.ts';
 
 const REFILL_AFTER_MS = 25;
 
@@ -31,7 +31,7 @@ interface Stock {
   refill: NodeJS.Timeout | undefined;
 }
 
-export class Spares {
+export class Spares implements SpareRack {
   readonly #live: () => Promise<Workshop>;
   readonly #stocks = new Map<string, Stock>();
   #closed = false;

@@ -17,6 +17,8 @@ export const Limits = z.strictObject({
   processes: z.int().min(4).max(32_768).default(256),
   /** CPU time of one process over its whole life. */
   cpuSeconds: z.int().min(1).max(31_536_000).default(86_400),
+  /** Of a container: how many processors all of its processes together may keep busy. Without it, all there are. */
+  cpus: z.number().min(0.01).max(1024).optional(),
   /** The largest file that code may write. */
   fileSizeMb: z.int().min(1).max(1_048_576).default(1024),
   /** The kernel's own have numbers up to 530. */

@@ -27,6 +27,7 @@ export interface LaunchSpec {
     readonly memoryBytes: number;
     readonly processes: number;
     readonly cpuSeconds: number;
+    readonly cpus?: number;
     readonly fileBytes: number;
     readonly openFiles: number;
     readonly scratchBytes: number;
@@ -44,6 +45,7 @@ export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
     memoryBytes: limits.memoryMb * MB,
     processes: limits.processes,
     cpuSeconds: limits.cpuSeconds,
+    ...(limits.cpus === undefined ? {} : { cpus: limits.cpus }),
     fileBytes: limits.fileSizeMb * MB,
     openFiles: limits.openFiles,
     scratchBytes: limits.scratchMb * MB,

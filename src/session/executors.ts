@@ -40,7 +40,7 @@ export function borrowExecutor({ key, make }: ExecutorRecipe): { executor: Execu
 
 /** Called before anything else: what is known of the options comes later than it takes a spare to wake up. */
 export function wakeSpares(): void {
-  for (const { executor } of entries.values()) executor.wakeSpares();
+  for (const { executor } of entries.values()) executor.spares.wake();
 }
 
 /** Ends every executor and spare of this process at once. Sessions that are still open lose their kernels. */

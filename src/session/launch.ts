@@ -99,11 +99,14 @@ export class Launch {
     // What it has saved may lie elsewhere: in another agent's folder that it shares, or in a storage of its own.
     const fresh = missing && !this.#borrowed && !this.#elsewhereStored;
     if (missing) {
-      const spare = executor.takeSpare(this.shape);
+      const spare = executor.spares.take(this.shape);
       if (spare) {
         // It wakes up while the folder gets its name.
         const first = spare.enclosure.launch({ env: this.env, packages: this.packages });
-        if (claimHome(spare.spec.folder.path, this.#own)) return { enclosure: spare.enclosure, first, fresh };
+        if (claimHome(spare.spec.folder.path, this.#own)) {
+          spare.enclosure.moveTo?.(this.#own);
+          return { enclosure: spare.enclosure, first, fresh };
+        }
         await spare.enclosure.close();
         discardHome(spare.spec.folder.path);
       }

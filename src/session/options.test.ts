@@ -54,6 +54,8 @@ describe('the options of a session', () => {
     ['too little memory', { limits: { memoryMb: 1 } }, 'limits.memoryMb'],
     ['no processes', { limits: { processes: 0 } }, 'limits.processes'],
     ['half a CPU second', { limits: { cpuSeconds: 0.5 } }, 'limits.cpuSeconds'],
+    ['processors for a sandboxed process', { limits: { cpus: 1 } }, 'limits.cpus'],
+    ['no processor', { executor: 'container', limits: { cpus: 0 } }, 'limits.cpus'],
     ['an unknown limit', { limits: { memory: 1 } }, 'limits'],
     ['an empty data folder', { dataDir: '' }, 'dataDir'],
     ['a negative timeout', { timeoutMs: -1 }, 'timeoutMs'],

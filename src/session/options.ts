@@ -100,6 +100,9 @@ function contradictions({ executor, sandbox, image, engine, python }: CheckedOpt
   if (!contained && image !== undefined) problems.push('image: only the executor `container` has images');
   if (!contained && engine !== undefined) problems.push('engine: only the executor `container` has one');
   if (contained && sandbox === 'off') problems.push('sandbox: a container cannot be turned off');
+  if (!contained && executor !== 'in-process' && given.limits?.cpus !== undefined) {
+    problems.push('limits.cpus: only the executor `container` keeps it');
+  }
   if ((contained || executor === 'in-process') && python !== undefined) {
     problems.push(`python: ${executor} brings its own`);
   }

@@ -122,7 +122,7 @@ export class Session implements SessionApi {
       await session.#preparePackages();
       await session.#keeper.live();
       session.#keeper.rest();
-      if (checked.spares > 0) executor.keepSpares(launch.spares(checked.spares));
+      if (checked.spares > 0) executor.spares.keep(launch.spares(checked.spares));
       return session;
     } catch (error) {
       await session.close();
@@ -180,7 +180,7 @@ export class Session implements SessionApi {
 
   /** Kernels that are ready for other keys with the same options. */
   get spares(): number {
-    return this.#parts.executor.spares(this.#parts.launch.shape);
+    return this.#parts.executor.spares.count(this.#parts.launch.shape);
   }
 
   async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {

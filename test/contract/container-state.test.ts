@@ -1,4 +1,6 @@
+import { describe } from 'vitest';
 import { openContainer } from '../support/container.ts';
+import { canRunDocker } from '../support/docker.ts';
 import { stateContract } from './state.ts';
 
-stateContract('container', openContainer, { templated: false });
+describe.skipIf(!canRunDocker)('with Docker', () => stateContract('container', openContainer, { templated: false }));

@@ -2,6 +2,7 @@
 
 import { describe } from 'vitest';
 import type { Open } from '../support/session.ts';
+import { capabilitiesContract } from './capabilities.ts';
 import { executionContract } from './execution.ts';
 import { inputContract } from './input.ts';
 import { outputContract } from './output.ts';
@@ -11,6 +12,7 @@ import { valuesContract } from './values.ts';
 
 export function executorContract(name: string, open: Open): void {
   describe(`${name} executor`, () => {
+    capabilitiesContract(open);
     executionContract(open);
     valuesContract(open);
     outputContract(open);

@@ -1,6 +1,6 @@
 /** Images that Cella makes, and what it finds out about any image. */
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -13,13 +13,6 @@ import { kernelPackage } from '../../src/sandbox/python.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { bareImage, imageWith, python, runIn } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
-
-/** Pythons of other versions, where this machine has some. */
-const others = ['3.9'].flatMap((version) => {
-  const folder = '/root/.pyenv/versions';
-  const name = existsSync(folder) && readdirSync(folder).find((each) => each.startsWith(`${version}.`));
-  return name ? [{ version, path: join(folder, name, 'bin', 'python3') }] : [];
-});
 
 describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   let engine: Engine;
@@ -165,16 +158,6 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       const second = await imageFacts(engine, name, data);
       expect(second.id).not.toBe(first.id);
       expect(second.kernel).not.toBe(first.kernel);
-    });
-
-    it.skipIf(others.length === 0).each(others)('is another for Python $version', async ({ version, path }) => {
-      const name = await bareImage(engine, `cella-contract:py${version}`, path);
-      const { interpreter, kernel } = await imageFacts(engine, name, data);
-      expect(interpreter.version.join('.')).toBe(version);
-      const tag = `cp${version.replace('.', '')}`;
-      expect(interpreter.tag).toMatch(new RegExp(`^${tag}-`));
-      const pycs = readdirSync(join(kernel, '__pycache__'));
-      expect(pycs.every((pyc) => pyc.includes(`cpython-${version.replace('.', '')}`))).toBe(true);
     });
 
     it('sets a Python of another C library apart', async () => {

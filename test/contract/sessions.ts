@@ -1,13 +1,24 @@
 /** A session's own life: reset, restart, close, what it knows of its namespace, and that it shares nothing. */
 
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Session } from '../../src/index.ts';
+import { type Session, shutdown } from '../../src/index.ts';
+import { eventually } from '../support/attack.ts';
 import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 
 export function lifeContract(open: Open): void {
+  describe('a shutdown of Cella in this process', () => {
+    it('ends what runs in sessions that are still open, and they are over', async () => {
+      const session = await open();
+      const { result } = await runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass');
+      await shutdown();
+      expect((await result).status).toBe('died');
+      await expect(session.run('1')).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+    });
+  });
+
   describe('reset', () => {
     it('clears every name and module state, and keeps the workspace', async () => {
       await using session = await open();
@@ -281,18 +292,30 @@ export function separationContract(open: Open): void {
       expect((await two.run('import decimal\nhasattr(decimal, "mine")')).value).toBe(false);
     });
 
-    it('that come from spares carry nothing of those before', async () => {
+    it('that come from spares were there before, and carry nothing of those before them', async () => {
+      const dataDir = await scratchFolder();
+      await using keeper = await open({ dataDir, agentKey: 'keeper of spares', spares: 1 });
       const seen = new Set<unknown>();
-      for (let round = 0; round < 6; round++) {
-        await using session = await open({ spares: 2, agentKey: `agent ${round}`, env: { ROUND: `${round}` } });
+      for (let round = 0; round < 3; round++) {
+        await eventually(
+          () => keeper.spares,
+          (count) => count === 1,
+          30_000,
+        );
+        const asked = Date.now();
+        await using session = await open({ dataDir, agentKey: `agent ${round}`, env: { ROUND: `${round}` } });
+        // Its folder is the spare's own, with another name.
+        expect((await stat(session.cwd)).birthtimeMs).toBeLessThan(asked);
         const { value } = await session.run(
           'import os, random\nfound = ["x" in dir(), os.path.exists("/tmp/x"), os.environ["ROUND"], os.listdir()]\nx = 1\nopen("/tmp/x", "w").close()\nopen("x", "w").close()\nseed = random.random()\n[*found, seed]',
         );
         const [names, tmp, env, files, random] = value as unknown[];
         expect([names, tmp, env, files]).toEqual([false, false, `${round}`, []]);
         seen.add(random);
+        await session.reset();
+        expect((await session.run('import os\nos.listdir()')).value).toEqual(['x']);
       }
-      expect(seen.size).toBe(6);
+      expect(seen.size).toBe(3);
     });
 
     it('open thirty at once, none lost', async () => {

@@ -23,7 +23,7 @@ import { RemoteHost } from '../support/state-hosts.ts';
 const root = process.getuid?.() === 0;
 const NEVER = 3_600_000;
 
-/** `templated`: its kernels come from templates, which can die too. */
+/** `templated`: its kernels come from templates, which can die too, and start so fast that a rare moment can be tried often. */
 export function recoveryContract(open: Open, templated: boolean): void {
   describe('recovery', () => {
     deaths(open, templated);
@@ -31,7 +31,7 @@ export function recoveryContract(open: Open, templated: boolean): void {
     notices(open);
     crashLoop(open);
   });
-  describe('automatic saves', () => saves(open));
+  describe('automatic saves', () => saves(open, templated));
   describe('hibernation', () => hibernation(open));
   describe('an agent key', () => locks(open));
 }
@@ -362,7 +362,7 @@ function crashLoop(open: Open): void {
   });
 }
 
-function saves(open: Open): void {
+function saves(open: Open, templated: boolean): void {
   const automatic = async (session: Session) => (await session.checkpoints()).filter((one) => one.automatic);
 
   it('come by themselves some time after the last cell', async () => {
@@ -455,7 +455,8 @@ function saves(open: Open): void {
 
   it('that have just begun when the session is closed are not lost', async () => {
     const dataDir = await scratchFolder();
-    for (let n = 0; n < 10; n++) {
+    const rounds = templated ? 10 : 4;
+    for (let n = 0; n < rounds; n++) {
       const session = await open({ dataDir, saveAfterMs: 0 });
       await session.run(`n = ${n}; block = bytes(4 << 20)`);
       // The save begins at any moment now.

@@ -1,4 +1,4 @@
 import { openSession } from '../support/session.ts';
 import { stateContract } from './state.ts';
 
-stateContract('subprocess', openSession);
+stateContract('subprocess', openSession, { templated: true });

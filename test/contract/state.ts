@@ -1,4 +1,4 @@
-/** State that survives: what every executor that can fork must do with the names of its kernels. */
+/** State that survives: what every executor must do with the names of its kernels. */
 
 import { describe } from 'vitest';
 import type { Open } from '../support/session.ts';
@@ -9,7 +9,12 @@ import { recoveryContract } from './state-recovery.ts';
 import { walkContract } from './state-walk.ts';
 import { transactionContract } from './transactions.ts';
 
-export function stateContract(name: string, open: Open, { templated = true } = {}): void {
+interface Parts {
+  /** Its kernels come from templates, which can die too; and so fast that rare moments can be looked for often. */
+  readonly templated: boolean;
+}
+
+export function stateContract(name: string, open: Open, { templated }: Parts): void {
   describe(`${name} executor`, () => {
     transactionContract(open);
     liveCheckpointContract(open);
@@ -17,6 +22,6 @@ export function stateContract(name: string, open: Open, { templated = true } = {
     forkContract(open);
     durableContract(open);
     recoveryContract(open, templated);
-    walkContract(open);
+    walkContract(open, templated);
   });
 }

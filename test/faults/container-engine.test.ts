@@ -8,17 +8,17 @@ import { canRunDocker, DockerEngine } from '../support/docker.ts';
 import { type Open, openSession, runUntilReady, scratchFolder } from '../support/session.ts';
 
 let engine: DockerEngine;
-beforeAll(async () => {
-  engine = await DockerEngine.start();
-  // One of its own, and so the smallest that will do.
-  const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
-  await buildImage(await connectEngine(engine.address), { python, packages: false, version: 'test' });
-}, 120_000);
-afterAll(() => engine?.remove());
-
 const open: Open = (options = {}) => openSession({ executor: 'container', engine: engine.address, ...options });
 
-describe.runIf(canRunDocker)('an engine', () => {
+describe.skipIf(!canRunDocker)('an engine', () => {
+  beforeAll(async () => {
+    engine = await DockerEngine.start();
+    // One of its own, and so the smallest that will do.
+    const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
+    await buildImage(await connectEngine(engine.address), { python, packages: false, version: 'test' });
+  }, 120_000);
+  afterAll(() => engine?.remove());
+
   test('that is stopped ends the cell, is named while it is gone, and the session recovers when it is back', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir });

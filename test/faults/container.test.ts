@@ -8,13 +8,14 @@ import { describe, expect, test } from 'vitest';
 import { shutdown } from '../../src/index.ts';
 import { openContainer } from '../support/container.ts';
 import { Administrator } from '../support/containers.ts';
+import { canRunDocker } from '../support/docker.ts';
 import { startHost, untilPrinted } from '../support/hosts.ts';
 import { runUntilReady, scratchFolder } from '../support/session.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
 
 const admin = async () => await Administrator.of(await sharedEngineWithImage());
 
-describe('a container that is', () => {
+describe.skipIf(!canRunDocker)('a container that is', () => {
   test('killed recovers like a kernel, from the last save', async () => {
     const dataDir = await scratchFolder();
     await using session = await openContainer({ dataDir, saveAfterMs: 0 });
@@ -79,7 +80,7 @@ describe('a container that is', () => {
   });
 });
 
-describe('a host that is killed', () => {
+describe.skipIf(!canRunDocker)('a host that is killed', () => {
   test('leaves no container running after the next start, and none of another data folder is touched', async () => {
     const engine = await sharedEngineWithImage();
     const [dataDir, other] = [await scratchFolder(), await scratchFolder()];
@@ -117,7 +118,7 @@ describe('a host that is killed', () => {
   });
 });
 
-describe('code in a container', () => {
+describe.skipIf(!canRunDocker)('code in a container', () => {
   test('runs as a user of its own, without capabilities or new privileges, on a root that cannot be written', async () => {
     await using session = await openContainer();
     const { value } = await session.run(`
@@ -184,6 +185,29 @@ def refused(work):
     expect(Config.Env.join('\n')).not.toMatch(/word|secret|token/i);
   });
 
+  test('gets no more of the processors than its limit, however many of its processes work', async () => {
+    await using session = await openContainer({ limits: { cpus: 0.2 } });
+    // As its control group counts: processor time that was had, in the time that passed.
+    const { value } = await session.run(`
+import os, time
+pids = []
+began, had = time.monotonic(), os.times()
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        until = time.monotonic() + 2
+        while time.monotonic() < until: pass
+        os._exit(0)
+    pids.append(pid)
+for pid in pids: os.waitpid(pid, 0)
+files = ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/cpu.stat"]
+stat = dict(line.split() for path in files if os.path.exists(path) for line in open(path))
+[(os.times().children_user - had.children_user) / (time.monotonic() - began), int(stat.get("nr_throttled", 0))]`);
+    const [share, throttled] = value as [number, number];
+    expect(share).toBeLessThan(0.3);
+    expect(throttled).toBeGreaterThan(0);
+  });
+
   test('writes to /dev/stdout and /dev/stderr as any program does', async () => {
     await using session = await openContainer();
     const result = await session.run('import os\nos.system("echo out > /dev/stdout; echo err > /dev/stderr")');
@@ -212,7 +236,7 @@ def refused(work):
   });
 });
 
-describe('a host that shuts down', () => {
+describe.skipIf(!canRunDocker)('a host that shuts down', () => {
   test('ends the containers of sessions that are still open', async () => {
     const dataDir = await scratchFolder();
     const session = await openContainer({ dataDir });

@@ -1,25 +1,20 @@
 /** Sessions in containers for tests, on the engine that the files of a run share. */
 
 import { randomUUID } from 'node:crypto';
-import { existsSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
 import { beforeAll } from 'vitest';
+import { canRunDocker } from './docker.ts';
 import { type Open, openSession, scratchFolder } from './session.ts';
+import { shareCache } from './shared-cache.ts';
 import { sharedEngineWithImage } from './shared-docker.ts';
 
 /** Whoever comes first has the image built. */
 const FIRST_MS = 300_000;
 
-beforeAll(async () => void (await sharedEngineWithImage()), FIRST_MS);
-
-let cache: Promise<string> | undefined;
+beforeAll(async () => void (canRunDocker && (await sharedEngineWithImage())), FIRST_MS);
 
 export const openContainer: Open = async ({ dataDir, ...options } = {}) => {
   const engine = await sharedEngineWithImage();
-  const folder = dataDir ?? (await scratchFolder());
-  // The image is asked once for all of them, not once for each data folder.
-  cache ??= scratchFolder();
-  if (!existsSync(join(folder, 'cache'))) symlinkSync(await cache, join(folder, 'cache'));
+  const folder = shareCache(dataDir ?? (await scratchFolder()));
   return await openSession({ executor: 'container', engine, dataDir: folder, ...options });
 };
 

@@ -6,7 +6,7 @@ import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
+import type { Enclosure, Executor } from '../contract.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
 import { Spares } from '../spares.ts';
 import { DEFAULT_IMAGE } from './default-image.ts';
@@ -40,7 +40,7 @@ export class ContainerExecutor implements Executor {
   readonly #owner: Owner;
   /** Where the doors of this process are. */
   readonly #folder: string;
-  readonly #spares = new Spares(async () => {
+  readonly spares = new Spares(async () => {
     const site = await this.#live();
     return { alive: !this.#closed, make: (spec) => this.#make(site, spec) };
   });
@@ -66,26 +66,9 @@ export class ContainerExecutor implements Executor {
     return await this.#make(await this.#live(), spec);
   }
 
-  spares(shape: string): number {
-    return this.#spares.count(shape);
-  }
-
-  wakeSpares(): void {
-    this.#spares.wake();
-  }
-
-  takeSpare(shape: string): Spare | undefined {
-    return this.#spares.take(shape);
-  }
-
-  keepSpares(order: SpareOrder): void {
-    this.#spares.keep(order);
-  }
-
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#spares.close();
-    // Sessions that are still open lose their kernels.
+    await this.spares.close();
     await Promise.all([...this.#ways].map((way) => way.release()));
     await rm(this.#folder, { recursive: true, force: true });
   }

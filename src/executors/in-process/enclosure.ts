@@ -8,19 +8,24 @@ import type { Preparable } from '../spares.ts';
 import type { KernelOrder } from './inside/orders.ts';
 import { Lodging } from './lodging.ts';
 
+/** What is the same for all workers of a place. */
+export type PlaceOrder = Omit<KernelOrder, 'memory'>;
+
 export class InProcessEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
   readonly failure = undefined;
   readonly forkless = true;
   /** There is none but the host's own. */
   readonly pid = 0;
-  readonly #order: Omit<KernelOrder, 'memory'>;
+  #order: PlaceOrder;
+  readonly #onClosed: () => void;
   readonly #lodgings = new Set<Lodging>();
   #prepared: { readonly lodging: Lodging; readonly link: KernelLink } | undefined;
   #closed = false;
 
-  constructor(order: Omit<KernelOrder, 'memory'>) {
+  constructor(order: PlaceOrder, onClosed: () => void) {
     this.#order = order;
+    this.#onClosed = onClosed;
   }
 
   get alive(): boolean {
@@ -35,6 +40,14 @@ export class InProcessEnclosure implements Preparable {
   }
 
   wake(): void {}
+
+  moveTo(path: string): void {
+    const { spec } = this.#order;
+    const folder = { ...spec.folder, path };
+    const writable = spec.writable.map((each) => (each.path === spec.folder.path ? { ...each, path } : each));
+    this.#order = { ...this.#order, spec: { ...spec, folder, writable } };
+    for (const lodging of this.#lodgings) lodging.moveTo(path);
+  }
 
   async launch({ env, packages, from, reseed = !from }: LaunchOptions): Promise<KernelLink> {
     if (this.#closed) throw new CellaError('KERNEL_DIED', 'The place of this kernel was closed.');
@@ -63,6 +76,7 @@ export class InProcessEnclosure implements Preparable {
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#lodgings].map((lodging) => lodging.close()));
+    this.#onClosed();
   }
 
   #begin(): KernelLink {

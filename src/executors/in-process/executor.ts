@@ -5,9 +5,9 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { kernelPackage } from '../../sandbox/python.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
-import { Spares } from '../spares.ts';
-import { InProcessEnclosure } from './enclosure.ts';
+import type { Enclosure, Executor } from '../contract.ts';
+import { Spares, type Workshop } from '../spares.ts';
+import { InProcessEnclosure, type PlaceOrder } from './enclosure.ts';
 import { findPyodide } from './pyodide.ts';
 import { snapshotFor } from './snapshot.ts';
 
@@ -20,12 +20,6 @@ export interface InProcessConfig {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Makes enclosures that begin with one snapshot. */
-interface Workshop {
-  readonly alive: boolean;
-  make(spec: LaunchSpec): InProcessEnclosure;
-}
-
 export class InProcessExecutor implements Executor {
   readonly capabilities: Capabilities = {
     threads: false,
@@ -35,7 +29,8 @@ export class InProcessExecutor implements Executor {
     liveFork: false,
   };
   readonly #config: InProcessConfig;
-  readonly #spares = new Spares(() => this.#live());
+  readonly spares = new Spares(() => this.#live());
+  readonly #enclosures = new Set<InProcessEnclosure>();
   #workshop: Promise<Workshop> | undefined;
   #closed = false;
 
@@ -52,29 +47,14 @@ export class InProcessExecutor implements Executor {
     return (await this.#live()).make(spec);
   }
 
-  spares(shape: string): number {
-    return this.#spares.count(shape);
-  }
-
-  wakeSpares(): void {
-    this.#spares.wake();
-  }
-
-  takeSpare(shape: string): Spare | undefined {
-    return this.#spares.take(shape);
-  }
-
-  keepSpares(order: SpareOrder): void {
-    this.#spares.keep(order);
-  }
-
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#spares.close();
+    await this.spares.close();
+    await Promise.all([...this.#enclosures].map((enclosure) => enclosure.close()));
   }
 
   #live(): Promise<Workshop> {
-    if (this.#closed) return Promise.reject(new CellaError('SESSION_CLOSED', 'The executor was closed.'));
+    if (this.#closed) return Promise.reject(closed());
     this.#workshop ??= this.#begin().catch((error: unknown) => {
       // Whoever asks next tries again.
       this.#workshop = undefined;
@@ -100,6 +80,17 @@ export class InProcessExecutor implements Executor {
       memoryBytes,
       env,
     } as const;
-    return { alive: true, make: (spec) => new InProcessEnclosure({ ...common, spec }) };
+    return { alive: true, make: (spec) => this.#make({ ...common, spec }) };
   }
+
+  #make(order: PlaceOrder): InProcessEnclosure {
+    if (this.#closed) throw closed();
+    const enclosure = new InProcessEnclosure(order, () => this.#enclosures.delete(enclosure));
+    this.#enclosures.add(enclosure);
+    return enclosure;
+  }
+}
+
+function closed(): CellaError {
+  return new CellaError('SESSION_CLOSED', 'Cella was shut down in this process.');
 }

@@ -145,6 +145,11 @@ export class Lodging {
     };
   }
 
+  /** The agent's folder has another path from here on. */
+  moveTo(path: string): void {
+    this.#wires.moveTo(path);
+  }
+
   /** Lets go of a moment, and of the worker where nothing else is left in it. */
   drop(twin: number): void {
     if (!this.twins.delete(twin)) return;

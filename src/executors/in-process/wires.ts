@@ -5,6 +5,9 @@ const FIRST_PIPE_WORD = 16;
 /** What each pipe holds; a power of two. */
 const PIPE_BYTES = { toKernel: 1 << 20, fromKernel: 1 << 20, stdout: 1 << 19, stderr: 1 << 18 } as const;
 
+/** The longest path that Linux knows. */
+const PATH_BYTES = 4096;
+
 /** From so many bytes on, output is read at once. */
 export const MUCH = 1 << 16;
 
@@ -31,6 +34,8 @@ const Word = {
   alarm: 8,
   /** The number of the signal that the code has ended itself with. */
   killedBy: 10,
+  /** How many bytes the path has that the agent's folder was moved to; 0 where it is where it was. */
+  moved: 11,
 } as const;
 
 export type WordName = keyof typeof Word;
@@ -41,10 +46,11 @@ export class Wires {
   /** What Python looks at for a signal. */
   readonly signal: Uint8Array;
   readonly #pipes: Readonly<Record<PipeName, Pipe>>;
+  readonly #path: Uint8Array;
 
   constructor(memory?: SharedArrayBuffer) {
     const sizes = Object.values(PIPE_BYTES).reduce((sum, size) => sum + size, 0);
-    this.memory = memory ?? new SharedArrayBuffer(HEADER_WORDS * 4 + sizes);
+    this.memory = memory ?? new SharedArrayBuffer(HEADER_WORDS * 4 + sizes + PATH_BYTES);
     this.#words = new Int32Array(this.memory, 0, HEADER_WORDS);
     this.signal = new Uint8Array(this.memory, Word.signal * 4, 1);
     let offset = HEADER_WORDS * 4;
@@ -59,10 +65,25 @@ export class Wires {
       stdout: pipe('stdout', 2),
       stderr: pipe('stderr', 3),
     };
+    this.#path = new Uint8Array(this.memory, offset, PATH_BYTES);
   }
 
   pipe(name: PipeName): Pipe {
     return this.#pipes[name];
+  }
+
+  /** By the host, once: the agent's folder has another path from here on. */
+  moveTo(path: string): void {
+    const { read, written } = new TextEncoder().encodeInto(path, this.#path);
+    if (read < path.length) throw new Error('the path of the agent’s folder is too long');
+    this.set('moved', written);
+  }
+
+  /** By the worker: where the agent's folder was moved to. */
+  movedTo(): string | undefined {
+    const length = this.get('moved');
+    // Memory that is shared cannot be decoded as it is.
+    return length === 0 ? undefined : new TextDecoder().decode(this.#path.slice(0, length));
   }
 
   get(name: WordName): number {

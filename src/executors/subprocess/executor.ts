@@ -5,7 +5,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { askInterpreter } from '../../sandbox/interpreter.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import type { Enclosure, Executor, Spare, SpareOrder } from '../contract.ts';
+import type { Enclosure, Executor } from '../contract.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
 import { Spares } from '../spares.ts';
 import { Template, type TemplateConfig } from './template.ts';
@@ -14,7 +14,7 @@ import { TemplateWay } from './way.ts';
 export class SubprocessExecutor implements Executor {
   readonly #config: TemplateConfig;
   readonly capabilities = ALL_CAPABILITIES;
-  readonly #spares = new Spares(async () => {
+  readonly spares = new Spares(async () => {
     const template = await this.#live();
     return {
       get alive() {
@@ -38,25 +38,9 @@ export class SubprocessExecutor implements Executor {
     return new SupervisedEnclosure(new TemplateWay(await this.#live(), spec));
   }
 
-  spares(shape: string): number {
-    return this.#spares.count(shape);
-  }
-
-  wakeSpares(): void {
-    this.#spares.wake();
-  }
-
-  takeSpare(shape: string): Spare | undefined {
-    return this.#spares.take(shape);
-  }
-
-  keepSpares(order: SpareOrder): void {
-    this.#spares.keep(order);
-  }
-
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#spares.close();
+    await this.spares.close();
     const template = this.#template;
     this.#template = undefined;
     // One that could not start has told whoever waited for it.

@@ -37,7 +37,7 @@ export interface Files {
   mkdev(path: string, mode: number, device: number): void;
   mkdirTree(path: string): void;
   writeFile(path: string, data: Uint8Array): void;
-  mount(type: FileSystem, options: { root: string }, at: string): void;
+  mount(type: FileSystem, options: { readonly root: string }, at: string): void;
   open(path: string, flags: number): Stream;
   close(stream: Stream): void;
   getStream(fd: number): Stream | undefined;

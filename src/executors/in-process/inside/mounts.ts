@@ -6,7 +6,11 @@ import { type Emscripten, Errno, type FileSystem, type StreamOps } from './emscr
 const CHANGES = ['mknod', 'rename', 'unlink', 'rmdir', 'symlink', 'setattr'] as const;
 const WRITES = 0o3 | 0o100 | 0o1000 | 0o2000;
 
-export function mountFolders(module: Emscripten, spec: Pick<LaunchSpec, 'readable' | 'writable'>): void {
+export function mountFolders(
+  module: Emscripten,
+  spec: Pick<LaunchSpec, 'readable' | 'writable' | 'folder'>,
+  movedTo: () => string | undefined,
+): void {
   const { FS } = module;
   const { NODEFS } = FS.filesystems;
   const reading = readOnly(module);
@@ -17,8 +21,19 @@ export function mountFolders(module: Emscripten, spec: Pick<LaunchSpec, 'readabl
   // An outer folder first: what lies in it is mounted over it.
   for (const { path, at, type } of folders.sort((one, other) => one.at.length - other.at.length)) {
     FS.mkdirTree(at);
-    FS.mount(type, { root: path }, at);
+    FS.mount(type, path === spec.folder.path ? movable(path, movedTo) : { root: path }, at);
   }
+}
+
+/** The agent's own folder gets its name when its kernel becomes somebody's: every file is looked up by where it is then. */
+function movable(path: string, movedTo: () => string | undefined): { readonly root: string } {
+  let moved: string | undefined;
+  return {
+    get root() {
+      moved ??= movedTo();
+      return moved ?? path;
+    },
+  };
 }
 
 /** The same folders of the host, with every change refused. */

@@ -51,7 +51,7 @@ async function runKernel(told: KernelOrder): Promise<void> {
   const wires = new Wires(told.memory);
   const { python, module } = await load(told, wires, told.snapshot, told.memoryBytes);
   wires.set('heap', module.HEAPU8.length);
-  mountFolders(module, told.spec);
+  mountFolders(module, told.spec, () => wires.movedTo());
   new Devices(module, wires, host).install();
   const reader: number = python.runPython('__import__("os").pipe()[0]');
   makePipesWait(module, wires, reader);

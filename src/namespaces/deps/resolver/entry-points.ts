@@ -26,7 +26,7 @@ async function readText(path: string): Promise<string> {
   return text.length > LARGEST ? '' : text;
 }
 
-export function consoleScripts(text: string): { name: string; module: string; attribute: string }[] {
+function consoleScripts(text: string): { name: string; module: string; attribute: string }[] {
   let section = '';
   return text.split(/\r?\n/).flatMap((line) => {
     section = /^\s*\[([^\]]*)\]\s*$/.exec(line)?.[1]?.trim() ?? section;
