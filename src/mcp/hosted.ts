@@ -15,6 +15,8 @@ export interface HostedParts {
   readonly api: () => Promise<SessionApi>;
   /** Whether packages can be changed. */
   readonly open: boolean;
+  /** Whether the code runs in WebAssembly, without isolation. */
+  readonly inProcess: boolean;
   readonly version: string;
   readonly log: Log;
 }
@@ -50,12 +52,14 @@ class HostedShop implements Shop {
   readonly options: Shop['options'];
   readonly suspended = new Suspended();
   readonly open: boolean;
+  readonly inProcess: boolean;
   readonly #parts: HostedParts;
   readonly #desk: Desk;
 
   constructor(parts: HostedParts) {
     this.#parts = parts;
     this.open = parts.open;
+    this.inProcess = parts.inProcess;
     this.options = { timeoutMs: TIMEOUT_MS, log: parts.log };
     this.#desk = new Desk({ acquire: () => parts.api(), release: () => {}, log: parts.log });
   }

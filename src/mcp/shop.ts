@@ -14,6 +14,8 @@ export interface Shop {
   readonly suspended: Suspended;
   /** Whether packages can be changed. */
   readonly open: boolean;
+  /** Whether the code runs in WebAssembly, without isolation. */
+  readonly inProcess: boolean;
   desk(agentKey?: string): Desk;
   session(agentKey?: string, signal?: AbortSignal): Promise<SessionApi>;
   /** From here on the kernel may sleep when it is idle for long. */

@@ -44,6 +44,10 @@ export class Workshop implements Shop, AsyncDisposable {
     return this.options.session.allowRuntimeDeps !== false;
   }
 
+  get inProcess(): boolean {
+    return this.options.session.executor === 'in-process';
+  }
+
   desk(agentKey = this.options.agentKey): Desk {
     const known = this.#desks.get(agentKey);
     if (known) return known;

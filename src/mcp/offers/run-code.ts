@@ -21,9 +21,8 @@ The code works in a folder of its own, without network unless the operator allow
 const seconds = z.number().positive().max(86_400);
 
 export function offerRunCode({ server, workshop }: Bench, era: Era): void {
-  const { timeoutMs, session } = workshop.options;
-  const trusted = session.executor === 'in-process';
-  const description = trusted ? `${describe('')}\n\n${IN_PROCESS}` : describe(', sandboxed');
+  const { timeoutMs } = workshop.options;
+  const description = workshop.inProcess ? `${describe('')}\n\n${IN_PROCESS}` : describe(', sandboxed');
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKey,

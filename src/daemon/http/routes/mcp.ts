@@ -16,6 +16,7 @@ export type MakeMcp = (session: {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
   readonly open: boolean;
+  readonly inProcess: boolean;
   readonly log: (line: string) => void;
 }) => Promise<McpEndpoint>;
 
@@ -40,7 +41,8 @@ export function addMcpRoutes({ routes, host, kernels, ending }: Service, make: M
       await kernels.admit(await host.get(id));
       return await (await host.open(id)).api();
     };
-    const endpoint = endpoints.get(key) ?? make({ agentKey, api, open, log });
+    const endpoint =
+      endpoints.get(key) ?? make({ agentKey, api, open, inProcess: settings.executor === 'in-process', log });
     endpoints.delete(key);
     endpoints.set(key, endpoint);
     const [oldest] = endpoints.keys();
