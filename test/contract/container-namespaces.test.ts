@@ -1,13 +1,13 @@
 import { describe } from 'vitest';
 import { FileStorage } from '../../src/index.ts';
-import { openContainer } from '../support/container.ts';
+import { openWarmContainer } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { scratchFolder } from '../support/session.ts';
 import { namespacesContract } from './namespaces.ts';
 
 describe.skipIf(!canRunDocker)('with Docker', () => {
   namespacesContract('container with file storage', {
-    open: openContainer,
+    open: openWarmContainer,
     openStorage: async () => await FileStorage.open(await scratchFolder()),
   });
 });
