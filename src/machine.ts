@@ -56,7 +56,7 @@ async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surrounding
 }
 
 async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
-  const [{ connectEngine }, { imageId }, { DEFAULT_IMAGE }] = await Promise.all([
+  const [{ connectEngine }, { findImage }, { DEFAULT_IMAGE }] = await Promise.all([
     import('./executors/container/engine.ts'),
     import('./executors/container/image.ts'),
     import('./executors/container/default-image.ts'),
@@ -65,7 +65,7 @@ async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>)
   const name = 'container';
   try {
     const found = await connectEngine(engine, readEnvironment().runtimeDir);
-    await imageId(found, image);
+    await findImage(found, image);
     const detail = `${found.name} ${found.version} at ${found.address}, with the image ${image}`;
     return { name, available: true, detail, fix: '' };
   } catch (error) {

@@ -5,10 +5,13 @@ import { parseJson } from '../../sandbox/python.ts';
 import { ASKING_PROGRAM, MARK } from './asking-program.ts';
 import type { Engine } from './engine.ts';
 import { type Heard, type Once, runOnce, unusable } from './run-once.ts';
+import { closedVolumes } from './volumes.ts';
 
 export interface Question extends Pick<Once, 'image' | 'name' | 'labels' | 'timeoutMs' | 'signal'> {
   /** A folder with the kernel's sources. */
   readonly kernel: string;
+  /** Where the image wants to have volumes. */
+  readonly volumes: readonly string[];
 }
 
 export const LibC = z.object({ name: z.enum(['glibc', 'musl']), version: z.tuple([z.int(), z.int().max(999)]) });
@@ -32,13 +35,13 @@ const INSIDE = '/cella/kernel';
 const OLDEST = [3, 9] as const;
 
 export async function askImage(engine: Engine, question: Question): Promise<ImageAnswer> {
-  const { kernel, ...about } = question;
+  const { kernel, volumes, ...about } = question;
   const ask = async (python: string): Promise<Heard> =>
     await runOnce(engine, {
       ...about,
       argv: [python, '-I', '-S', '-B', '-c', ASKING_PROGRAM, INSIDE],
       as: 'nobody',
-      mounts: [{ Type: 'bind', Source: kernel, Target: INSIDE, ReadOnly: true }],
+      mounts: [{ Type: 'bind', Source: kernel, Target: INSIDE, ReadOnly: true }, ...closedVolumes(volumes, [INSIDE])],
     });
   const first = await ask('python3');
   const heard = first.kind === 'absent' ? await ask('python') : first;

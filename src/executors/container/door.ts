@@ -91,7 +91,8 @@ export class Door {
       if (said === null) return;
       const met = this.#take(said);
       if (!met) return void socket.destroy();
-      socket.off('readable', listen).off('error', sendAway).off('close', leave);
+      // An error still closes it until whoever has waited for it listens.
+      socket.off('readable', listen).off('close', leave);
       leave();
       met.resolve(socket);
     };

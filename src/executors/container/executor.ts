@@ -112,10 +112,11 @@ export class ContainerExecutor implements Executor {
     ]);
     const labels = labelsOf(dataDir, this.#owner.self);
     const asking = { labels: { ...labels, [LABEL.number]: ASKING } };
-    const { id, python, path, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);
+    const { id, python, path, volumes, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);
     return {
       engine,
       image: id,
+      volumes,
       imageName: image ?? DEFAULT_IMAGE,
       interpreter,
       python,

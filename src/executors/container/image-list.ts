@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { IMAGE_LABEL, PYTHON_LABEL } from './default-image.ts';
 import { call, type Engine } from './engine.ts';
-import { imageId } from './image.ts';
+import { findImage } from './image.ts';
 
 export interface ListedImage {
   readonly name: string;
@@ -49,7 +49,7 @@ export async function removeImage(engine: Engine, name: string): Promise<ListedI
   const image = images.find((one) => [name, `${name}:local`].includes(one.name));
   if (!image) {
     // Whether there is another of that name: whoever wants to remove one is not told how to fetch it.
-    await imageId(engine, name).catch((error: unknown) => {
+    await findImage(engine, name).catch((error: unknown) => {
       throw isNotFound(error) ? unlisted(name, error) : error;
     });
     throw new CellaError('INVALID_OPTIONS', `${name} is not an image that Cella has made, and stays.`);

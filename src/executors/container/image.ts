@@ -21,6 +21,8 @@ export interface ImageFacts {
   readonly version: readonly [major: number, minor: number, patch: number];
   /** Where programs are looked up inside. */
   readonly path: string;
+  /** Where it wants to have volumes. */
+  readonly volumes: readonly string[];
   readonly interpreter: Interpreter;
   /** A folder of the host with the kernel's code, compiled for this Python. */
   readonly kernel: string;
@@ -38,7 +40,10 @@ const FACTS = 'facts.json';
 /** Of what lies in the folder. */
 const FORMAT = 2;
 
-const Inspected = z.object({ Id: z.string().regex(/^(sha256:)?[0-9a-f]{64}$/) });
+const Inspected = z.object({
+  Id: z.string().regex(/^(sha256:)?[0-9a-f]{64}$/),
+  Config: z.object({ Volumes: z.record(z.string(), z.unknown()).nullish() }).nullish(),
+});
 const Kept = z.object({
   python: z.string().startsWith('/'),
   version: z.tuple([z.int(), z.int(), z.int()]),
@@ -60,23 +65,26 @@ export async function imageFacts(
   dataDir: string,
   options: ImageOptions = {},
 ): Promise<ImageFacts> {
-  const id = await imageId(engine, name, options.signal);
-  const key = JSON.stringify([engine.address, id, dataDir]);
-  const asked = known.get(key) ?? factsOf(engine, id, name ?? DEFAULT_IMAGE, dataDir, options);
+  const found = await findImage(engine, name, options.signal);
+  const key = JSON.stringify([engine.address, found.id, dataDir]);
+  const asked = known.get(key) ?? factsOf(engine, found, name ?? DEFAULT_IMAGE, dataDir, options);
   known.set(key, asked);
   // The reader may mend it.
   asked.catch(() => known.delete(key));
   return await asked;
 }
 
+type Found = Pick<ImageFacts, 'id' | 'volumes'>;
+
 /** Of the default image without a name. A name that `cella image build` was given stands for what it made of it. */
-export async function imageId(engine: Engine, name?: string, signal?: AbortSignal): Promise<string> {
+export async function findImage(engine: Engine, name?: string, signal?: AbortSignal): Promise<Found> {
   const image = name ?? DEFAULT_IMAGE;
   if (!isReference(image))
     throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
-  const look = async (called: string) => {
+  const look = async (called: string): Promise<Found> => {
     const inspect = () => engine.docker.getImage(called).inspect();
-    return Inspected.parse(await call(engine, 'looking at the image', inspect, { image, signal })).Id;
+    const { Id: id, Config } = Inspected.parse(await call(engine, 'looking at the image', inspect, { image, signal }));
+    return { id, volumes: Object.keys(Config?.Volumes ?? {}) };
   };
   return await look(image).catch((error: unknown) => {
     const missing = error instanceof CellaError && error.code === 'IMAGE_NOT_FOUND';
@@ -89,11 +97,12 @@ export async function imageId(engine: Engine, name?: string, signal?: AbortSigna
 
 async function factsOf(
   engine: Engine,
-  id: string,
+  found: Found,
   name: string,
   dataDir: string,
   options: ImageOptions,
 ): Promise<ImageFacts> {
+  const { id, volumes } = found;
   const sources = await readSources();
   const parent = join(dataDir, 'cache', 'kernel');
   const key = createHash('sha256')
@@ -101,16 +110,16 @@ async function factsOf(
     .digest('hex');
   const place = join(parent, key.slice(0, 32));
   const kept = await readKept(place);
-  if (kept) return { id, ...kept, kernel: join(place, 'kernel') };
+  if (kept) return { ...found, ...kept, kernel: join(place, 'kernel') };
   let staged: string | undefined;
   try {
     staged = await stageSources(parent, sources);
     const { labels = {}, timeoutMs = ANSWER_MS, signal } = options;
     const kernel = join(staged, 'kernel');
-    const answer = await askImage(engine, { image: id, name, kernel, labels, timeoutMs, signal });
+    const answer = await askImage(engine, { image: id, name, kernel, volumes, labels, timeoutMs, signal });
     const facts = await keep(staged, sources, answer);
     await settle(staged, place);
-    return { id, ...facts, kernel: join(place, 'kernel') };
+    return { ...found, ...facts, kernel: join(place, 'kernel') };
   } catch (error) {
     if (staged !== undefined) await rm(staged, { recursive: true, force: true });
     throw error instanceof CellaError || options.signal?.aborted ? error : unkept(place, error);

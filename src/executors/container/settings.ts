@@ -2,9 +2,12 @@
 
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 import type { Folder, LaunchSpec } from '../../sandbox/spec.ts';
+import { closedVolumes } from './volumes.ts';
 
 /** Where things of ours are inside. */
 export const INSIDE = { kernel: '/cella/kernel', door: '/cella/door' } as const;
+
+const SCRATCH = '/tmp';
 
 /** Of the scratch space, what may be shared memory. */
 const SHARED_MEMORY = 1 / 4;
@@ -19,6 +22,8 @@ export interface ContainerPlan {
   readonly spec: LaunchSpec;
   /** By its id: a name may mean another one by now. */
   readonly image: string;
+  /** Where it wants to have volumes. */
+  readonly volumes: readonly string[];
   readonly python: string;
   /** The folder with the kernel's code, on the host. */
   readonly kernel: string;
@@ -43,6 +48,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
     ...spec.readable.map((folder) => bind(folder, true)),
     ...spec.writable.map((folder) => bind(folder, false)),
   ];
+  mounts.push(...closedVolumes(plan.volumes, [SCRATCH, ...mounts.map(({ Target }) => Target)]));
   return {
     Image: plan.image,
     Entrypoint: [plan.python, '-I', '-X', 'utf8', INSIDE.kernel],
@@ -63,7 +69,9 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
       CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges'],
       Mounts: mounts,
-      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${limits.scratchBytes - shared}` },
+      // Until its Python is silent, an image may say anything: the engine keeps no more than the end of it.
+      LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
+      Tmpfs: { [SCRATCH]: `rw,exec,nosuid,nodev,mode=1777,size=${limits.scratchBytes - shared}` },
       ShmSize: shared,
       IpcMode: 'private',
       Memory: memory,
@@ -81,5 +89,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
 }
 
 function bind({ path, at }: Folder, readOnly: boolean): MountSettings {
-  return { Type: 'bind', Source: path, Target: at ?? path, ReadOnly: readOnly };
+  // Not every engine can make what is mounted inside read-only too: there it is not shown.
+  const alone = readOnly ? { BindOptions: { Propagation: 'rprivate' as const, NonRecursive: true } } : {};
+  return { Type: 'bind', Source: path, Target: at ?? path, ReadOnly: readOnly, ...alone };
 }

@@ -111,6 +111,9 @@ export class ContainerWay implements Way {
     unlinkSync(join(folder, WORD));
     const { uid, gid, home, cwd, limits } = spec;
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy: { uid, gid, home, cwd, limits } }));
+    undo.defer(() => supervisor.close());
+    // Whoever made the image may have written a pid 1 that says nothing more.
+    await inTime(supervisor.spoken, deadline, site.startTimeoutMs);
     undo.move();
     stop.abort();
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes });
@@ -196,6 +199,14 @@ async function endedEarly(container: Container, signal: AbortSignal): Promise<ne
   const [{ ExitCode, OOMKilled }, words] = await Promise.all([container.state(), container.lastWords()]);
   const why = OOMKilled ? 'it was out of memory' : words || `exit code ${ExitCode}, and it said nothing`;
   throw new CellaError('CONTAINER_FAILED', `The container ended before its Python was ready: ${why}.`);
+}
+
+async function inTime(work: Promise<void>, deadline: AbortSignal, timeoutMs: number): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const giveUp = () => late.reject(notReady(timeoutMs, deadline.reason));
+  deadline.addEventListener('abort', giveUp, { once: true });
+  if (deadline.aborted) giveUp();
+  await Promise.race([work, late.promise]).finally(() => deadline.removeEventListener('abort', giveUp));
 }
 
 function notReady(timeoutMs: number, cause: unknown): CellaError {

@@ -197,9 +197,7 @@ export class Lodging {
       // Tasks of a kernel that is no more may write on: nobody reads that.
       this.#wires.set('toldOfOutput', 0);
       for (const name of ['stdout', 'stderr'] as const) this.#wires.pipe(name).clear();
-      const rest = Buffer.allocUnsafe(this.#wires.pipe('fromKernel').size);
-      this.#wires.pipe('fromKernel').read(rest);
-      this.#decoder.push(rest);
+      this.#passOver();
       this.#wires.wakeWorker();
       return;
     }
@@ -207,6 +205,18 @@ export class Lodging {
     if (much || this.#wires.pipe('fromKernel').size > 0) this.#takeOutput();
     else this.#soon ??= setTimeout(() => this.#takeOutput(), GATHER_MS);
     tenancy.control.take();
+  }
+
+  /** Up to the end of a frame that was begun. Where the code has written there itself, nobody finds that any more. */
+  #passOver(): void {
+    const rest = Buffer.allocUnsafe(this.#wires.pipe('fromKernel').size);
+    this.#wires.pipe('fromKernel').read(rest);
+    try {
+      this.#decoder.push(rest);
+    } catch (problem) {
+      this.#ending ??= this.#lost(problem instanceof Error ? problem.message : String(problem));
+      void this.close();
+    }
   }
 
   #takeOutput(): void {

@@ -1,10 +1,14 @@
 /** Native code among packages that must have none, whatever the names of their wheels said. */
 
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { packageName } from '../../protocol/requirement.ts';
 import { pureOnly } from './resolver/explain.ts';
+import { readSmall } from './resolver/read-small.ts';
 import { NATIVE } from './resolver/wheel.ts';
+
+/** Of the list of a package's files. */
+const LARGEST_RECORD = 16 * 1024 * 1024;
 
 /** Why they cannot be used; undefined where they can. */
 export async function nativeIn(folder: string): Promise<string | undefined> {
@@ -20,7 +24,7 @@ async function ownerOf(folder: string, path: string): Promise<string> {
   for (const name of await readdir(folder)) {
     const [, written, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(name) ?? [];
     if (written === undefined) continue;
-    const record = await readFile(join(folder, name, 'RECORD'), 'utf8').catch(() => '');
+    const record = await readSmall(join(folder, name, 'RECORD'), LARGEST_RECORD);
     if (record.split('\n').some((line) => line.startsWith(`${path},`))) return `${packageName(written)} ${version}`;
   }
   return 'a package';

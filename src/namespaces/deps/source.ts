@@ -62,7 +62,8 @@ export function withoutSecrets(text: string, source: PackageSource): string {
   const secrets = indexesOf(source).flatMap(({ username, password }) => [password, password === '' ? username : '']);
   const spellings = secrets.flatMap((secret) => [secret, decoded(secret)]).filter((secret) => secret !== '');
   const blotted = spellings.reduce((rest, secret) => rest.replaceAll(secret, '****'), text);
-  return blotted.replace(/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]*@/gi, '$1');
+  // No scheme is longer, and text without end is not gone through again from each of its letters.
+  return blotted.replace(/(\b[a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@]*@/gi, '$1');
 }
 
 export function decoded(text: string): string {

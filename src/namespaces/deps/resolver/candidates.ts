@@ -1,10 +1,13 @@
 /** Which versions of a package could be taken, newest first, each with the wheel that fits best. */
 
 import type { Interpreter } from '../../../protocol/interpreter.ts';
-import { satisfies, splitConditions, wantsPrereleases } from './conditions.ts';
+import { parseCondition, satisfies, splitConditions, wantsPrereleases } from './conditions.ts';
 import type { PackageFile } from './package-files.ts';
 import { fullVersion, wheelTags } from './target.ts';
 import { compareVersions, isPrerelease, parseVersion, type Version } from './version.ts';
+
+/** Of what a package says of its Pythons. */
+const LONGEST_CONDITION = 1000;
 
 export class Chooser {
   readonly #ranks: ReadonlyMap<string, number>;
@@ -35,6 +38,7 @@ export class Chooser {
   /** What cannot be understood keeps nobody away. */
   runsOn(requiresPython: string | undefined): boolean {
     if (requiresPython === undefined || !this.#python) return true;
+    if (requiresPython.length > LONGEST_CONDITION) return false;
     return satisfies(this.#python, splitConditions(requiresPython));
   }
 
@@ -50,8 +54,11 @@ export class Chooser {
 /** What was taken back is only for whoever names it exactly. */
 export function matching(files: readonly PackageFile[], conditions: readonly string[]): PackageFile[] {
   const named = conditions.some((condition) => /^==(?!.*\*)/.test(condition));
+  // Read once: an index may have very many files.
+  const tests = conditions.map(parseCondition);
   return files.filter(
-    (file) => satisfies(file.version, conditions) && (named || file.from === 'folder' || !file.file.yanked),
+    (file) =>
+      tests.every((test) => test?.(file.version) ?? false) && (named || file.from === 'folder' || !file.file.yanked),
   );
 }
 

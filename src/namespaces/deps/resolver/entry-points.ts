@@ -1,17 +1,17 @@
 /** The programs of a package: scripts that call a function of it, for whichever Python finds them. */
 
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readSmall } from './read-small.ts';
 
 const LARGEST = 1024 * 1024;
 /** `name = module:function [extra]`; none of it can be anything else in the script. */
-const ENTRY =
-  /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]]*\])?\s*$/;
+const ENTRY = /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]]*\])?$/;
 
 /** Of all packages in this folder. A script that is there already stays. */
 export async function writePrograms(folder: string): Promise<void> {
   const infos = (await readdir(folder)).filter((name) => name.endsWith('.dist-info'));
-  const texts = await Promise.all(infos.map((name) => readText(join(folder, name, 'entry_points.txt'))));
+  const texts = await Promise.all(infos.map((name) => readSmall(join(folder, name, 'entry_points.txt'), LARGEST)));
   for (const { name, module, attribute } of texts.flatMap(consoleScripts)) {
     const path = join(folder, 'bin', name);
     await mkdir(join(folder, 'bin'), { recursive: true });
@@ -21,12 +21,7 @@ export async function writePrograms(folder: string): Promise<void> {
   }
 }
 
-async function readText(path: string): Promise<string> {
-  const text = await readFile(path, 'utf8').catch(() => ''); // most packages have none
-  return text.length > LARGEST ? '' : text;
-}
-
-function consoleScripts(text: string): { name: string; module: string; attribute: string }[] {
+export function consoleScripts(text: string): { name: string; module: string; attribute: string }[] {
   let section = '';
   return text.split(/\r?\n/).flatMap((line) => {
     section = /^\s*\[([^\]]*)\]\s*$/.exec(line)?.[1]?.trim() ?? section;

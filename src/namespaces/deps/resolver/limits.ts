@@ -17,6 +17,10 @@ export interface Limits {
   readonly packages: number;
   /** Requirements of all of them together. */
   readonly wishes: number;
+  /** Of one package, all of them together. */
+  readonly extras: number;
+  /** On the version of one package, by all that need it. */
+  readonly conditions: number;
   /** Versions that are looked at before no answer is the answer. */
   readonly versions: number;
   /** Without a byte from the index. */
@@ -34,6 +38,8 @@ export const LIMITS: Limits = {
   files: 50_000,
   packages: 300,
   wishes: 10_000,
+  extras: 100,
+  conditions: 500,
   versions: 500,
   silenceMs: 15_000,
 };

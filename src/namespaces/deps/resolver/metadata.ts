@@ -15,6 +15,8 @@ export interface Metadata {
 
 /** A package that needs more is no package. */
 const MOST_REQUIRES = 5000;
+/** Of a requirement, in a message. */
+const LONGEST_SHOWN = 200;
 
 /** Undefined where it names no package and version. */
 export function parseMetadata(text: string): Metadata | undefined {
@@ -35,8 +37,8 @@ function fieldsOf(text: string): [name: string, value: string][] {
     .replaceAll(/\n[ \t]+/g, ' ')
     .split('\n')
     .flatMap((line) => {
-      const [, name, value] = /^([A-Za-z-]+):\s*(.*?)\s*$/.exec(line) ?? [];
-      return name === undefined || value === undefined ? [] : [[name.toLowerCase(), value]];
+      const [, name, value] = /^([A-Za-z-]+):(.*)$/.exec(line) ?? [];
+      return name === undefined || value === undefined ? [] : [[name.toLowerCase(), value.trim()]];
     });
 }
 
@@ -51,9 +53,9 @@ export function requirementsOf(
     const end = text.indexOf(';');
     const written = end < 0 ? text : text.slice(0, end);
     const isNeeded = end < 0 ? () => true : parseMarker(text.slice(end + 1));
-    if (!isNeeded) throw new Failed(`${where} needs ${JSON.stringify(text)}, which cannot be understood`);
+    if (!isNeeded) throw notUnderstood(text, where);
     if (!['', ...extras].some((extra) => isNeeded({ ...environment, extra }))) return [];
-    if (written.includes('@')) throw new Failed(`${where} needs ${written.trim()}: URLs are not taken`);
+    if (written.includes('@')) throw new Failed(`${where} needs ${short(written)}: URLs are not taken`);
     return understood(written, where);
   });
 }
@@ -63,6 +65,15 @@ function understood(text: string, where: string): Requirement {
     return parseRequirement(text);
   } catch {
     // What it has to say of a requirement is for whoever wrote it; here that is a package.
-    throw new Failed(`${where} needs ${JSON.stringify(text.trim())}, which cannot be understood`);
+    throw notUnderstood(text, where);
   }
+}
+
+function notUnderstood(text: string, where: string): Failed {
+  return new Failed(`${where} needs ${JSON.stringify(short(text))}, which cannot be understood`);
+}
+
+function short(text: string): string {
+  const trimmed = text.trim();
+  return trimmed.length > LONGEST_SHOWN ? `${trimmed.slice(0, LONGEST_SHOWN)}…` : trimmed;
 }

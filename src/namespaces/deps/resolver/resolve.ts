@@ -80,6 +80,7 @@ class Resolver {
       if (!satisfies(choice.file.version, wish.versions)) return this.#deadEnd(this.#conflict(all, wish.name));
       const extras = wish.extras.filter((extra) => !choice.extras.includes(extra));
       if (extras.length === 0) continue;
+      this.#checkExtras(wish.name, choice.extras.length + extras.length);
       const wider = { ...choice, extras: [...choice.extras, ...extras] };
       own.set(wish.name, wider);
       all.push(...this.#needs(wider));
@@ -92,10 +93,11 @@ class Resolver {
     if (choices.size >= limits.packages) throw new Failed(`it needs more than ${limits.packages} packages`);
     const files = await places.of(wish.name);
     const all = wishes.filter(({ name }) => name === wish.name);
-    const candidates = this.#chooser.candidates(
-      files,
-      all.flatMap(({ versions }) => versions),
-    );
+    const conditions = all.flatMap(({ versions }) => versions);
+    if (conditions.length > limits.conditions)
+      throw new Failed(`there are more than ${limits.conditions} conditions on the version of ${wish.name}`);
+    this.#checkExtras(wish.name, wish.extras.length);
+    const candidates = this.#chooser.candidates(files, conditions);
     if (candidates.length === 0) return this.#deadEnd(this.#nothingFits(all, files));
     for (const file of candidates) {
       const choice = await this.#look(file, wish.extras);
@@ -110,6 +112,12 @@ class Resolver {
       if (solved) return solved;
     }
     return undefined;
+  }
+
+  /** Each of them is looked for in every requirement of the package. */
+  #checkExtras(name: string, count: number): void {
+    const { extras } = this.#sources.limits;
+    if (count > extras) throw new Failed(`more than ${extras} extras of ${name} are asked for`);
   }
 
   /** Undefined where the version is not for this Python, which not every index says beforehand. */

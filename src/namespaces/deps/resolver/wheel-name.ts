@@ -13,10 +13,15 @@ export interface FileName {
   readonly wheel: { readonly tags: readonly string[]; readonly build: number } | undefined;
 }
 
+/** Whatever an index calls a file: one that cannot be a file's name is none, and none is shown with signs that act. */
+const PLAIN = /^[\x21-\x7e]{1,255}$/;
+/** Wheels for several Pythons and systems have a few dozen. */
+const MOST_TAGS = 1000;
 const SOURCE = /\.(?:tar\.gz|zip|tar\.bz2|tgz)$/;
 
 /** Undefined for any other file. Of sources, that of `name` alone: theirs does not say where the name ends. */
 export function parseFileName(text: string, name: string): FileName | undefined {
+  if (!PLAIN.test(text)) return undefined;
   return text.endsWith('.whl') ? parseWheel(text.slice(0, -4)) : parseSource(text, name);
 }
 
@@ -27,11 +32,11 @@ function parseWheel(text: string): FileName | undefined {
   const [pythons = '', abis = '', platforms = ''] = parts.slice(-3).map((part) => part.toLowerCase());
   const version = parseVersion(versionText.replaceAll('_', '-'));
   if (!version || !/^[A-Za-z0-9._]+$/.test(written)) return undefined;
-  const tags = pythons
-    .split('.')
-    .flatMap((python) =>
-      abis.split('.').flatMap((abi) => platforms.split('.').map((platform) => `${python}-${abi}-${platform}`)),
-    );
+  const [someOf, abisOf, platformsOf] = [pythons.split('.'), abis.split('.'), platforms.split('.')];
+  if (someOf.length * abisOf.length * platformsOf.length > MOST_TAGS) return undefined;
+  const tags = someOf.flatMap((python) =>
+    abisOf.flatMap((abi) => platformsOf.map((platform) => `${python}-${abi}-${platform}`)),
+  );
   const build = parts.length === 6 ? Number.parseInt(parts[2] ?? '', 10) : -1;
   return Number.isNaN(build) ? undefined : { name: packageName(written), versionText, version, wheel: { tags, build } };
 }
