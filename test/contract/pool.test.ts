@@ -59,7 +59,7 @@ describe('a pool', () => {
   });
 
   test('never has more kernels than it may, and finds every name again', async () => {
-    const kernels = await pool({ maxKernels: 4 });
+    const kernels = await pool({ maxKernels: 4, waitMs: 100_000 });
     const before = sandboxes();
     let most = 0;
     const watch = setInterval(() => {
@@ -82,7 +82,7 @@ describe('a pool', () => {
     expect(metrics.live).toBeLessThanOrEqual(4);
     expect(metrics.hibernated).toBe(50 - metrics.live);
     expect(metrics.waits).toBeGreaterThan(0);
-  }, 60_000);
+  }, 120_000);
 
   test('puts the longest idle kernel to sleep first', async () => {
     const kernels = await pool({ maxKernels: 2 });
@@ -100,7 +100,7 @@ describe('a pool', () => {
     const running = busy.run('input()', { onInput: () => answered.promise });
     const answered = Promise.withResolvers<string>();
     await expect(kernels.acquire('late')).rejects.toMatchObject({ code: 'POOL_EXHAUSTED' });
-    const waiting = kernels.acquire('patient');
+    const waiting = kernels.acquire('patient', {}, { waitMs: 30_000 });
     answered.resolve('done');
     expect((await running).value).toBe('done');
     expect((await (await waiting).run('1 + 1')).value).toBe(2);
