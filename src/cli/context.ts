@@ -165,6 +165,8 @@ export interface ServeRequest {
   readonly graceMs: number;
   /** Requests a second of one token. */
   readonly rate?: number;
+  /** Whether results are on the disk before they are told. */
+  readonly flushResults: boolean;
   readonly logLevel: string;
   readonly logFile?: string;
   readonly python?: string;

@@ -24,6 +24,7 @@ interface ServeFlags extends StorageFlags, PackageFlags {
   readonly idle?: number;
   readonly grace?: number;
   readonly rate?: number;
+  readonly flush?: boolean;
   readonly logLevel?: string;
   readonly logFile?: string;
   readonly python?: string;
@@ -50,6 +51,10 @@ export function addServe(program: Command, context: ProgramContext, done: (exitC
     .option('--max-kernels <n>', 'kernels that may live at a time (default: 64)', parseCount)
     .option('--idle <seconds>', 'idle kernels sleep after this long (default: 600)', parseSeconds)
     .option('--grace <seconds>', 'how long running code has at the end (default: 10)', parseSeconds)
+    .option(
+      '--no-flush',
+      'tell results before they are on the disk: faster, and a loss of power may lose the last ones',
+    )
     .option('--rate <n>', 'requests a second that one token may send (default: 500)', parseCount)
     .option(
       '--log-level <level>',
@@ -117,6 +122,7 @@ function requestOf(flags: ServeFlags, { defaults }: ProgramContext): ServeReques
     ...(maxKernels === undefined ? {} : { maxKernels }),
     ...(idle === undefined ? {} : { idleMs: idle }),
     ...(rate === undefined ? {} : { rate }),
+    flushResults: flags.flush !== false,
     graceMs: flags.grace ?? DEFAULT_GRACE_MS,
     logLevel: flags.logLevel ?? defaults.logLevel ?? 'info',
     ...(logFile === undefined ? {} : { logFile }),

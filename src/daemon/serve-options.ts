@@ -24,6 +24,7 @@ export interface Wanted {
   readonly graceMs: number;
   /** Requests a second of one token. */
   readonly rate?: number;
+  readonly flushResults: boolean;
   readonly logLevel: string;
   readonly logFile?: string;
   readonly python?: string;
@@ -33,14 +34,27 @@ export interface Wanted {
 }
 
 export function serveOptions(wanted: Wanted): ServeOptions {
-  const { maxKernels, idleMs, logLevel, logFile, python, packages, toolFolders, membersMay, rate, session, ...rest } =
-    wanted;
+  const {
+    maxKernels,
+    idleMs,
+    logLevel,
+    logFile,
+    python,
+    packages,
+    toolFolders,
+    membersMay,
+    rate,
+    flushResults,
+    session,
+    ...rest
+  } = wanted;
   return {
     ...rest,
     membersMay: membersMay.map((privilege) => oneOf(privileges, privilege, '--members-may')),
     log: { level: oneOf(logLevels, logLevel, '--log-level'), file: logFile },
     ...(rate === undefined ? {} : { rates: { perSecond: rate, burst: rate * 4 } }),
     hosting: {
+      flushResults,
       ...(maxKernels === undefined ? {} : { pool: { maxKernels } }),
       ...(idleMs === undefined ? {} : { idleTtlMs: idleMs }),
     },

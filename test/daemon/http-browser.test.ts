@@ -55,6 +55,8 @@ describe('Host and Origin', () => {
       expect(await raw('/v1/sessions', { origin }, 'POST')).toBe(403);
     }
     expect(await raw('/v1/me', { origin: daemon.url })).toBe(200);
+    // Offered by some clients with every request.
+    expect(await raw('/v1/me', { connection: 'Upgrade', upgrade: 'h2c' })).toBe(200);
     const { headers } = await daemon.call('GET /v1/me', { headers: { origin: daemon.url } });
     expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
   });

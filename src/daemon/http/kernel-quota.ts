@@ -3,10 +3,10 @@
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import { sessionsOf } from '../sessions-of.ts';
 
 /** How long a kernel that was admitted counts, before it is seen to live. */
 const STARTING_MS = 30_000;
-const PAGE = 1000;
 /** What a kernel may use where nothing is said. */
 const DEFAULT_MEMORY_MB = 2048;
 
@@ -42,7 +42,7 @@ export class KernelQuota {
   async #look(info: SessionInfo): Promise<void> {
     const now = performance.now();
     for (const [id, at] of this.#starting) if (now - at > STARTING_MS) this.#starting.delete(id);
-    const live = (await this.#sessionsOf(info.ownerId)).filter(
+    const live = (await sessionsOf(this.#host, info.ownerId)).filter(
       ({ id, state }) => id !== info.id && (state !== 'hibernated' || this.#starting.has(id)),
     );
     const used = {
@@ -52,17 +52,6 @@ export class KernelQuota {
     };
     await this.#quotas.check(info.ownerId, { liveKernels: 1, memoryMb: memoryOf(info) }, used);
     this.#starting.set(info.id, now);
-  }
-
-  async #sessionsOf(ownerId: string): Promise<SessionInfo[]> {
-    const all: SessionInfo[] = [];
-    let cursor: string | undefined;
-    do {
-      const page = await this.#host.list({ ownerId, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
-      all.push(...page.sessions);
-      cursor = page.next;
-    } while (cursor !== undefined);
-    return all;
   }
 }
 

@@ -35,7 +35,13 @@ export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: Liste
       },
     },
   );
-  const options = { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS };
+  const options = {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // Some clients offer another protocol with every request, and mean the request.
+    shouldUpgradeCallback: ({ headers, method }: IncomingMessage) =>
+      method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',
+  };
   const server = tls ? createTlsServer({ ...options, ...tls }, listener) : createServer(options, listener);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   const sockets = new WebSocketServer({

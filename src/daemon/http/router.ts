@@ -44,6 +44,7 @@ export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Bo
   readonly recheck: Recheck;
 }
 
+type Done = Pick<AuditEntry, 'session' | 'target' | 'outcome' | 'code'>;
 type Handler<C, Result> = (call: C) => Promise<Result | Response>;
 
 /** Of these the event log tells who did them, and their callers wait for milliseconds. */
@@ -151,23 +152,31 @@ export class Routes {
     };
   }
 
-  async #audit(
-    c: ExchangeContext,
-    { audit: action }: Endpoint,
-    entry: Pick<AuditEntry, 'session' | 'target' | 'outcome' | 'code'>,
-  ): Promise<void> {
-    const principal = c.get('principal');
+  /** For what is done later, in the name of a request that was let in. */
+  audit(c: ExchangeContext, action: string, entry: Done): void {
+    void this.#write(c, action, entry);
+  }
+
+  async #audit(c: ExchangeContext, { audit: action }: Endpoint, entry: Done): Promise<void> {
     // Whoever is nobody, or sends too much, must not be able to fill the log.
-    if (action === undefined || entry.code === 'RATE_LIMITED' || (!principal && action !== 'login')) return;
+    const unknown = !c.get('principal') && action !== 'login';
+    if (action === undefined || entry.code === 'RATE_LIMITED' || unknown) return;
+    const written = this.#write(c, action, entry);
+    if (!HOT.has(action)) await written;
+  }
+
+  async #write(c: ExchangeContext, action: string, entry: Done): Promise<void> {
+    const principal = c.get('principal');
     const who = principal && {
       userId: principal.userId,
       userName: principal.userName,
       credential: credentialText(principal.credential),
     };
-    const written = this.#parts.access.audit
-      .append({ ...who, action, from: remoteOf(c.env), ...entry })
-      .catch((error) => c.get('log').error({ err: error, action }, 'the audit log could not be written'));
-    if (!HOT.has(action)) await written;
+    try {
+      await this.#parts.access.audit.append({ ...who, action, from: remoteOf(c.env), ...entry });
+    } catch (error) {
+      c.get('log').error({ err: error, action }, 'the audit log could not be written');
+    }
   }
 }
 

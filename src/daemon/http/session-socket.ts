@@ -27,6 +27,8 @@ export interface SocketOptions {
   readonly principal: Principal;
   readonly after: number;
   readonly recheck: Recheck;
+  /** Writes into the audit log what it did. */
+  readonly audit: (action: string) => void;
   /** Told when it has gone. */
   readonly left: () => void;
   readonly log: Logger;
@@ -149,6 +151,7 @@ export class SessionSocket {
     if (frame.type === 'ping') return {};
     const { userId: by, credential } = await recheck('use');
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
+    this.#options.audit(actions[frame.type]);
     switch (frame.type) {
       case 'execute': {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
@@ -185,6 +188,13 @@ export class SessionSocket {
     if (await refusalOf(this.#options.recheck)) this.close(CloseCode.refused, 'the token is no longer good');
   }
 }
+
+const actions = {
+  execute: 'session.execute',
+  interrupt: 'session.interrupt',
+  input: 'session.input',
+  cancel_input: 'session.input',
+} as const;
 
 const endings: Partial<Record<string, readonly [number, string]>> = {
   DAEMON_STOPPING: [CloseCode.stopping, 'the server is ending'],

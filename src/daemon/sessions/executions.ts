@@ -172,7 +172,7 @@ export class Executions {
     if (name !== undefined && request) {
       await requests.finish(name, { ...request, firstSeq: await execution.started }, result);
     }
-    await writer.write(event, { flushed: true });
+    await writer.write(event, { flushed: share.flushResults });
     count(share, ended.status);
     await execution.end(result, ended);
   }

@@ -37,6 +37,8 @@ const HostLimits = z.strictObject({
       maxFileBytes: count.default(4096 * MB),
     })
     .prefault({}),
+  /** Whether a result survives a loss of power before it is told. Without it, it survives the end of the server. */
+  flushResults: z.boolean().default(true),
   /** How often retention is looked after in sessions that are in use. */
   sweepEveryMs: z.int().min(10).max(DAY_MS).default(60_000),
 });

@@ -19,6 +19,8 @@ export interface HostShare {
   readonly retention: Retention;
   /** Idle kernels are put to sleep after this long; 0 means never. */
   readonly idleTtlMs: number;
+  /** Whether a result is flushed to the disk before it is told. */
+  readonly flushResults: boolean;
   /** How often retention is looked after. */
   readonly sweepEveryMs: number;
   /** Whether the server is going down: nothing new begins. */

@@ -4,6 +4,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { AuditRecord } from '../../../protocol/access.ts';
 import * as wire from '../../../protocol/http/access-routes.ts';
 import type { BrowserLogin, Principal } from '../../access/contract.ts';
+import { sessionsOf } from '../../sessions-of.ts';
 import { COOKIE } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
 import type { Service } from '../service.ts';
@@ -83,11 +84,8 @@ function addUserRoutes({ routes, access, host }: Service): void {
     const { id } = await access.users.get(principal, params.user);
     // Nobody comes in as this user while its sessions go.
     await access.users.update(principal, id, { disabled: true });
-    for (;;) {
-      const { sessions } = await host.list({ ownerId: id });
-      if (sessions.length === 0) break;
-      for (const session of sessions) await host.delete(session.id);
-    }
+    // The newest first: forks before those whose workspace they share.
+    for (const session of (await sessionsOf(host, id)).toReversed()) await host.delete(session.id);
     await access.users.delete(principal, id);
     return undefined;
   });

@@ -40,9 +40,11 @@ export function addEventRoutes(service: Service): void {
     const log = context.get('log');
     const { after } = query;
     service.followers.check(principal);
+    const audit = (action: string) => routes.audit(context, action, { session: info.id, outcome: 'ok' });
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
-      new SessionSocket(socket, { service, session, owner: info.ownerId, principal, after, recheck, left, log });
+      const owner = info.ownerId;
+      new SessionSocket(socket, { service, session, owner, principal, after, recheck, audit, left, log });
     };
     return undefined;
   });
