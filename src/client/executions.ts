@@ -11,7 +11,8 @@ import { isCode } from './failure.ts';
 import type { Link } from './link.ts';
 import { aborted } from './transport.ts';
 
-const NOBODY = 'input() was called, but nobody is there to answer';
+const NO_ONE = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 
 export interface ExecutionsParts {
   readonly link: Link;
@@ -85,17 +86,22 @@ export class RemoteExecutions {
     asked: InputRequestEvent | undefined,
   ): Promise<void> {
     try {
-      if (asked) await this.answer(asked, undefined);
-      for await (const event of events) if (event.type === 'input_request') await this.answer(event, undefined);
+      if (asked) await this.#refuse(asked);
+      for await (const event of events) if (event.type === 'input_request') await this.#refuse(event);
     } catch {
       // Nobody is there to be told.
     }
   }
 
+  /** Somebody else may have answered meanwhile. */
+  async #refuse({ id }: InputRequestEvent): Promise<void> {
+    await this.#parts.session.cancelInput(id, NO_READER).catch(() => {});
+  }
+
   async answer(request: InputRequestEvent, onInput: api.RunOptions['onInput']): Promise<void> {
     try {
       if (onInput) await this.#parts.session.answerInput(request.id, await onInput(request));
-      else await this.#parts.session.cancelInput(request.id, NOBODY);
+      else await this.#parts.session.cancelInput(request.id, NO_ONE);
     } catch (error) {
       if (isCode(error, 'INPUT_NOT_PENDING')) return;
       // Answered meanwhile, or the cell tells what is wrong.

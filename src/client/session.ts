@@ -181,6 +181,7 @@ export class ClientSession implements api.SessionApi {
   }
 
   async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {
+    if (this.#closing.signal.aborted) return;
     for await (const item of this.events({ after: this.#backgroundAfter })) {
       if ('seq' in item) this.#backgroundAfter = item.seq;
       const event = toBackground(item);

@@ -8,7 +8,7 @@ import type { ToolCallOptions, ToolInfo, ToolProblem, ToolsApi } from '../sessio
 import { checked } from './link.ts';
 import { callAt, type Place } from './place.ts';
 
-const Value = z.unknown().transform((value): PyValue => fromWire(value));
+const Value = z.json().transform((value): PyValue => fromWire(value));
 const scalar = z.enum(['string', 'integer', 'number', 'boolean']);
 const Parameter = z.object({
   name: z.string(),

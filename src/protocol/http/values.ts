@@ -48,6 +48,9 @@ const special = z.union([
     .transform(({ $object }): PyValue => new PyObject($object.type, $object.repr)),
 ]);
 
+/** A record of zod would leave a key named `__proto__` out. */
+const Dict = z.custom<Record<string, unknown>>((value) => typeof value === 'object' && value !== null);
+
 const floats = { nan: Number.NaN, inf: Number.POSITIVE_INFINITY, '-inf': Number.NEGATIVE_INFINITY, '-0': -0 };
 
 /** In browsers there is no Buffer; a call takes so many arguments at most. */
@@ -69,7 +72,7 @@ export function fromWire(value: unknown): PyValue {
     return value;
   }
   if (Array.isArray(value)) return value.map(fromWire);
-  const entries = Object.entries(z.record(z.string(), z.unknown()).parse(value));
+  const entries = Object.entries(Dict.parse(value));
   const [first] = entries;
   if (entries.length === 1 && first && /^\$[^$]/.test(first[0])) return special.parse(value);
   return Object.fromEntries(
