@@ -8,6 +8,7 @@ import { Child, type Told } from '../faults/storage-processes.ts';
 import { descendants, isAlive } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';
 import {
+  collect,
   logged,
   newPlace,
   next,
@@ -198,4 +199,20 @@ test('a Redis that goes away fails what runs; when it is back, the log says so a
   const events = await logged(hosted);
   expect(numbersOf(events)).toEqual(upTo(events.length));
   expectEnded(events);
+});
+
+test('a server that goes down while its storage is away says so, and ends its kernels and readers all the same', async () => {
+  const { hosted, host } = await openHosted(await newPlace('redis'));
+  await hosted.execute('x = 1');
+  const { pid } = await hosted.session();
+  const reader = collect(hosted.events());
+  reader.catch(() => {});
+  await redis().stop();
+  try {
+    await expect(host.close()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
+    await expect(reader).rejects.toMatchObject({ code: 'DAEMON_STOPPING' });
+    expect(isAlive(pid)).toBe(false);
+  } finally {
+    await redis().restart();
+  }
 });

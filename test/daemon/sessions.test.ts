@@ -102,6 +102,17 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     await expect(host.update(hosted.id, { cwd: '/' } as object)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 
+  test('an update ends nothing that runs, and holds for what comes after it', async () => {
+    const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u' });
+    const running = hosted.execute("print('on', flush=True); input(); 'done'");
+    const { id } = await next(hosted, 'input_request');
+    await host.update(hosted.id, { env: { WHO: 'me' } });
+    expect(await (await hosted.api()).history()).toEqual([]);
+    await hosted.answerInput(id, '');
+    expect((await running).result.value).toBe('done');
+    expect((await hosted.execute("import os; os.environ['WHO']")).result.value).toBe('me');
+  });
+
   test('after a restart every session is there, and goes on where it was', async () => {
     const place = await newPlace(kind);
     const before = await openHost(place);

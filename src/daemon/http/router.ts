@@ -4,18 +4,17 @@
  */
 
 import type { Hono } from 'hono';
-import type { AuditEntry, Right } from '../../protocol/access.ts';
+import type { Right } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
-import { credentialText } from '../access/audit.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import { type About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
-import { readJson } from './body.ts';
-import { type Exchange, type ExchangeContext, remoteOf } from './exchange.ts';
-import { invalid, toCellaError } from './failure.ts';
+import type { Exchange, ExchangeContext } from './exchange.ts';
+import { partsOf, respond } from './request-parts.ts';
 
 export interface Parts {
   readonly access: Access;
@@ -33,7 +32,7 @@ export interface Call<Params, Query, Body> {
   readonly principal: Principal;
   readonly context: ExchangeContext;
   /** Says in the audit log what it was done to, where the path does not. */
-  readonly about: (audited: Pick<AuditEntry, 'session' | 'target'>) => void;
+  readonly about: (more: About) => void;
 }
 
 /** Again, for what goes on for long: fails where the token is no longer good, or the right is not there. */
@@ -44,32 +43,32 @@ export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Bo
   readonly recheck: Recheck;
 }
 
-type Done = Pick<AuditEntry, 'session' | 'target' | 'outcome' | 'code'>;
 type Handler<C, Result> = (call: C) => Promise<Result | Response>;
-
-/** Of these the event log tells who did them, and their callers wait for milliseconds. */
-const HOT = new Set(['session.execute', 'session.input', 'session.interrupt']);
 
 export class Routes {
   readonly endpoints: Endpoint[] = [];
+  readonly trail: AuditTrail;
   readonly #app: Hono<Exchange>;
   readonly #parts: Parts;
 
   constructor(app: Hono<Exchange>, parts: Parts) {
     this.#app = app;
     this.#parts = parts;
+    this.trail = new AuditTrail(parts.access.audit);
   }
 
   /** For whoever has no token. */
   open<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
-    this.#put(endpoint, async (c, about) => handle({ ...(await this.#parse(endpoint, c)), context: c, about }));
+    expectAccess(endpoint, 'everybody');
+    this.#put(endpoint, async (c, about) => handle({ ...(await this.#read(endpoint, c)), context: c, about }));
   }
 
   add<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<Call<P, Q, B>, R>): void {
+    expectAccess(endpoint, 'anybody', 'admin');
     this.#put(endpoint, async (c, about) => {
-      const principal = await this.#enter(c, endpoint);
+      const principal = await this.#enter(c);
       if (endpoint.access.kind === 'admin') requireScope(principal, 'admin');
-      return await handle({ ...(await this.#parse(endpoint, c)), principal, context: c, about });
+      return await handle({ ...(await this.#read(endpoint, c)), principal, context: c, about });
     });
   }
 
@@ -78,7 +77,7 @@ export class Routes {
     const { access } = endpoint;
     if (access.kind !== 'session') throw new Error(`${endpoint.path} is no route of a session`);
     this.#put(endpoint, async (c, about) => {
-      const principal = await this.#enter(c, endpoint);
+      const principal = await this.#enter(c);
       const id = c.req.param('id') ?? '';
       about({ session: id.slice(0, 100) });
       const look = async (as: Principal, right: Right) => {
@@ -92,43 +91,41 @@ export class Routes {
         await look(again, right);
         return again;
       };
-      return await handle({ ...(await this.#parse(endpoint, c)), principal, context: c, about, info, recheck });
+      return await handle({ ...(await this.#read(endpoint, c)), principal, context: c, about, info, recheck });
     });
   }
 
-  #put(
-    endpoint: Endpoint,
-    answer: (c: ExchangeContext, about: Call<unknown, unknown, unknown>['about']) => Promise<unknown>,
-  ): void {
+  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: (more: About) => void) => Promise<unknown>): void {
     this.endpoints.push(endpoint);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
       c.set('route', endpoint.path);
-      let audited: Pick<AuditEntry, 'session' | 'target'> = {};
-      const about: Call<unknown, unknown, unknown>['about'] = (more) => {
+      let audited: About = {};
+      const about = (more: About) => {
         audited = { ...audited, ...more };
       };
       try {
         if (this.#parts.stopping() && !endpoint.whileStopping) throw stopping();
         const result = await answer(c, about);
-        await this.#audit(c, endpoint, { ...audited, outcome: 'ok' });
+        await this.trail.done(c, endpoint.audit, audited);
         return respond(result, endpoint.status);
       } catch (error) {
-        const { code } = toCellaError(error, c.get('requestId'));
-        const outcome = refusals.has(code) ? 'refused' : 'failed';
-        await this.#audit(c, endpoint, { ...audited, outcome, code });
+        await this.trail.failed(c, endpoint.audit, audited, error);
         throw error;
       }
     });
   }
 
-  async #enter(c: ExchangeContext, endpoint: Endpoint): Promise<Principal> {
+  async #enter(c: ExchangeContext): Promise<Principal> {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
     if (principal.credential.kind !== 'daemon') access.rates.admit(principal.credential.id);
-    if (endpoint.access.kind === 'everybody') throw new Error(`${endpoint.path} is open`);
     return principal;
+  }
+
+  #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {
+    return partsOf(endpoint, c, this.#parts.bodyLimitBytes);
   }
 
   /** What somebody may not see looks like what is not there. */
@@ -142,70 +139,15 @@ export class Routes {
       throw error;
     }
   }
-
-  async #parse<P, Q, B>({ params, query, body, takes }: Endpoint<P, Q, B>, c: ExchangeContext) {
-    const given = takes === undefined && hasBody(c) ? await readJson(c.req.raw, this.#parts.bodyLimitBytes) : undefined;
-    return {
-      params: parsed(params, c.req.param()),
-      query: parsed(query, queryOf(c)),
-      body: parsed(body, given),
-    };
-  }
-
-  /** For what is done later, in the name of a request that was let in. */
-  audit(c: ExchangeContext, action: string, entry: Done): void {
-    void this.#write(c, action, entry);
-  }
-
-  async #audit(c: ExchangeContext, { audit: action }: Endpoint, entry: Done): Promise<void> {
-    // Whoever is nobody, or sends too much, must not be able to fill the log.
-    const unknown = !c.get('principal') && action !== 'login';
-    if (action === undefined || entry.code === 'RATE_LIMITED' || unknown) return;
-    const written = this.#write(c, action, entry);
-    if (!HOT.has(action)) await written;
-  }
-
-  async #write(c: ExchangeContext, action: string, entry: Done): Promise<void> {
-    const principal = c.get('principal');
-    const who = principal && {
-      userId: principal.userId,
-      userName: principal.userName,
-      credential: credentialText(principal.credential),
-    };
-    try {
-      await this.#parts.access.audit.append({ ...who, action, from: remoteOf(c.env), ...entry });
-    } catch (error) {
-      c.get('log').error({ err: error, action }, 'the audit log could not be written');
-    }
-  }
 }
 
-const refusals = new Set(['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND', 'RATE_LIMITED', 'QUOTA_EXCEEDED']);
+/** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
+function expectAccess({ path, access }: Endpoint, ...kinds: Endpoint['access']['kind'][]): void {
+  if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
+}
 
 function stopping(): CellaError {
   return new CellaError('DAEMON_STOPPING', 'The server is ending and takes no new work.', {
     details: { retryAfterMs: 5000 },
   });
-}
-
-function respond(result: unknown, status: number): Response {
-  if (result instanceof Response) return result;
-  if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
-  return new Response(JSON.stringify(result), { status, headers: { 'content-type': 'application/json' } });
-}
-
-function parsed<T>(schema: Endpoint<T>['params'], value: unknown): T {
-  const outcome = schema.safeParse(value);
-  if (outcome.success) return outcome.data;
-  throw invalid(outcome.error);
-}
-
-/** A name that stands there several times is a list. */
-function queryOf(c: ExchangeContext): Record<string, string | string[]> {
-  const entries = Object.entries(c.req.queries());
-  return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
-}
-
-function hasBody(c: ExchangeContext): boolean {
-  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
 }

@@ -1,12 +1,11 @@
 /** The HTTP server: the app on a TCP port and, for this machine's own user, on a socket in the data folder. */
 
-import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { CellaError } from '../../protocol/errors.ts';
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
 import { makeApp } from './app.ts';
 import { Followers } from './followers.ts';
 import { KernelQuota } from './kernel-quota.ts';
@@ -61,8 +60,6 @@ const defaults: HttpLimits = {
 };
 /** The longest path that a Unix socket can have. */
 const MOST_SOCKET_PATH = 107;
-/** How long clients have to take the last of what they were sent. */
-const LAST_WORDS_MS = 2000;
 
 export class HttpServer implements AsyncDisposable {
   readonly #servers: Server[] = [];
@@ -92,9 +89,7 @@ export class HttpServer implements AsyncDisposable {
   /** As a person on this machine types it. */
   get url(): string {
     const { address, tls } = this.#options;
-    const anywhere = address === '0.0.0.0' || address === '::';
-    const name = anywhere ? '127.0.0.1' : address.includes(':') ? `[${address}]` : address;
-    return `${tls ? 'https' : 'http'}://${name}:${this.#port}`;
+    return toUrl({ address, port: this.#port, tls: tls !== undefined });
   }
 
   /** No new work from here on; clients that follow a session are told. */
@@ -192,27 +187,4 @@ export class HttpServer implements AsyncDisposable {
       rmSync(this.#options.socketPath, { force: true });
     }
   }
-}
-
-/** Whether only programs of this machine can reach an address. */
-export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || /^127(\.\d{1,3}){3}$/.test(address);
-}
-
-async function listening(server: Server, listen: () => unknown, where: string): Promise<void> {
-  const ready = once(server, 'listening');
-  listen();
-  await ready.catch((cause: Error) => {
-    throw new CellaError('INVALID_OPTIONS', `The server cannot listen at ${where}: ${cause.message}.`, { cause });
-  });
-}
-
-async function closeServer(server: Server): Promise<void> {
-  if (!server.listening) return;
-  const closed = once(server, 'close');
-  server.close();
-  server.closeIdleConnections();
-  const late = setTimeout(() => server.closeAllConnections(), LAST_WORDS_MS);
-  await closed;
-  clearTimeout(late);
 }

@@ -6,16 +6,16 @@
  * ends with it.
  */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import type { RawData, WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
-import { ClientFrame, CloseCode, FrameId, type ServerFrame } from '../../protocol/http/frames.ts';
+import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import { refusalOf } from './feed.ts';
 import { FrameBudget } from './frame-budget.ts';
 import type { Logger } from './logs.ts';
+import { Outbox } from './outbox.ts';
 import type { Recheck } from './router.ts';
 import type { Service } from './service.ts';
 
@@ -44,16 +44,19 @@ export class SessionSocket {
   readonly #options: SocketOptions;
   readonly #over = new AbortController();
   readonly #budget = new FrameBudget();
+  readonly #outbox: Outbox;
   #alive = true;
   #atWork = 0;
 
   constructor(socket: WebSocket, options: SocketOptions) {
     this.#socket = socket;
     this.#options = options;
+    const { streams } = options.service;
+    this.#outbox = new Outbox(socket, streams, this.#over.signal, () => this.close(CloseCode.slow, 'too slow'));
     const { service, log, principal, session } = options;
     const heartbeat = setInterval(() => void this.#beat(), service.streams.heartbeatMs);
     const stop = () => this.close(CloseCode.stopping, 'the server is ending');
-    const warn = () => void this.#put({ type: 'stopping' });
+    const warn = () => void this.#outbox.put({ type: 'stopping' });
     service.ending.addEventListener('abort', stop, { once: true });
     service.stopping.addEventListener('abort', warn, { once: true });
     socket.on('message', (data, binary) => this.#take(data, binary));
@@ -90,9 +93,9 @@ export class SessionSocket {
     const { session, after } = this.#options;
     const { signal } = this.#over;
     try {
-      await this.#put({ type: 'hello', session: session.id, ...(await session.position()) });
+      await this.#outbox.put({ type: 'hello', session: session.id, ...(await session.position()) });
       for await (const event of session.events({ after, signal })) {
-        await this.#put(event);
+        await this.#outbox.put(event);
         if (signal.aborted) return;
       }
       this.close(CloseCode.gone, 'the session was deleted');
@@ -102,21 +105,6 @@ export class SessionSocket {
       const [why, reason] = endings[code] ?? [CloseCode.failed, message];
       this.close(why, reason.slice(0, 100));
     }
-  }
-
-  /** Resolves when there is room for more. */
-  async #put(frame: ServerFrame | object): Promise<void> {
-    const { bufferBytes, patienceMs } = this.#options.service.streams;
-    const { signal } = this.#over;
-    if (signal.aborted) return;
-    const sent = Promise.withResolvers<void>();
-    this.#socket.send(JSON.stringify(frame), () => sent.resolve());
-    if (this.#socket.bufferedAmount <= bufferBytes) return;
-    const patience = new AbortController();
-    const slow = delay(patienceMs, 'slow', { signal: AbortSignal.any([signal, patience.signal]) }).catch(() => 'over');
-    const first = await Promise.race([sent.promise, slow]);
-    patience.abort();
-    if (first === 'slow') this.close(CloseCode.slow, 'too slow');
   }
 
   #take(data: RawData, binary: boolean): void {
@@ -137,12 +125,12 @@ export class SessionSocket {
     const id = FrameId.safeParse(given).data?.id;
     try {
       if (!parsed.success) throw invalid(parsed.error);
-      await this.#put({ type: 'reply', id: parsed.data.id, result: await this.#carryOut(parsed.data) });
+      await this.#outbox.put({ type: 'reply', id: parsed.data.id, result: await this.#carryOut(parsed.data) });
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
       if (told.code === 'UNAUTHENTICATED') this.close(CloseCode.refused, 'the token is no longer good');
-      else await this.#put({ type: 'error', ...(id === undefined ? {} : { id }), ...failureOf(told) });
+      else await this.#outbox.put({ type: 'error', ...(id === undefined ? {} : { id }), ...failureOf(told) });
     }
   }
 
@@ -176,7 +164,7 @@ export class SessionSocket {
   #pong(data: Buffer): void {
     this.#alive = true;
     if (!this.#budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
-    else if (this.#socket.bufferedAmount <= this.#options.service.streams.bufferBytes) this.#socket.pong(data);
+    else if (this.#outbox.hasRoom) this.#socket.pong(data);
   }
 
   async #beat(): Promise<void> {
@@ -184,7 +172,7 @@ export class SessionSocket {
     if (!this.#alive) this.close(CloseCode.slow, 'too slow');
     this.#alive = false;
     if (this.#over.signal.aborted) return;
-    if (this.#socket.bufferedAmount <= this.#options.service.streams.bufferBytes) this.#socket.ping();
+    if (this.#outbox.hasRoom) this.#socket.ping();
     if (await refusalOf(this.#options.recheck)) this.close(CloseCode.refused, 'the token is no longer good');
   }
 }

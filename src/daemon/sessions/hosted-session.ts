@@ -244,11 +244,14 @@ export class HostedSession implements contract.HostedSession {
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
     await this.#executions.close(why);
-    await this.#lodging.close();
-    await this.#writer.settled();
-    await this.#upkeep.mark();
-    await this.#finish(why);
-    await this.#lock.release();
+    try {
+      await this.#lodging.close();
+      await this.#writer.settled();
+      await this.#upkeep.mark();
+    } finally {
+      await this.#finish(why);
+      await this.#lock.release().catch(() => {}); // where storage is away, it ends by itself
+    }
   }
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */

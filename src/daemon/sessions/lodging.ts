@@ -70,7 +70,9 @@ export class Lodging {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
     const definition = this.#parts.definition();
     const known = this.session;
-    if (known && this.#current?.definition.settings === definition.settings) return known;
+    const same = this.#current?.definition.settings === definition.settings;
+    // Other settings would end the kernel under those who use it: they hold from the moment when nobody does.
+    if (known && (same || this.#users > 1)) return known;
     const session = await this.#parts.share.pool.acquire(this.key, definition.settings);
     const isNew = session !== this.#current?.session;
     this.#current = { session, definition };

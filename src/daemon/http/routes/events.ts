@@ -40,7 +40,7 @@ export function addEventRoutes(service: Service): void {
     const log = context.get('log');
     const { after } = query;
     service.followers.check(principal);
-    const audit = (action: string) => routes.audit(context, action, { session: info.id, outcome: 'ok' });
+    const audit = (action: string) => void routes.trail.done(context, action, { session: info.id });
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
       const owner = info.ownerId;

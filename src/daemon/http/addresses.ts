@@ -1,0 +1,38 @@
+/** Where a server listens: addresses, and the beginning and the end of listening there. */
+
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { CellaError } from '../../protocol/errors.ts';
+
+/** How long clients have to take the last of what they were sent. */
+const LAST_WORDS_MS = 2000;
+
+/** Whether only programs of this machine can reach an address. */
+export function isLoopback(address: string): boolean {
+  return address === 'localhost' || address === '::1' || /^127(\.\d{1,3}){3}$/.test(address);
+}
+
+/** As a person on this machine types it. */
+export function toUrl({ address, port, tls }: { address: string; port: number; tls: boolean }): string {
+  const anywhere = address === '0.0.0.0' || address === '::';
+  const name = anywhere ? '127.0.0.1' : address.includes(':') ? `[${address}]` : address;
+  return `${tls ? 'https' : 'http'}://${name}:${port}`;
+}
+
+export async function listening(server: Server, listen: () => unknown, where: string): Promise<void> {
+  const ready = once(server, 'listening');
+  listen();
+  await ready.catch((cause: Error) => {
+    throw new CellaError('INVALID_OPTIONS', `The server cannot listen at ${where}: ${cause.message}.`, { cause });
+  });
+}
+
+export async function closeServer(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const closed = once(server, 'close');
+  server.close();
+  server.closeIdleConnections();
+  const late = setTimeout(() => server.closeAllConnections(), LAST_WORDS_MS);
+  await closed;
+  clearTimeout(late);
+}

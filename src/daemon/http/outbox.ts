@@ -1,0 +1,41 @@
+/** What goes out to one client on a WebSocket: as fast as it reads, and bounded where it does not. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import type { WebSocket } from 'ws';
+import type { FeedItem } from '../../protocol/http/events.ts';
+import type { ServerFrame } from '../../protocol/http/frames.ts';
+import type { StreamLimits } from './service.ts';
+
+export class Outbox {
+  readonly #socket: WebSocket;
+  readonly #limits: StreamLimits;
+  readonly #over: AbortSignal;
+  readonly #onSlow: () => void;
+
+  /** `onSlow` is told where the client has not read for too long; nothing is sent once `over` is aborted. */
+  constructor(socket: WebSocket, limits: StreamLimits, over: AbortSignal, onSlow: () => void) {
+    this.#socket = socket;
+    this.#limits = limits;
+    this.#over = over;
+    this.#onSlow = onSlow;
+  }
+
+  /** Whether what was sent before has been taken, but for a little. */
+  get hasRoom(): boolean {
+    return this.#socket.bufferedAmount <= this.#limits.bufferBytes;
+  }
+
+  /** Resolves when there is room for more. */
+  async put(frame: ServerFrame | FeedItem): Promise<void> {
+    if (this.#over.aborted) return;
+    const sent = Promise.withResolvers<void>();
+    this.#socket.send(JSON.stringify(frame), () => sent.resolve());
+    if (this.hasRoom) return;
+    const patience = new AbortController();
+    const signal = AbortSignal.any([this.#over, patience.signal]);
+    const slow = delay(this.#limits.patienceMs, 'slow', { signal }).catch(() => 'over');
+    const first = await Promise.race([sent.promise, slow]);
+    patience.abort();
+    if (first === 'slow') this.#onSlow();
+  }
+}

@@ -1,0 +1,41 @@
+/** What a request brings, checked against its endpoint, and what a handler gives as an answer. */
+
+import type { Endpoint } from '../../protocol/http/endpoint.ts';
+import { readJson } from './body.ts';
+import type { ExchangeContext } from './exchange.ts';
+import { invalid } from './failure.ts';
+
+export async function partsOf<P, Q, B>(
+  { params, query, body, takes }: Endpoint<P, Q, B>,
+  c: ExchangeContext,
+  bodyLimitBytes: number,
+) {
+  const given = takes === undefined && mayHaveBody(c) ? await readJson(c.req.raw, bodyLimitBytes) : undefined;
+  return {
+    params: parsed(params, c.req.param()),
+    query: parsed(query, queryOf(c)),
+    body: parsed(body, given),
+  };
+}
+
+export function respond(result: unknown, status: number): Response {
+  if (result instanceof Response) return result;
+  if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
+  return new Response(JSON.stringify(result), { status, headers: { 'content-type': 'application/json' } });
+}
+
+function parsed<T>(schema: Endpoint<T>['params'], value: unknown): T {
+  const outcome = schema.safeParse(value);
+  if (outcome.success) return outcome.data;
+  throw invalid(outcome.error);
+}
+
+/** A name that stands there several times is a list. */
+function queryOf(c: ExchangeContext): Record<string, string | string[]> {
+  const entries = Object.entries(c.req.queries());
+  return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
+}
+
+function mayHaveBody(c: ExchangeContext): boolean {
+  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
+}
