@@ -20,6 +20,14 @@ import type { Link } from './link.ts';
 import { RemoteSkills } from './skills.ts';
 import { RemoteTools } from './tools.ts';
 
+/** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
+export interface EventPage {
+  readonly events: readonly FeedItem[];
+  readonly floor: number;
+  readonly last: number;
+  readonly next: number;
+}
+
 export interface SessionParts {
   readonly link: Link;
   readonly info: SessionInfo;
@@ -178,6 +186,19 @@ export class ClientSession implements api.SessionApi {
     const { link, resumeMs } = this.#parts;
     const until = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
     return follow(link, this.id, { after, resumeMs, signal: until });
+  }
+
+  /** Those that there are after a number, up to a page; `next` is the number to go on with. */
+  eventPage({
+    after = 0,
+    limit = 1000,
+  }: {
+    readonly after?: number;
+    readonly limit?: number;
+  } = {}): Promise<EventPage> {
+    const { link } = this.#parts;
+    this.#checkOpen();
+    return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
   }
 
   async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {

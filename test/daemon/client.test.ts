@@ -266,7 +266,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     const tool = await session.tools.add(yaml, { where: 'say.yaml' });
     expect((await session.tools.list()).map(({ name }) => name)).toContain(tool.name);
     expect(await session.tools.describe(tool.name)).toEqual(tool);
-    expect(await session.tools.call(tool.name, { words: 'hello' })).toMatchObject({ stdout: 'hello\n' });
+    expect(await session.tools.call(tool.name, { words: 'hello' })).toBe('hello\n');
     await expect(session.tools.add('name: 1', { where: 'bad.yaml' })).rejects.toMatchObject({ code: 'TOOL_INVALID' });
     expect(await session.tools.problems()).toEqual([]);
     expect(await session.tools.remove(tool.name)).toBe(true);
