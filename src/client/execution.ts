@@ -40,6 +40,7 @@ const PASSING: readonly ErrorCode[] = [
 export class RemoteExecution {
   readonly #parts: ExecutionParts;
   readonly #key = newKey();
+  readonly #onAbort = () => void this.#stop();
   #over = false;
 
   constructor(parts: ExecutionParts) {
@@ -50,7 +51,7 @@ export class RemoteExecution {
   async send(): Promise<Response> {
     const { signal } = this.#parts.options;
     if (signal?.aborted) throw this.#ended(aborted());
-    signal?.addEventListener('abort', () => void this.#stop(), { once: true });
+    signal?.addEventListener('abort', this.#onAbort, { once: true });
     return await this.#again((first) => {
       const passing = (error: CellaError) => (first ? error.details.refused === false : PASSING.includes(error.code));
       return { attempt: () => this.#post(NDJSON), passing };
@@ -68,6 +69,7 @@ export class RemoteExecution {
       while (true) {
         try {
           response ??= await this.#resume(seen);
+          patience.reached();
           for await (const event of this.#read(response)) {
             patience.renew();
             if (event.seq <= (seen?.seq ?? 0)) continue;
@@ -86,7 +88,7 @@ export class RemoteExecution {
     } catch (error) {
       throw this.#ended(error);
     } finally {
-      this.#over = true;
+      this.#end();
     }
   }
 
@@ -169,8 +171,13 @@ export class RemoteExecution {
     }
   }
 
-  #ended(error: unknown): unknown {
+  #end(): void {
     this.#over = true;
+    this.#parts.options.signal?.removeEventListener('abort', this.#onAbort);
+  }
+
+  #ended(error: unknown): unknown {
+    this.#end();
     if (!this.#parts.closing.aborted) return error;
     return new CellaError('SESSION_CLOSED', 'The session was closed here. Its code goes on at the server.');
   }

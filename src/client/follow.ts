@@ -23,6 +23,15 @@ const MOST_WAITING = 8_000_000;
 /** The frames beside events. */
 const OTHERS = new Set(['hello', 'stopping', 'reply', 'error']);
 
+/** After these there is nothing to go on with. */
+const endings = new Map<number, () => CellaError>([
+  [
+    CloseCode.refused,
+    () => new CellaError('UNAUTHENTICATED', 'The token is no longer good, or the session is no longer shared.'),
+  ],
+  [CloseCode.gone, () => new CellaError('NOT_FOUND', 'The session was deleted.')],
+]);
+
 /** Ends where the session is deleted, or the signal says so. */
 export async function* follow(
   link: Link,
@@ -34,7 +43,8 @@ export async function* follow(
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
     const socket = link.socket(FollowEvents, given);
-    const items = socket ? new Frames(socket, signal).read() : lines(link, { ...given, signal });
+    const reached = () => patience.reached();
+    const items = socket ? new Frames(socket, { signal, reached }).read() : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
         patience.renew();
@@ -43,7 +53,7 @@ export async function* follow(
         yield item;
       }
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || isCode(error, 'NOT_FOUND')) return;
       if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
     }
     if (signal.aborted) return;
@@ -52,7 +62,6 @@ export async function* follow(
       await link.call(GetSession, { params: { id }, signal });
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
-      if (isCode(error, 'NOT_FOUND') && last > after) return;
       if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
       await patience.wait(error);
     }
@@ -70,26 +79,32 @@ async function* lines(
   }
 }
 
+interface FramesOptions {
+  readonly signal: AbortSignal;
+  /** Told where the server says something beside events. */
+  readonly reached: () => void;
+}
+
 /** Ends where the connection does. */
 class Frames {
   readonly #socket: Socket;
+  readonly #reached: () => void;
   readonly #waiting: string[] = [];
   #size = 0;
   #over = false;
-  #refused: CellaError | undefined;
+  #why: CellaError | undefined;
   #wake: () => void = () => {};
 
-  constructor(socket: Socket, signal: AbortSignal) {
+  constructor(socket: Socket, { signal, reached }: FramesOptions) {
     this.#socket = socket;
+    this.#reached = reached;
     const leave = () => socket.close();
     signal.addEventListener('abort', leave, { once: true });
     socket.addEventListener('message', ({ data }) => this.#take(String(data)));
     socket.addEventListener('error', () => {}); // closing follows
     socket.addEventListener('close', ({ code }) => {
       signal.removeEventListener('abort', leave);
-      if (code === CloseCode.refused) {
-        this.#refused = new CellaError('UNAUTHENTICATED', 'The token is no longer good, or the session not shared.');
-      }
+      this.#why = endings.get(code)?.();
       this.#over = true;
       this.#wake();
     });
@@ -102,9 +117,10 @@ class Frames {
         if (text !== undefined) {
           this.#size -= text.length;
           const value = jsonOf(text);
-          if (!OTHERS.has(Object(value).type)) yield checked(FeedItem, value, 'ws');
+          if (OTHERS.has(Object(value).type)) this.#reached();
+          else yield checked(FeedItem, value, 'ws');
         } else if (this.#over) {
-          if (this.#refused) throw this.#refused;
+          if (this.#why) throw this.#why;
           return;
         } else {
           await new Promise<void>((resolve) => {

@@ -18,6 +18,11 @@ export class Patience {
     this.#pauseMs = 0;
   }
 
+  /** Somebody answered, though nothing came yet: code may be silent for long. */
+  reached(): void {
+    this.#since = undefined;
+  }
+
   /** Resolves when it is time for another attempt; throws the error where there is to be none. */
   async wait(error: Error, atLeastMs = 0): Promise<void> {
     this.#since ??= performance.now();

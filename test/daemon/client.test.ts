@@ -289,6 +289,19 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(truncated?.stdoutBytes).toBeGreaterThan(0);
   });
 
+  it('ends who follows a session that is deleted', async () => {
+    const client = await connectTo(await sharedDaemon(), way);
+    const session = await client.open({ agentKey: agentKey() });
+    await session.run('1');
+    const types: string[] = [];
+    for await (const event of session.events()) {
+      types.push(event.type);
+      if (event.type === 'result') await client.sessions.delete(session.id);
+    }
+    expect(types).toContain('result');
+    await expect(session.events().next()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   it('is closed here alone', async () => {
     const client = await connectTo(await sharedDaemon(), way);
     const session = await client.open({ agentKey: agentKey() });
