@@ -42,6 +42,9 @@ export interface Environment {
   readonly membersMay: string | undefined;
   /** CELLA_LOG_LEVEL: of a server. */
   readonly logLevel: string | undefined;
+  /** CELLA_URL and CELLA_TOKEN: a server to be asked, and who asks. */
+  readonly serverUrl: string | undefined;
+  readonly serverToken: string | undefined;
   /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
   readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
@@ -72,6 +75,8 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     servePort: env.CELLA_PORT || undefined,
     membersMay: env.CELLA_MEMBERS_MAY || undefined,
     logLevel: env.CELLA_LOG_LEVEL || undefined,
+    serverUrl: env.CELLA_URL || undefined,
+    serverToken: env.CELLA_TOKEN || undefined,
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),

@@ -46,6 +46,9 @@ export interface Defaults extends StorageDefaults, PackageDefaults, ExecutorDefa
   readonly servePort?: string | undefined;
   readonly membersMay?: string | undefined;
   readonly logLevel?: string | undefined;
+  /** Of a server to be asked. */
+  readonly serverUrl?: string | undefined;
+  readonly serverToken?: string | undefined;
 }
 
 export function addAgentFlags(command: Command): Command {

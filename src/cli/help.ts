@@ -15,6 +15,7 @@ Examples:
   $ cella artifacts get report.md     what agents have made
   $ cella store push redis://HOST     copy all of these to another storage
   $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
+  $ cella sessions list               see what lives at a server
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
   $ cella doctor                      see what this machine can isolate
@@ -34,6 +35,7 @@ Environment:
   CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   CELLA_HOST, CELLA_PORT, CELLA_MEMBERS_MAY, CELLA_LOG_LEVEL    of \`cella serve\`
+  CELLA_URL, CELLA_TOKEN    the server of \`cella sessions\`, and the token for it
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
   DOCKER_HOST        the container engine where --engine is not given
   NO_COLOR           any text turns colours off

@@ -24,6 +24,7 @@ import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
 import { addServe } from './serve.ts';
+import { addSessions } from './sessions/commands.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
@@ -83,6 +84,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addArtifacts(program, context, done);
   addStore(program, context, done);
   addServe(program, context, done);
+  addSessions(program, context, done);
   addMcp(program, context, done);
   addImage(program, context, done);
   addDoctor(program, context, done);

@@ -21,5 +21,23 @@ export const ALL_CAPABILITIES: Capabilities = {
   liveFork: true,
 };
 
+/** Python in WebAssembly: no threads, no processes, and nothing to fork. */
+export const IN_PROCESS_CAPABILITIES: Capabilities = {
+  threads: false,
+  subprocesses: false,
+  interruptSleep: true,
+  trueRollback: false,
+  liveFork: false,
+};
+
 export const executorKinds = ['subprocess', 'container', 'in-process'] as const;
 export type ExecutorKind = (typeof executorKinds)[number];
+
+/** `auto` is what a session gets where it does not say. */
+export function executorOf(wanted: ExecutorKind | 'auto'): ExecutorKind {
+  return wanted === 'auto' ? 'subprocess' : wanted;
+}
+
+export function capabilitiesOf(kind: ExecutorKind): Capabilities {
+  return kind === 'in-process' ? IN_PROCESS_CAPABILITIES : ALL_CAPABILITIES;
+}

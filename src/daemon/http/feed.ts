@@ -12,7 +12,8 @@ import { type Item, type StreamForm, streamResponse } from './streams.ts';
 export interface FeedOptions {
   readonly form: Exclude<StreamForm, 'json'>;
   readonly principal: Principal;
-  readonly after: number;
+  /** Where that is not known yet, nothing is sent before. */
+  readonly after: number | Promise<number>;
   /** Only of this execution, and to its end. */
   readonly execution?: string | undefined;
   readonly recheck: Recheck;
@@ -29,8 +30,8 @@ export function feed(
   const left = followers.enter(options.principal, form);
   return streamResponse(
     (signal) => {
-      const wanted = { after, ...(execution === undefined ? {} : { execution }) };
-      return items(session.events({ ...wanted, signal: AbortSignal.any([signal, ending]) }), ending);
+      const until = AbortSignal.any([signal, ending]);
+      return items(eventsFrom(session, { after, execution, signal: until }), ending);
     },
     {
       form,
@@ -47,6 +48,15 @@ export function feed(
       },
     },
   );
+}
+
+interface From extends Pick<FeedOptions, 'after' | 'execution'> {
+  readonly signal: AbortSignal;
+}
+
+async function* eventsFrom(session: HostedSession, { after, execution, signal }: From): AsyncGenerator<FeedItem> {
+  const wanted = { after: await after, ...(execution === undefined ? {} : { execution }) };
+  yield* session.events({ ...wanted, signal });
 }
 
 /** What ends the stream before its time is its last line, so that nobody takes it for the end. */

@@ -44,6 +44,8 @@ export interface SessionHost extends AsyncDisposable {
 export interface HostedSession {
   readonly id: string;
   info(): Promise<SessionInfo>;
+  /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
+  accept(code: string, options?: HostedExecuteOptions): Promise<AcceptedExecution>;
   /** Resolves when the code's turn has come and its first event is durable. */
   start(code: string, options?: HostedExecuteOptions): Promise<StartedExecution>;
   /** Resolves when its ending is durable. Exceptions in the code are results, not rejections. */
@@ -56,6 +58,8 @@ export interface HostedSession {
   /** The numbers of the last event that is gone and of the last that there is. */
   position(): Promise<{ readonly floor: number; readonly last: number }>;
   interrupt(): Promise<boolean>;
+  /** Only the execution that came with this key: interrupted where it runs, taken back where it waits. */
+  interruptKeyed(idempotencyKey: string): Promise<boolean>;
   /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
   answerInput(id: number, text: string, options?: { readonly by?: string }): Promise<void>;
   cancelInput(id: number, options?: { readonly reason?: string; readonly by?: string }): Promise<void>;
@@ -79,6 +83,15 @@ export interface HostedExecuteOptions {
   readonly signal?: AbortSignal;
   /** The id of the user who asks. */
   readonly by?: string;
+}
+
+export interface AcceptedExecution {
+  readonly execution: string;
+  /** Whether another request with the same key has brought it. */
+  readonly joined: boolean;
+  /** The number of its `execution_started`, when its turn has come. */
+  readonly started: Promise<number>;
+  readonly outcome: Promise<ExecutionOutcome>;
 }
 
 export interface StartedExecution {

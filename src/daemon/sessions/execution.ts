@@ -19,6 +19,9 @@ export class HostedExecution {
   readonly request: string | undefined;
   readonly #started = Promise.withResolvers<number>();
   readonly #ended = Promise.withResolvers<Ended>();
+  readonly #stop = new AbortController();
+  /** Aborted where nobody wants it any more. */
+  readonly signal: AbortSignal;
   /** Told what it tells, in this process; what it returns is waited for. */
   observe: (event: ExecutionEvent) => void | Promise<void> = () => {};
   /** Why nothing more of it is written down. */
@@ -29,6 +32,7 @@ export class HostedExecution {
     this.code = code;
     this.options = options;
     this.request = request;
+    this.signal = options.signal ? AbortSignal.any([options.signal, this.#stop.signal]) : this.#stop.signal;
     // Who has not asked for them does not wait for them.
     this.#started.promise.catch(() => {});
     this.#ended.promise.catch(() => {});
@@ -41,6 +45,11 @@ export class HostedExecution {
 
   get ended(): Promise<Ended> {
     return this.#ended.promise;
+  }
+
+  /** Takes it back where it waits, and interrupts it where it runs. */
+  stop(): void {
+    this.#stop.abort();
   }
 
   begin(firstSeq: Promise<number>): void {

@@ -58,7 +58,10 @@ export class Executions {
     }
     this.#waiting++;
     share.counters.queued++;
+    const takeBack = () => execution.fail(takenBack());
+    execution.signal.addEventListener('abort', takeBack, { once: true });
     const perform = async () => {
+      execution.signal.removeEventListener('abort', takeBack);
       this.#waiting--;
       share.counters.queued--;
       await this.#perform(execution);
@@ -102,12 +105,12 @@ export class Executions {
 
   async #perform(execution: HostedExecution): Promise<void> {
     const { share, lodging } = this.#parts;
-    const { signal } = execution.options;
+    const { signal } = execution;
     this.#checkOpen();
-    if (signal?.aborted) throw new CellaError('ABORTED', 'The execution was taken back before it began.');
+    if (signal.aborted) throw takenBack();
     const stop = new AbortController();
     const leave = () => stop.abort();
-    signal?.addEventListener('abort', leave, { once: true });
+    signal.addEventListener('abort', leave, { once: true });
     this.#running = { execution, stop };
     share.counters.running++;
     try {
@@ -119,7 +122,7 @@ export class Executions {
       share.counters.running--;
       this.#running = undefined;
       this.#lastEnded = execution.id;
-      signal?.removeEventListener('abort', leave);
+      signal.removeEventListener('abort', leave);
     }
   }
 
@@ -198,6 +201,10 @@ export class Executions {
 
 function count({ counters }: HostShare, ending: string): void {
   counters.executions[ending] = (counters.executions[ending] ?? 0) + 1;
+}
+
+function takenBack(): CellaError {
+  return new CellaError('ABORTED', 'The execution was taken back before it began.');
 }
 
 export function stopping(): CellaError {

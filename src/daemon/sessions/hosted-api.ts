@@ -4,11 +4,11 @@ import { EventQueue } from '../../kernel/events.ts';
 import type { Capabilities, ExecutorKind } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../../protocol/events.ts';
+import { toBackground } from '../../protocol/http/to-background.ts';
 import type * as api from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { HostedExecution } from './execution.ts';
 import type { HostedSession } from './hosted-session.ts';
-import { toBackground } from './to-background.ts';
 
 const NOBODY = 'input() was called, but nobody is there to answer';
 

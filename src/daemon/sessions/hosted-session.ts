@@ -132,17 +132,22 @@ export class HostedSession implements contract.HostedSession {
     return infoOf(this.#definition, this);
   }
 
-  async start(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.StartedExecution> {
+  async accept(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.AcceptedExecution> {
     const { entered, joined } = await this.#enter(code, options);
     if (entered.kind === 'known') {
       const { execution, firstSeq } = entered.outcome;
-      return { execution, firstSeq, joined, outcome: Promise.resolve(entered.outcome) };
+      return { execution, joined, started: Promise.resolve(firstSeq), outcome: Promise.resolve(entered.outcome) };
     }
     const { execution } = entered;
     const outcome = execution.ended.then((ended) => toOutcome(ended, joined));
     // Who streams the events hears of it there.
     outcome.catch(() => {});
-    return { execution: execution.id, firstSeq: await execution.started, joined, outcome };
+    return { execution: execution.id, started: execution.started, joined, outcome };
+  }
+
+  async start(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.StartedExecution> {
+    const { started, ...accepted } = await this.accept(code, options);
+    return { ...accepted, firstSeq: await started };
   }
 
   async execute(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
@@ -169,6 +174,10 @@ export class HostedSession implements contract.HostedSession {
 
   async interrupt(): Promise<boolean> {
     return (await this.#lodging.session?.interrupt()) ?? false;
+  }
+
+  interruptKeyed(idempotencyKey: string): Promise<boolean> {
+    return this.#keyed.stop(idempotencyKey);
   }
 
   async answerInput(id: number, text: string, { by }: { readonly by?: string } = {}): Promise<void> {

@@ -40,6 +40,14 @@ export class KeyedExecutions {
     return { entered: first, joined: first.kind === 'known' };
   }
 
+  /** False where none that came with this key waits or runs. */
+  async stop(idempotencyKey: string): Promise<boolean> {
+    const entered = await this.#live.get(requestName(idempotencyKey))?.entered;
+    if (entered?.kind !== 'live') return false;
+    entered.execution.stop();
+    return true;
+  }
+
   async #begin(
     code: string,
     options: HostedExecuteOptions,

@@ -1,6 +1,6 @@
 /** The in-process executor: CPython in WebAssembly, a worker thread a kernel. For trusted code: it is no security boundary. */
 
-import type { Capabilities } from '../../protocol/capabilities.ts';
+import { IN_PROCESS_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { kernelPackage } from '../../sandbox/python.ts';
@@ -21,13 +21,7 @@ export interface InProcessConfig {
 }
 
 export class InProcessExecutor implements Executor {
-  readonly capabilities: Capabilities = {
-    threads: false,
-    subprocesses: false,
-    interruptSleep: true,
-    trueRollback: false,
-    liveFork: false,
-  };
+  readonly capabilities = IN_PROCESS_CAPABILITIES;
   readonly #config: InProcessConfig;
   readonly spares = new Spares(() => this.#live());
   readonly #enclosures = new Set<InProcessEnclosure>();

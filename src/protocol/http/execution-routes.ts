@@ -50,9 +50,10 @@ export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', tag, use, 
 });
 
 export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', tag, use, {
-  summary: 'Stop what runs with KeyboardInterrupt',
+  summary: 'Stop what runs with KeyboardInterrupt; with idempotencyKey only that execution, also where it still waits',
   audit: 'session.interrupt',
   whileStopping: true,
+  body: z.strictObject({ idempotencyKey: IdempotencyKey.optional() }).prefault({}),
   result: z.object({ interrupted: z.boolean() }),
 });
 

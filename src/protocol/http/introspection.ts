@@ -43,7 +43,7 @@ const Variable = z
     name: z.string(),
     type: z.string(),
     size: z.number(),
-    length: z.string().optional(),
+    length: z.string().exactOptional(),
     preview: z.string(),
   })
   .meta({ id: 'Variable' });

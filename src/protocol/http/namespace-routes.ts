@@ -32,6 +32,42 @@ export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', use, {
   result: z.object({ tools: z.array(ToolInfo).readonly() }),
 });
 
+export const ToolProblems = endpoint('get /v1/sessions/{id}/tool-problems', 'Tools', use, {
+  summary: 'Definitions of tools that cannot be used, and why',
+  result: z.object({
+    problems: z
+      .array(
+        z.object({
+          where: z.string(),
+          line: z.int().exactOptional(),
+          name: z.string().exactOptional(),
+          message: z.string(),
+        }),
+      )
+      .readonly(),
+  }),
+});
+
+/** A definition may name programs of the server's machine: it is for administrators. */
+export const AddTool = endpoint('post /v1/sessions/{id}/tools', 'Tools', use, {
+  summary: 'Check a definition in YAML and keep it, for administrators',
+  audit: 'tool.add',
+  body: z.strictObject({
+    yaml: z.string().max(1_000_000),
+    replace: z.boolean().optional(),
+    where: z.string().max(1000).optional().meta({ description: 'What a message about a wrong one calls it.' }),
+  }),
+  result: ToolInfo,
+  status: 201,
+});
+
+export const RemoveTool = endpoint('delete /v1/sessions/{id}/tools/{name}', 'Tools', use, {
+  summary: 'Take a definition out of storage, for administrators',
+  audit: 'tool.remove',
+  params: Named,
+  result: z.object({ removed: z.boolean() }),
+});
+
 export const GetTool = endpoint('get /v1/sessions/{id}/tools/{name}', 'Tools', use, {
   summary: 'A tool, with its parameters and recipes',
   params: Named,
@@ -58,6 +94,15 @@ export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use
   summary: 'The skills that the code can use, or those that fit a search',
   query: Search,
   result: z.object({ skills: z.array(SkillInfo).readonly() }),
+});
+
+export const SkillProblems = endpoint('get /v1/sessions/{id}/skill-problems', 'Skills', use, {
+  summary: 'Files that are no skills, and why',
+  result: z.object({
+    problems: z
+      .array(z.object({ name: z.string(), where: z.string(), line: z.int().optional(), reason: z.string() }))
+      .readonly(),
+  }),
 });
 
 export const GetSkill = endpoint('get /v1/sessions/{id}/skills/{name}', 'Skills', use, {
@@ -109,7 +154,8 @@ export const SaveArtifact = endpoint('put /v1/sessions/{id}/artifacts/{name}/con
   query: z.strictObject({
     type: ArtifactType.default('bytes'),
     mediaType: z.string().min(1).max(255).default('application/octet-stream'),
-    description: z.string().max(4000).optional(),
+    description: z.string().max(10_000).optional(),
+    metadata: z.string().max(16_000).optional().meta({ description: 'A JSON object, as text.' }),
   }),
   takes: 'application/octet-stream',
   result: ArtifactInfo,
@@ -125,14 +171,19 @@ const DepsResult = z
   .object({
     installed: z.array(z.string()).readonly(),
     failed: z.array(z.object({ requirement: z.string(), reason: z.string() })).readonly(),
-    removed: z.array(z.string()).readonly().optional(),
-    note: z.string().optional(),
+    removed: z.array(z.string()).readonly().exactOptional(),
+    note: z.string().exactOptional(),
   })
   .meta({ id: 'DepsResult' });
 
 export const ListDeps = endpoint('get /v1/sessions/{id}/deps', 'Packages', view, {
   summary: 'The packages that the code is to have',
   result: z.object({ deps: z.array(z.string()).readonly() }),
+});
+
+export const DepsStatus = endpoint('get /v1/sessions/{id}/deps/status', 'Packages', use, {
+  summary: 'Whether what is configured is installed for the Python of the session; asking installs nothing',
+  result: z.object({ requirements: z.array(z.string()).readonly(), python: z.string(), installed: z.boolean() }),
 });
 
 export const AddDeps = endpoint('post /v1/sessions/{id}/deps', 'Packages', use, {

@@ -13,16 +13,16 @@ const Lost = z.object({ name: z.string(), reason: z.string() });
 export const CheckpointInfo = z
   .object({
     id: z.string(),
-    name: z.string().optional(),
+    name: z.string().exactOptional(),
     kind: z.enum(['live', 'durable']),
     automatic: z.boolean(),
     createdAt: z.number(),
     execution: z.int(),
-    bytes: z.int().optional(),
-    python: z.string().optional(),
-    saved: z.array(z.string()).readonly().optional(),
-    lost: z.array(Lost).readonly().optional(),
-    gone: z.string().optional(),
+    bytes: z.int().exactOptional(),
+    python: z.string().exactOptional(),
+    saved: z.array(z.string()).readonly().exactOptional(),
+    lost: z.array(Lost).readonly().exactOptional(),
+    gone: z.string().exactOptional(),
   })
   .meta({ id: 'Checkpoint' });
 
@@ -48,8 +48,8 @@ export const RestoreCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints/{c
   params: OfCheckpoint,
   result: z.object({
     checkpoint: CheckpointInfo,
-    restored: z.array(z.string()).readonly().optional(),
-    lost: z.array(Lost).readonly().optional(),
+    restored: z.array(z.string()).readonly().exactOptional(),
+    lost: z.array(Lost).readonly().exactOptional(),
   }),
 });
 

@@ -17,6 +17,7 @@ const values: PyValue[] = [
   new PyObject('Thing', '<Thing>'),
   [1, [2n ** 64n]],
   { a: { b: [null] }, __proto__x: 1 },
+  JSON.parse('{"__proto__": 1}'),
   { $int: 'not a number' },
   { $bytes: 1, $$x: 2 },
   { $object: { type: 'a', repr: 'b' } },

@@ -32,7 +32,7 @@ function numberToWire(value: number): WireValue {
 function objectToWire(value: Extract<PyValue, object | null>): WireValue {
   if (value === null) return null;
   if (Array.isArray(value)) return value.map(toWire);
-  if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
+  if (value instanceof Uint8Array) return { $bytes: toBase64(value) };
   if (value instanceof PyObject) return { $object: value.toJSON() };
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [name.startsWith('$') ? `$${name}` : name, toWire(item)]),
@@ -48,7 +48,18 @@ const special = z.union([
     .transform(({ $object }): PyValue => new PyObject($object.type, $object.repr)),
 ]);
 
+/** A record of zod would leave a key named `__proto__` out. */
+const Dict = z.custom<Record<string, unknown>>((value) => typeof value === 'object' && value !== null);
+
 const floats = { nan: Number.NaN, inf: Number.POSITIVE_INFINITY, '-inf': Number.NEGATIVE_INFINITY, '-0': -0 };
+
+/** In browsers there is no Buffer; a call takes so many arguments at most. */
+function toBase64(bytes: Uint8Array): string {
+  if (typeof Buffer === 'function') return Buffer.from(bytes).toString('base64');
+  const parts: string[] = [];
+  for (let at = 0; at < bytes.length; at += 8192) parts.push(String.fromCharCode(...bytes.subarray(at, at + 8192)));
+  return btoa(parts.join(''));
+}
 
 /** In browsers there is no Buffer. */
 function fromBase64(text: string): Uint8Array {
@@ -61,7 +72,7 @@ export function fromWire(value: unknown): PyValue {
     return value;
   }
   if (Array.isArray(value)) return value.map(fromWire);
-  const entries = Object.entries(z.record(z.string(), z.unknown()).parse(value));
+  const entries = Object.entries(Dict.parse(value));
   const [first] = entries;
   if (entries.length === 1 && first && /^\$[^$]/.test(first[0])) return special.parse(value);
   return Object.fromEntries(

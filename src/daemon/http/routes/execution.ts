@@ -35,11 +35,12 @@ export function addExecutionRoutes(service: Service): void {
       const { result, execution, firstSeq, joined } = await session.execute(code, options);
       return { ...result, execution, firstSeq, joined };
     }
-    const { execution, firstSeq, outcome } = await session.start(code, options);
+    // Told at once that it was accepted, however long it waits.
+    const { execution, started, outcome } = await session.accept(code, options);
     outcome.catch(() => {}); // its events tell
     return feed(service, session, {
       form,
-      after: firstSeq - 1,
+      after: started.then((firstSeq) => firstSeq - 1),
       execution,
       principal,
       recheck,
@@ -48,9 +49,12 @@ export function addExecutionRoutes(service: Service): void {
     });
   });
 
-  routes.session(wire.InterruptCode, async ({ info }) => ({
-    interrupted: await (await host.open(info.id)).interrupt(),
-  }));
+  routes.session(wire.InterruptCode, async ({ info, body: { idempotencyKey } }) => {
+    const session = await host.open(info.id);
+    const interrupted =
+      idempotencyKey === undefined ? await session.interrupt() : await session.interruptKeyed(idempotencyKey);
+    return { interrupted };
+  });
 
   routes.session(wire.AnswerInput, async ({ info, body, principal }) => {
     const session = await host.open(info.id);

@@ -1,10 +1,12 @@
 /** Tools, skills, artifacts and packages, by the rules that hold for the code of the session too. */
 
+import { ArtifactFacts } from '../../../protocol/artifact.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { fromWire, toWire } from '../../../protocol/http/values.ts';
 import type { SessionApi } from '../../../session/api.ts';
+import { requireScope } from '../../access/rights.ts';
 import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
@@ -28,6 +30,18 @@ function addToolRoutes(routes: Service['routes'], api: Api): void {
     const { tools } = await api(info);
     return { tools: (q === undefined ? await tools.list() : await tools.search(q, { limit })).map(plain) };
   });
+  routes.session(wire.ToolProblems, async ({ info }) => ({ problems: await (await api(info)).tools.problems() }));
+  routes.session(wire.AddTool, async ({ info, body: { yaml, replace = false, where }, principal, about }) => {
+    requireScope(principal, 'admin');
+    const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
+    about({ target: added.name });
+    return plain(added);
+  });
+  routes.session(wire.RemoveTool, async ({ info, params, principal, about }) => {
+    requireScope(principal, 'admin');
+    about({ target: params.name });
+    return { removed: await (await api(info)).tools.remove(params.name) };
+  });
   routes.session(wire.GetTool, async ({ info, params }) => plain(await (await api(info)).tools.describe(params.name)));
   routes.session(wire.CallTool, async ({ info, params, body, about, context }) => {
     about({ target: params.name });
@@ -47,6 +61,7 @@ function addSkillRoutes(routes: Service['routes'], api: Api): void {
     const { skills } = await api(info);
     return { skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain) };
   });
+  routes.session(wire.SkillProblems, async ({ info }) => ({ problems: await (await api(info)).skills.problems() }));
   routes.session(wire.GetSkill, async ({ info, params }) => plain(await (await api(info)).skills.get(params.name)));
   routes.session(wire.CreateSkill, async ({ info, body: { name, source, description, replace = false }, about }) => {
     about({ target: name });
@@ -70,9 +85,14 @@ function addArtifactRoutes(routes: Service['routes'], api: Api, room: Service['r
   });
   routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
-    const { type, mediaType, description } = query;
+    const { type, mediaType, description, metadata } = query;
     await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
-    const facts = { type, mediaType, ...(description === undefined ? {} : { description }) };
+    const facts = {
+      type,
+      mediaType,
+      ...(description === undefined ? {} : { description }),
+      ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+    };
     return await (await api(info)).artifacts.save(params.name, context.env.incoming, facts);
   });
   routes.session(wire.DeleteArtifact, async ({ info, params, about }) => {
@@ -82,19 +102,30 @@ function addArtifactRoutes(routes: Service['routes'], api: Api, room: Service['r
   });
 }
 
+function metadataOf(text: string): ArtifactFacts['metadata'] {
+  try {
+    return ArtifactFacts.shape.metadata.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new CellaError('INVALID_REQUEST', 'metadata: must be a JSON object.', { cause });
+  }
+}
+
 function addDepsRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.ListDeps, async ({ info }) => ({ deps: await (await api(info)).deps.list() }));
-  routes.session(wire.AddDeps, async ({ info, body, about }) => {
+  routes.session(wire.DepsStatus, async ({ info }) => (await api(info)).deps.status());
+  routes.session(wire.AddDeps, async ({ info, body, about, context }) => {
     about({ target: body.requirements.join(' ').slice(0, 500) });
     checkUnlocked(info);
-    return await (await api(info)).deps.add(body.requirements);
+    return await (await api(info)).deps.add(body.requirements, { signal: context.req.raw.signal });
   });
-  routes.session(wire.RemoveDep, async ({ info, params, about }) => {
+  routes.session(wire.RemoveDep, async ({ info, params, about, context }) => {
     about({ target: params.name });
     checkUnlocked(info);
-    return await (await api(info)).deps.remove(params.name);
+    return await (await api(info)).deps.remove(params.name, { signal: context.req.raw.signal });
   });
-  routes.session(wire.SyncDeps, async ({ info }) => (await api(info)).deps.sync());
+  routes.session(wire.SyncDeps, async ({ info, context }) =>
+    (await api(info)).deps.sync({ signal: context.req.raw.signal }),
+  );
 }
 
 function checkUnlocked({ settings }: SessionInfo): void {

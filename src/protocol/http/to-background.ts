@@ -1,8 +1,8 @@
 /** From the log back to what a session tells between its executions. */
 
-import type { BackgroundEvent } from '../../protocol/events.ts';
-import type { FeedItem } from '../../protocol/http/events.ts';
-import { bundleFromWire } from '../../protocol/http/results.ts';
+import type { BackgroundEvent } from '../events.ts';
+import type { FeedItem } from './events.ts';
+import { bundleFromWire } from './results.ts';
 
 /** Undefined for what belongs to an execution, and for what lies in a file. */
 export function toBackground(item: FeedItem): BackgroundEvent | undefined {

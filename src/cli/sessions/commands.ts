@@ -1,0 +1,114 @@
+/** `cella sessions`: what lives at a server. */
+
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import { defineCommand } from '../define.ts';
+import { UsageError } from '../exit.ts';
+import { collect } from '../package-flags.ts';
+import { parseText } from '../parse-text.ts';
+import type { ProgramContext } from '../program.ts';
+import { Report } from '../report.ts';
+import * as help from './help.ts';
+import type { ServerFlags } from './server.ts';
+
+type Done = (exitCode: number) => void;
+
+interface Flags extends ServerFlags {
+  readonly json?: boolean;
+}
+
+interface ListFlags extends Flags {
+  readonly label?: readonly string[];
+  readonly state?: SessionInfo['state'];
+}
+
+interface LogsFlags extends Flags {
+  readonly after?: number;
+  readonly follow?: boolean;
+}
+
+export function addSessions(program: Command, context: ProgramContext, done: Done): void {
+  const group = defineCommand(program, 'sessions', 'the sessions of a server', help.sessions);
+  const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
+  const named = (command: Command) => command.argument('<session>', 'its id or agent key', parseText);
+  addFlags(defineCommand(group, 'list', 'those that you may see', help.list))
+    .option('--label <name=value>', 'only those with this label; may be repeated', collect)
+    .addOption(new Option('--state <state>', 'only these').choices(['running', 'idle', 'hibernated']))
+    .action(async (flags: ListFlags) => {
+      const { list } = await import('./sessions.ts');
+      const { state, label = [] } = flags;
+      const wanted = { labels: labelsOf(label), ...(state === undefined ? {} : { state }) };
+      await using client = await server(flags, context);
+      done(await list(client, wanted, report(flags)));
+    });
+  named(addFlags(defineCommand(group, 'show', 'what is known of one', help.show))).action(
+    async (name: string, flags: Flags) => {
+      const { show } = await import('./sessions.ts');
+      await using client = await server(flags, context);
+      done(await show(client, name, report(flags)));
+    },
+  );
+  named(addFlags(defineCommand(group, 'rm', 'delete one with all that it has', help.rm))).action(
+    async (name: string, flags: Flags) => {
+      const { remove } = await import('./sessions.ts');
+      await using client = await server(flags, context);
+      done(await remove(client, name, report(flags)));
+    },
+  );
+  addLogs(named(addFlags(defineCommand(group, 'logs', 'what has happened in one', help.logs))), context, done);
+  named(addServerFlags(defineCommand(group, 'attach', 'work in one, line by line', help.attach))).action(
+    async (name: string, flags: ServerFlags) => {
+      const { attach } = await import('./attach.ts');
+      await using client = await server(flags, context);
+      done(await attach(client, name, context));
+    },
+  );
+}
+
+function addLogs(command: Command, context: ProgramContext, done: Done): void {
+  command
+    .option('--after <number>', 'only events after this one', parseNumber)
+    .option('-f, --follow', 'go on with what comes')
+    .action(async (name: string, flags: LogsFlags) => {
+      const [{ logs }, { stoppable }] = await Promise.all([import('./logs.ts'), import('../stoppable.ts')]);
+      const { after = 0, follow = false, json = false } = flags;
+      await using client = await server(flags, context);
+      const { terminal } = context;
+      done(await stoppable(context, (signal) => logs(client, { name, after, follow, json }, { terminal, signal })));
+    });
+}
+
+async function server(flags: ServerFlags, { defaults }: ProgramContext) {
+  const { connectTo } = await import('./server.ts');
+  return await connectTo(flags, defaults);
+}
+
+function addServerFlags(command: Command): Command {
+  return command
+    .option('--url <address>', 'the server (default: CELLA_URL, else the one on the data folder)', parseText)
+    .option('--token-file <path>', 'a file with the token (default: CELLA_TOKEN)', parseText)
+    .option(
+      '--data <dir>',
+      'the data folder of a server on this machine (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
+      parseText,
+    );
+}
+
+function addFlags(command: Command): Command {
+  return addServerFlags(command).option('--json', 'print JSON');
+}
+
+function labelsOf(given: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    given.map((label) => {
+      const [name = '', ...value] = label.split('=');
+      if (name === '' || value.length === 0) throw new UsageError(`${label} is no label.`, 'Write --label name=value.');
+      return [name, value.join('=')];
+    }),
+  );
+}
+
+function parseNumber(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be the number of an event.');
+}

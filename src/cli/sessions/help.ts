@@ -1,0 +1,40 @@
+/** What follows the options in the help of `cella sessions`. */
+
+export const sessions = `
+Examples:
+  $ cella sessions list                               those of the server on this machine
+  $ cella sessions list --url https://cella.example   those of another
+  $ cella sessions attach analyst                     work in one, line by line
+  $ cella sessions logs analyst --follow              what happens there, as it happens
+
+A session is named by its id or its agent key. Without --url or CELLA_URL it is the server that runs
+on the data folder, by its socket; another needs a token, in --token-file or CELLA_TOKEN.`;
+
+export const list = `
+Examples:
+  $ cella sessions list --label team=risk --state idle
+  $ cella sessions list --json | jq -r '.sessions[].id'`;
+
+export const show = `
+Examples:
+  $ cella sessions show analyst
+  $ cella sessions show ses_0123456789abcdef --json`;
+
+export const attach = `
+Examples:
+  $ cella sessions attach analyst
+  $ echo 'print(6 * 7)' | cella sessions attach analyst
+
+Leaving it, with Ctrl-D or exit, leaves the session as it is.`;
+
+export const logs = `
+Examples:
+  $ cella sessions logs analyst
+  $ cella sessions logs analyst --after 120 --follow
+  $ cella sessions logs analyst --json | jq -c 'select(.type == "result")'`;
+
+export const rm = `
+Examples:
+  $ cella sessions rm analyst
+
+Everything of it is gone: kernel, names, workspace, events and checkpoints.`;

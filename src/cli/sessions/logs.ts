@@ -1,0 +1,73 @@
+/** What has happened in a session of a server, and what happens. */
+
+import type { Client, ClientSession, FeedItem } from '../../client/index.ts';
+import { Exit } from '../exit.ts';
+import type { Terminal } from '../terminal.ts';
+import { toPlain } from '../texts.ts';
+import { findSession } from './server.ts';
+
+export interface LogsRequest {
+  readonly name: string;
+  readonly after: number;
+  readonly follow: boolean;
+  readonly json: boolean;
+}
+
+export async function logs(
+  client: Client,
+  { name, after, follow, json }: LogsRequest,
+  { terminal, signal }: { readonly terminal: Terminal; readonly signal: AbortSignal },
+): Promise<number> {
+  const session = await client.session((await findSession(client, name)).id);
+  const events = follow ? session.events({ after, signal }) : pages(session, after);
+  for await (const event of events) {
+    if (json) await terminal.outLines(JSON.stringify(event));
+    else await showEvent(event, terminal);
+  }
+  signal.throwIfAborted();
+  return Exit.ok;
+}
+
+async function* pages(session: ClientSession, after: number): AsyncGenerator<FeedItem> {
+  for (let from = after; ; ) {
+    const { events, next, last } = await session.eventPage({ after: from });
+    yield* events;
+    if (next >= last || next === from) return;
+    from = next;
+  }
+}
+
+async function showEvent(event: FeedItem, terminal: Terminal): Promise<void> {
+  switch (event.type) {
+    case 'execution_started':
+      return await terminal.outLines(
+        event.code
+          .split('\n')
+          .map((line) => `>>> ${toPlain(line)}`)
+          .join('\n'),
+        'bold',
+      );
+    case 'stdout':
+      return await terminal.out(event.text);
+    case 'stderr':
+      return await terminal.out(event.text, 'yellow');
+    case 'output_file':
+      return await terminal.outLines(`(the rest of ${event.stream} is in ${event.file.file})`, 'dim');
+    case 'input_request':
+      return await terminal.outLines(`(asks: ${toPlain(event.prompt)})`, 'dim');
+    case 'result':
+      if (event.error) return await terminal.outLines(event.error.traceback, 'red');
+      if (event.repr !== undefined) await terminal.outLines(event.repr);
+      return;
+    case 'execution_failed':
+      return await terminal.outLines(`(${event.error.code}: ${toPlain(event.error.message)})`, 'red');
+    case 'interrupted':
+      return await terminal.outLines(`(${toPlain(event.reason)})`, 'red');
+    case 'session_state':
+      return await terminal.outLines(`(${event.change.replaceAll('_', ' ')})`, 'dim');
+    case 'floor':
+      return await terminal.outLines(`(events up to ${event.floor} are no longer kept)`, 'dim');
+    default:
+      return;
+  }
+}

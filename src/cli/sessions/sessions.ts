@@ -1,0 +1,70 @@
+/** The sessions of a server, listed, shown and deleted. */
+
+import type { Client, SessionInfo } from '../../client/index.ts';
+import { Exit } from '../exit.ts';
+import type { Report } from '../report.ts';
+import type { Column } from '../table.ts';
+import { agoToText, timeToText, toPlain } from '../texts.ts';
+import { findSession } from './server.ts';
+
+const columns: readonly Column[] = [
+  { title: 'ID' },
+  { title: 'AGENT' },
+  { title: 'STATE' },
+  { title: 'EXECUTOR' },
+  { title: 'CHANGED', align: 'right' },
+  { title: 'LABELS' },
+];
+
+export interface Wanted {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly state?: SessionInfo['state'];
+}
+
+export async function list(client: Client, { labels, state }: Wanted, report: Report): Promise<number> {
+  const sessions: SessionInfo[] = [];
+  for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
+    sessions.push(session);
+  }
+  if (sessions.length === 0) await report.nothing({ sessions }, 'There is no such session.');
+  else await report.table({ sessions }, columns, sessions.map(toRow));
+  return Exit.ok;
+}
+
+function toRow({ id, agentKey, state, settings, updatedAt, labels }: SessionInfo): string[] {
+  return [id, agentKey, state, settings.executor ?? 'auto', agoToText(updatedAt), labelsToText(labels)];
+}
+
+export async function show(client: Client, name: string, report: Report): Promise<number> {
+  const session = await findSession(client, name);
+  const { id, agentKey, state, queued, ownerId, labels, shares, settings, forkOf, createdAt, updatedAt } = session;
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ['id', id],
+    ['agent', agentKey],
+    ['name', session.name],
+    ['state', queued > 0 ? `${state}, ${queued} waiting` : state],
+    ['owner', ownerId],
+    ['executor', settings.executor],
+    ['labels', labelsToText(labels)],
+    ['shared', shares.length === 0 ? undefined : JSON.stringify(shares)],
+    ['fork of', forkOf],
+    ['made', timeToText(createdAt)],
+    ['changed', timeToText(updatedAt)],
+  ];
+  const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(9)} ${toPlain(text)}`] : []));
+  await report.answer(session, lines.join('\n'));
+  return Exit.ok;
+}
+
+export async function remove(client: Client, name: string, report: Report): Promise<number> {
+  const { id, agentKey } = await findSession(client, name);
+  await client.sessions.delete(id);
+  await report.done({ deleted: id, agentKey }, `Deleted ${id} (${toPlain(agentKey)}).`);
+  return Exit.ok;
+}
+
+function labelsToText(labels: SessionInfo['labels']): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+}

@@ -1,0 +1,43 @@
+/** A server as its clients see it. */
+
+import type { z } from 'zod';
+import type { Me } from '../protocol/http/access-routes.ts';
+import type { Link } from './link.ts';
+import { ClientSession } from './session.ts';
+import { Sessions, type SessionWish } from './sessions.ts';
+
+/** Who one is at the server. */
+export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;
+
+export class Client implements AsyncDisposable {
+  readonly me: Identity;
+  readonly sessions: Sessions;
+  readonly #link: Link;
+  readonly #resumeMs: number;
+
+  constructor(link: Link, me: Identity, resumeMs: number) {
+    this.me = me;
+    this.sessions = new Sessions(link);
+    this.#link = link;
+    this.#resumeMs = resumeMs;
+  }
+
+  /** The session with this id; `NOT_FOUND` where there is none, or it is not yours. */
+  async session(id: string): Promise<ClientSession> {
+    return await ClientSession.open(this.#link, await this.sessions.get(id), this.#resumeMs);
+  }
+
+  /** The session of this agent key, made where there is none. */
+  async open(wish: SessionWish = {}): Promise<ClientSession> {
+    return await ClientSession.open(this.#link, await this.sessions.create(wish), this.#resumeMs);
+  }
+
+  /** Lets connections go; sessions go on at the server. */
+  async close(): Promise<void> {
+    this.#link.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

@@ -1,0 +1,51 @@
+/** Finds a server, and who one is there, before anything else is asked of it. */
+
+import { CellaError } from '../protocol/errors.ts';
+import { WhoAmI } from '../protocol/http/access-routes.ts';
+import { Client } from './client.ts';
+import { Link } from './link.ts';
+import type { Transport } from './transport.ts';
+import { WebTransport } from './web-transport.ts';
+
+interface Resuming {
+  /** How long a connection that broke is tried again; a minute by default. */
+  readonly resumeMs?: number;
+}
+
+export type ConnectOptions = Resuming &
+  (
+    | {
+        /** `http://127.0.0.1:7710` */
+        readonly url: string;
+        /** Left out by a page that has logged in. */
+        readonly token?: string;
+      }
+    | {
+        /** The path of `daemon.sock` in the data folder of a server on this machine. Not in browsers. */
+        readonly socket: string;
+      }
+  );
+
+const RESUME_MS = 60_000;
+
+/** `DAEMON_UNREACHABLE` where nobody answers, `UNAUTHENTICATED` where the token is no good. */
+export async function connect(options: ConnectOptions): Promise<Client> {
+  const link = new Link(await transportOf(options));
+  try {
+    const { csrf, ...me } = await link.call(WhoAmI);
+    link.csrf = csrf;
+    return new Client(link, me, options.resumeMs ?? RESUME_MS);
+  } catch (error) {
+    link.close();
+    throw error;
+  }
+}
+
+async function transportOf(options: ConnectOptions): Promise<Transport> {
+  if ('socket' in options) {
+    const { UnixTransport } = await import('./unix-transport.ts');
+    return new UnixTransport(options.socket);
+  }
+  if (URL.canParse(options.url)) return new WebTransport(options.url, options.token);
+  throw new CellaError('INVALID_OPTIONS', `The address of the server is no URL: ${options.url}`);
+}

@@ -1,0 +1,36 @@
+/** Failures of the server as the errors that the library throws. */
+
+import { z } from 'zod';
+import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import { Failure } from '../protocol/http/failure.ts';
+
+const Code = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
+type Told = { readonly code: string; readonly message: string; readonly details?: Record<string, unknown> | undefined };
+
+/** A server that is newer may have codes that are not known here. */
+export function toError({ code, message, details = {} }: Told): CellaError {
+  const known = Code.safeParse(code);
+  return known.success
+    ? new CellaError(known.data, message, { details })
+    : new CellaError('INTERNAL', `${message} (${code})`, { details });
+}
+
+export async function errorOf(response: Response): Promise<CellaError> {
+  const text = await response.text().catch(() => ''); // the connection broke; the status is what is known
+  const failure = Failure.safeParse(jsonOf(text));
+  if (failure.success) return toError(failure.data.error);
+  return new CellaError('INTERNAL', `The server answered with status ${response.status} and no reason.`);
+}
+
+/** Undefined where it is none. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // the caller says what it had asked for
+  }
+}
+
+export function isCode(error: unknown, ...codes: readonly ErrorCode[]): error is CellaError {
+  return error instanceof CellaError && codes.includes(error.code);
+}

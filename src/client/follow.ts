@@ -1,0 +1,147 @@
+/** The events of a session over a WebSocket that goes on by number, however often it breaks. */
+
+import { CellaError } from '../protocol/errors.ts';
+import { FeedItem } from '../protocol/http/events.ts';
+import { FollowEvents, ReadEvents } from '../protocol/http/execution-routes.ts';
+import { CloseCode } from '../protocol/http/frames.ts';
+import { GetSession } from '../protocol/http/session-routes.ts';
+import { isCode, jsonOf } from './failure.ts';
+import { jsonLines } from './lines.ts';
+import { checked, type Link } from './link.ts';
+import { Patience } from './patience.ts';
+import type { Socket } from './transport.ts';
+
+export interface FollowOptions {
+  /** The number of the last event that is known; 0 for all that there are. */
+  readonly after: number;
+  readonly resumeMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** What may wait here for a reader. Past it the connection is closed, and opened again when he has read. */
+const MOST_WAITING = 8_000_000;
+/** The frames beside events. */
+const OTHERS = new Set(['hello', 'stopping', 'reply', 'error']);
+
+/** After these there is nothing to go on with. */
+const endings = new Map<number, () => CellaError>([
+  [
+    CloseCode.refused,
+    () => new CellaError('UNAUTHENTICATED', 'The token is no longer good, or the session is no longer shared.'),
+  ],
+  [CloseCode.gone, () => new CellaError('NOT_FOUND', 'The session was deleted.')],
+]);
+
+/** Ends where the session is deleted, or the signal says so. */
+export async function* follow(
+  link: Link,
+  id: string,
+  { after, resumeMs, signal }: FollowOptions,
+): AsyncGenerator<FeedItem, void, undefined> {
+  const patience = new Patience(resumeMs);
+  let last = after;
+  while (!signal.aborted) {
+    const given = { params: { id }, query: { after: last } };
+    const socket = link.socket(FollowEvents, given);
+    const reached = () => patience.reached();
+    const items = socket ? new Frames(socket, { signal, reached }).read() : lines(link, { ...given, signal });
+    try {
+      for await (const item of items) {
+        patience.renew();
+        if ('seq' in item && item.seq <= last) continue;
+        last = 'seq' in item ? item.seq : Math.max(last, item.floor);
+        yield item;
+      }
+    } catch (error) {
+      if (signal.aborted || isCode(error, 'NOT_FOUND')) return;
+      if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
+    }
+    if (signal.aborted) return;
+    try {
+      // A WebSocket does not tell why it was refused; a request does.
+      await link.call(GetSession, { params: { id }, signal });
+      await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
+    } catch (error) {
+      if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
+      await patience.wait(error);
+    }
+  }
+}
+
+/** Where a WebSocket cannot say who it is. */
+async function* lines(
+  link: Link,
+  given: { readonly params: { id: string }; readonly query: { after: number }; readonly signal: AbortSignal },
+): AsyncGenerator<FeedItem, void, undefined> {
+  for await (const line of jsonLines(await link.open(ReadEvents, { ...given, accept: 'application/x-ndjson' }))) {
+    const item = FeedItem.safeParse(line);
+    if (item.success) yield item.data;
+  }
+}
+
+interface FramesOptions {
+  readonly signal: AbortSignal;
+  /** Told where the server says something beside events. */
+  readonly reached: () => void;
+}
+
+/** Ends where the connection does. */
+class Frames {
+  readonly #socket: Socket;
+  readonly #reached: () => void;
+  readonly #waiting: string[] = [];
+  #size = 0;
+  #over = false;
+  #why: CellaError | undefined;
+  #wake: () => void = () => {};
+
+  constructor(socket: Socket, { signal, reached }: FramesOptions) {
+    this.#socket = socket;
+    this.#reached = reached;
+    const leave = () => socket.close();
+    signal.addEventListener('abort', leave, { once: true });
+    socket.addEventListener('message', ({ data }) => this.#take(String(data)));
+    socket.addEventListener('error', () => {}); // closing follows
+    socket.addEventListener('close', ({ code }) => {
+      signal.removeEventListener('abort', leave);
+      this.#why = endings.get(code)?.();
+      this.#over = true;
+      this.#wake();
+    });
+  }
+
+  async *read(): AsyncGenerator<FeedItem, void, undefined> {
+    try {
+      while (true) {
+        const text = this.#waiting.shift();
+        if (text !== undefined) {
+          this.#size -= text.length;
+          const value = jsonOf(text);
+          if (OTHERS.has(Object(value).type)) this.#reached();
+          else yield checked(FeedItem, value, 'ws');
+        } else if (this.#over) {
+          if (this.#why) throw this.#why;
+          return;
+        } else {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+        }
+      }
+    } finally {
+      this.#socket.close();
+    }
+  }
+
+  #take(text: string): void {
+    // What comes after it has no room comes again, by its number.
+    if (this.#over) return;
+    this.#waiting.push(text);
+    this.#size += text.length;
+    if (this.#size > MOST_WAITING) {
+      this.#over = true;
+      this.#socket.close();
+    }
+    this.#wake();
+  }
+}

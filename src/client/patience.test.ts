@@ -1,0 +1,35 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Patience } from './patience.ts';
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => vi.useRealTimers());
+
+const lost = new Error('lost');
+
+/** How long it waits until it gives up. */
+async function attempts(patience: Patience): Promise<number> {
+  const from = performance.now();
+  const all = (async () => {
+    while (true) await patience.wait(lost);
+  })();
+  const given = expect(all).rejects.toBe(lost);
+  await vi.runAllTimersAsync();
+  await given;
+  return performance.now() - from;
+}
+
+test('tries for as long as was said, and gives up with the error', async () => {
+  const waited = await attempts(new Patience(10_000));
+  expect(waited).toBeGreaterThan(8000);
+  expect(waited).toBeLessThanOrEqual(10_000);
+});
+
+test('begins again where somebody answered, however long ago the first failure was', async () => {
+  const patience = new Patience(1000);
+  await attempts(patience);
+  await expect(patience.wait(lost)).rejects.toBe(lost);
+  patience.reached();
+  expect(await attempts(patience)).toBeGreaterThan(500);
+  patience.renew();
+  expect(await attempts(patience)).toBeGreaterThan(500);
+});

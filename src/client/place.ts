@@ -1,0 +1,21 @@
+/** Where the namespaces of a session are found. */
+
+import type { Endpoint } from '../protocol/http/endpoint.ts';
+import type { Given, Link } from './link.ts';
+
+export interface Place {
+  readonly link: Link;
+  readonly id: string;
+  /** Throws where the session was closed here. */
+  readonly check: () => void;
+}
+
+/** Every name is of this session, unless the call says which. */
+export async function callAt<P, Q, B, R>(
+  { link, id, check }: Place,
+  endpoint: Endpoint<P, Q, B, R>,
+  given: Given<B> = {},
+): Promise<R> {
+  check();
+  return await link.call(endpoint, { ...given, params: { id, ...given.params } });
+}

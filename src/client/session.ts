@@ -1,0 +1,238 @@
+/** A session of a server as SessionApi: what works with one in this process works with it. */
+
+import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
+import type { Endpoint } from '../protocol/http/endpoint.ts';
+import type { FeedItem } from '../protocol/http/events.ts';
+import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
+import * as look from '../protocol/http/introspection.ts';
+import { DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
+import type { SessionInfo } from '../protocol/http/sessions.ts';
+import * as state from '../protocol/http/state.ts';
+import { toBackground } from '../protocol/http/to-background.ts';
+import type * as api from '../session/api.ts';
+import { RemoteArtifacts } from './artifacts.ts';
+import { RemoteDeps } from './deps.ts';
+import { closedHere, RemoteExecutions } from './executions.ts';
+import { follow } from './follow.ts';
+import type { Link } from './link.ts';
+import { RemoteSkills } from './skills.ts';
+import { RemoteTools } from './tools.ts';
+
+/** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
+export interface EventPage {
+  readonly events: readonly FeedItem[];
+  readonly floor: number;
+  readonly last: number;
+  readonly next: number;
+}
+
+export interface SessionParts {
+  readonly link: Link;
+  readonly info: SessionInfo;
+  readonly resumeMs: number;
+  /** The number of the last event that there was when it was opened here. */
+  readonly last: number;
+}
+
+export class ClientSession implements api.SessionApi {
+  readonly id: string;
+  readonly agentKey: string;
+  readonly executor: ExecutorKind;
+  readonly capabilities: Capabilities;
+  readonly tools: api.ToolsApi;
+  readonly skills: api.SkillsApi;
+  readonly artifacts: api.ArtifactsApi;
+  readonly deps: api.DepsApi;
+  readonly #parts: SessionParts;
+  readonly #closing = new AbortController();
+  readonly #executions: RemoteExecutions;
+  #backgroundAfter: number;
+
+  constructor(parts: SessionParts) {
+    const { link, info, last } = parts;
+    this.#parts = parts;
+    this.id = info.id;
+    this.agentKey = info.agentKey;
+    this.executor = executorOf(info.settings.executor);
+    this.capabilities = capabilitiesOf(this.executor);
+    this.#backgroundAfter = last;
+    this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal });
+    const place = { link, id: info.id, check: () => this.#checkOpen() };
+    this.tools = new RemoteTools(place);
+    this.skills = new RemoteSkills(place);
+    this.artifacts = new RemoteArtifacts(place);
+    this.deps = new RemoteDeps(place);
+  }
+
+  static async open(link: Link, info: SessionInfo, resumeMs: number): Promise<ClientSession> {
+    const query = { after: Number.MAX_SAFE_INTEGER, limit: 1 };
+    const { last } = await link.call(ReadEvents, { params: { id: info.id }, query });
+    return new ClientSession({ link, info, resumeMs, last });
+  }
+
+  async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
+    let failure: { readonly error: unknown } | undefined;
+    for await (const event of this.#executions.begin(code, options)) {
+      if (event.type === 'input_request') void this.#executions.answer(event, onInput);
+      try {
+        onEvent?.(event);
+      } catch (error) {
+        // The caller's own mistake is the caller's to hear of, when the code is done.
+        failure ??= { error };
+      }
+      if (event.type !== 'result') continue;
+      if (failure) throw failure.error;
+      return event;
+    }
+    throw new CellaError('EXECUTION_LOST', 'The execution ended without a result.');
+  }
+
+  stream(code: string, options: api.ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
+    return this.#executions.attended(this.#executions.begin(code, options));
+  }
+
+  answerInput(id: number, text: string): Promise<void> {
+    return this.#call(AnswerInput, { request: id, text });
+  }
+
+  cancelInput(id: number, reason?: string): Promise<void> {
+    return this.#call(AnswerInput, { request: id, cancel: true, reason: reason?.slice(0, 500) });
+  }
+
+  async interrupt(): Promise<boolean> {
+    return (await this.#call(InterruptCode, {})).interrupted;
+  }
+
+  reset(): Promise<void> {
+    return this.#call(state.ResetSession);
+  }
+
+  restart(): Promise<void> {
+    return this.#call(state.RestartSession);
+  }
+
+  commit(): Promise<void> {
+    return this.#call(state.CommitTransaction);
+  }
+
+  rollback(): Promise<void> {
+    return this.#call(state.RollbackTransaction);
+  }
+
+  checkpoint({ name, durable }: api.CheckpointOptions = {}): Promise<api.Checkpoint> {
+    return this.#call(state.CreateCheckpoint, { name, durable });
+  }
+
+  async checkpoints(): Promise<readonly api.Checkpoint[]> {
+    return (await this.#call(state.ListCheckpoints)).checkpoints;
+  }
+
+  restore(idOrName: string): Promise<api.Restored> {
+    return this.#call(state.RestoreCheckpoint, undefined, { checkpoint: idOrName });
+  }
+
+  deleteCheckpoint(idOrName: string): Promise<void> {
+    return this.#call(state.DeleteCheckpoint, undefined, { checkpoint: idOrName });
+  }
+
+  async fork({ agentKey, from }: api.ForkOptions): Promise<ClientSession> {
+    const { link, resumeMs } = this.#parts;
+    return await ClientSession.open(link, await this.#call(ForkSession, { agentKey, from }), resumeMs);
+  }
+
+  undo(): Promise<void> {
+    return this.#call(state.UndoCell);
+  }
+
+  save(): Promise<void> {
+    return this.#call(state.SaveSession);
+  }
+
+  hibernate(): Promise<void> {
+    return this.#call(state.HibernateSession);
+  }
+
+  complete(code: string, cursor?: number): Promise<api.Completion> {
+    return this.#call(look.CompleteCode, { code, cursor });
+  }
+
+  inspect(code: string, cursor?: number): Promise<api.Inspection> {
+    return this.#call(look.InspectCode, { code, cursor });
+  }
+
+  isComplete(code: string): Promise<api.Completeness> {
+    return this.#call(look.IsComplete, { code });
+  }
+
+  async history(): Promise<readonly api.HistoryEntry[]> {
+    return (await this.#call(look.ReadHistory)).history;
+  }
+
+  async variables(): Promise<readonly api.Variable[]> {
+    return (await this.#call(look.ListVariables)).variables;
+  }
+
+  /** Every event of the session after a number, and then those that come, whoever caused them. */
+  events({
+    after = 0,
+    signal,
+  }: {
+    readonly after?: number;
+    readonly signal?: AbortSignal;
+  } = {}): AsyncGenerator<FeedItem, void, undefined> {
+    this.#checkOpen();
+    const { link, resumeMs } = this.#parts;
+    const until = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
+    return follow(link, this.id, { after, resumeMs, signal: until });
+  }
+
+  /** Those that there are after a number, up to a page; `next` is the number to go on with. */
+  eventPage({
+    after = 0,
+    limit = 1000,
+  }: {
+    readonly after?: number;
+    readonly limit?: number;
+  } = {}): Promise<EventPage> {
+    const { link } = this.#parts;
+    this.#checkOpen();
+    return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
+  }
+
+  async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {
+    if (this.#closing.signal.aborted) return;
+    for await (const item of this.events({ after: this.#backgroundAfter })) {
+      if ('seq' in item) this.#backgroundAfter = item.seq;
+      const event = toBackground(item);
+      if (event) yield event;
+    }
+  }
+
+  /** Only here: the session goes on at the server. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+  }
+
+  async destroy(): Promise<void> {
+    await this.#call(DeleteSession);
+    await this.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #call<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, body?: B, params: Record<string, string> = {}): Promise<R> {
+    this.#checkOpen();
+    return await this.#parts.link.call(endpoint, {
+      params: { id: this.id, ...params },
+      ...(body === undefined ? {} : { body }),
+    });
+  }
+
+  #checkOpen(): void {
+    if (this.#closing.signal.aborted) throw closedHere();
+  }
+}

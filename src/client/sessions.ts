@@ -1,0 +1,57 @@
+/** The sessions of a server: made, found, changed and deleted. */
+
+import * as wire from '../protocol/http/session-routes.ts';
+import type { SessionInfo, SessionPage, SessionQuery } from '../protocol/http/sessions.ts';
+import type { Link } from './link.ts';
+
+type Body<E> = E extends { readonly body: { readonly _zod: { readonly output: infer B } } } ? B : never;
+/** What `POST /v1/sessions` takes. */
+export type SessionWish = NonNullable<Body<typeof wire.CreateSession>>;
+export type SessionUpdate = Body<typeof wire.UpdateSession>;
+
+export interface ListOptions extends Omit<SessionQuery, 'ownerId'> {
+  /** The name or id of a user. */
+  readonly owner?: string;
+}
+
+export class Sessions {
+  readonly #link: Link;
+
+  constructor(link: Link) {
+    this.#link = link;
+  }
+
+  /** Also gives the one that has this agent key already, where its options are the same. */
+  create(wish: SessionWish = {}): Promise<SessionInfo> {
+    return this.#link.call(wire.CreateSession, { body: wish });
+  }
+
+  /** One page, oldest first; `next` is the `cursor` of the one after it. */
+  list({ labels = {}, ...options }: ListOptions = {}): Promise<SessionPage> {
+    const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+    return this.#link.call(wire.ListSessions, { query: { ...options, label } });
+  }
+
+  /** All of them, page by page. */
+  async *all(options: Omit<ListOptions, 'cursor'> = {}): AsyncGenerator<SessionInfo, void, undefined> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.list({ ...options, ...(cursor === undefined ? {} : { cursor }) });
+      yield* page.sessions;
+      cursor = page.next;
+    } while (cursor !== undefined);
+  }
+
+  get(id: string): Promise<SessionInfo> {
+    return this.#link.call(wire.GetSession, { params: { id } });
+  }
+
+  update(id: string, change: SessionUpdate): Promise<SessionInfo> {
+    return this.#link.call(wire.UpdateSession, { params: { id }, body: change });
+  }
+
+  /** With all that it has: kernel, workspace, events, checkpoints. */
+  async delete(id: string): Promise<void> {
+    await this.#link.call(wire.DeleteSession, { params: { id } });
+  }
+}

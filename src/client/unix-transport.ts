@@ -1,0 +1,87 @@
+/** The server of this machine, by the Unix socket in its data folder. Only in Node, and loaded when first used. */
+
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { WebSocket } from 'ws';
+import { aborted, type Socket, type Transport, type TransportRequest, unreachable } from './transport.ts';
+
+export class UnixTransport implements Transport {
+  readonly where: string;
+  readonly wide = true;
+  readonly #agent = new Agent({ keepAlive: true });
+
+  constructor(socketPath: string) {
+    this.where = socketPath;
+  }
+
+  async request(wanted: TransportRequest): Promise<Response> {
+    try {
+      return toResponse(await this.#send(wanted));
+    } catch (error) {
+      throw wanted.signal?.aborted ? aborted() : unreachable(this.where, error);
+    }
+  }
+
+  /** Whoever can open it is let in. */
+  socket(path: string): Socket {
+    return new WebSocket(`ws+unix:${this.where}:${path}`, { perMessageDeflate: false });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #send({ method, path, headers, body, signal }: TransportRequest): Promise<IncomingMessage> {
+    const answer = Promise.withResolvers<IncomingMessage>();
+    const request = httpRequest({
+      socketPath: this.where,
+      agent: this.#agent,
+      method,
+      path,
+      headers: { host: 'localhost', ...headers, ...lengthOf(body) },
+      ...(signal === undefined ? {} : { signal }),
+    });
+    request.once('response', answer.resolve);
+    request.once('error', answer.reject);
+    if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) request.end(body);
+    // A server that refuses answers before it has read everything.
+    else pipeline(Readable.from(body), request).catch(answer.reject);
+    return answer.promise;
+  }
+}
+
+function lengthOf(body: TransportRequest['body']): Record<string, string> {
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) return {};
+  return { 'content-length': String(Buffer.byteLength(body)) };
+}
+
+function toResponse(answer: IncomingMessage): Response {
+  const { statusCode: status = 500, headersDistinct } = answer;
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(headersDistinct))
+    for (const value of values ?? []) headers.append(name, value);
+  if (status === 204 || status === 304) {
+    answer.resume();
+    return new Response(null, { status, headers });
+  }
+  return new Response(chunksOf(answer), { status, headers });
+}
+
+/** A chunk is read when there is somebody to take it; a connection that breaks is an error of the reader. */
+function chunksOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
+  const chunks = answer[Symbol.asyncIterator]();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { value, done } = await chunks.next();
+        if (done) controller.close();
+        else controller.enqueue(new Uint8Array(value));
+      },
+      cancel() {
+        answer.destroy();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

@@ -1,0 +1,92 @@
+/** `cella sessions` against `cella serve`: by the socket of the data folder, and by an address with a token. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Client, connect } from '../../src/client/index.ts';
+import { Cella, type Started } from './command.ts';
+
+const cella = new Cella();
+let served: Started;
+let url = '';
+let client: Client;
+
+beforeAll(async () => {
+  served = cella.start(['serve', '--port', '0']);
+  await served.says('The first cell');
+  url = / at (https?:\S+)/.exec(served.out)?.[1] ?? '';
+  client = await connect({ socket: join(cella.dataDir, 'daemon.sock') });
+});
+
+afterAll(async () => {
+  await client.close();
+  served.child.kill('SIGTERM');
+  await served.ended;
+  cella[Symbol.dispose]();
+});
+
+describe('cella sessions', () => {
+  it('lists and shows those of the server on the data folder', async () => {
+    const { id } = await client.sessions.create({ agentKey: 'shown', labels: { team: 'risk' } });
+    const { code, out } = await cella.run(['sessions', 'list', '--label', 'team=risk']);
+    expect(code).toBe(0);
+    expect(out).toMatch(new RegExp(`^ID .*\n${id} +shown +hibernated +auto .* team=risk\n$`));
+    const json = await cella.run(['sessions', 'show', 'shown', '--json']);
+    expect(JSON.parse(json.out)).toMatchObject({ id, agentKey: 'shown', labels: { team: 'risk' } });
+    expect((await cella.run(['sessions', 'show', id])).out).toContain('agent     shown\n');
+  });
+
+  it('attaches to one, whose names stay, and tells what has happened there', async () => {
+    const session = await client.open({ agentKey: 'attached' });
+    await session.run('x = 40');
+    const { code, out } = await cella.run(['sessions', 'attach', 'attached'], {
+      input: 'y = x + 2\nprint("it is", y)\n',
+    });
+    expect({ code, out }).toEqual({ code: 0, out: 'it is 42\n' });
+    expect((await session.run('y')).value).toBe(42);
+    const logs = await cella.run(['sessions', 'logs', 'attached']);
+    expect(logs.out).toContain('>>> x = 40\n');
+    expect(logs.out).toContain('it is 42\n');
+    const lines = (await cella.run(['sessions', 'logs', 'attached', '--json', '--after', '2'])).out.trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line).seq)).toEqual(lines.map((_, index) => index + 3));
+  });
+
+  it('follows one until it is told to stop', async () => {
+    const session = await client.open({ agentKey: 'followed' });
+    const following = cella.start(['sessions', 'logs', 'followed', '--follow']);
+    await session.run('print("before")');
+    await following.says('before\n');
+    await session.run('print("after")');
+    await following.says('after\n');
+    following.child.kill('SIGINT');
+    expect(await following.ended).toBe(130);
+  });
+
+  it('deletes one', async () => {
+    const { id } = await client.sessions.create({ agentKey: 'deleted' });
+    expect(await cella.run(['sessions', 'rm', 'deleted'])).toMatchObject({ code: 0 });
+    await expect(client.sessions.get(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    const again = await cella.run(['sessions', 'rm', 'deleted']);
+    expect(again).toMatchObject({ code: 2, err: expect.stringContaining('There is no session "deleted"') });
+  });
+
+  it('asks the server at an address, with a token from a file or a variable', async () => {
+    await client.sessions.create({ agentKey: 'far' });
+    const tokenFile = join(cella.dataDir, 'admin-token');
+    const list = ['sessions', 'list', '--url', url];
+    expect((await cella.run([...list, '--token-file', tokenFile])).out).toContain('far');
+    const env = { CELLA_URL: url, CELLA_TOKEN: readFileSync(tokenFile, 'utf8').trim() };
+    expect((await cella.run(['sessions', 'list'], { env })).out).toContain('far');
+    expect(await cella.run(list)).toMatchObject({ code: 2, err: expect.stringContaining('needs a token') });
+    const wrong = await cella.run(['sessions', 'list', '--json'], { env: { ...env, CELLA_TOKEN: 'cella_x_y' } });
+    expect(JSON.parse(wrong.out)).toMatchObject({ type: 'error', code: 'UNAUTHENTICATED' });
+  });
+
+  it('says so where no server runs', async () => {
+    using other = new Cella();
+    const { code, err } = await other.run(['sessions', 'list']);
+    expect(code).toBe(1);
+    expect(err).toContain('Nobody answers at');
+    expect(err).toContain('cella serve');
+  });
+});
