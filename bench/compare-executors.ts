@@ -46,6 +46,6 @@ async function buildDefault(address: string, python: string): Promise<string> {
     import('../src/executors/container/engine.ts'),
     import('../src/executors/container/build-image.ts'),
   ]);
-  const { name } = await buildImage(await connectEngine(address), { python, version: 'bench' });
+  const { name } = await buildImage(await connectEngine(address), { python, version: 'bench', packages: false });
   return name;
 }

@@ -136,6 +136,9 @@ async function main() {
       `system suite ran as ${userInfo().username}, not as root. Run npm test as root (in a container) for all.`,
     );
   }
+  if (filters.length === 0 && process.env.CELLA_TEST_ALL !== '1') {
+    notRun.push('on container and in-process, what does not depend on the executor: npm run test:executors.');
+  }
   const left = await leftovers(before);
   for (const { pid, command } of left) console.log(`LEFT RUNNING: ${pid} ${command.slice(0, 200)}`);
   if (left.length > 0) steps.push({ project: 'cleanup', passed: 0, failed: left.length, skipped: [] });

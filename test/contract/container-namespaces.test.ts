@@ -1,6 +1,7 @@
 import { describe } from 'vitest';
 import { FileStorage } from '../../src/index.ts';
 import { openWarmContainer } from '../support/container.ts';
+import { everything } from '../support/depth.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { scratchFolder } from '../support/session.ts';
 import { namespacesContract } from './namespaces.ts';
@@ -9,5 +10,6 @@ describe.skipIf(!canRunDocker)('with Docker', () => {
   namespacesContract('container with file storage', {
     open: openWarmContainer,
     openStorage: async () => await FileStorage.open(await scratchFolder()),
+    short: !everything,
   });
 });

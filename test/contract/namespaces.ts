@@ -14,15 +14,18 @@ export interface Place {
   readonly open: Open;
   /** Another storage each time, that nothing is in. The suite closes it. */
   readonly openStorage: () => Promise<Storage>;
+  /** Only what differs from executor to executor; packages are the matter of the matrix. */
+  readonly short?: boolean;
 }
 
 export function namespacesContract(name: string, place: Place): void {
   describe(`namespaces on ${name}`, () => {
     namespaceCalls(place);
     namespaceTools(place);
-    namespaceServices(place);
     namespaceSkills(place);
     namespaceArtifacts(place);
+    if (place.short) return;
+    namespaceServices(place);
     namespaceDeps(place);
   });
 }

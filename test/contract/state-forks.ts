@@ -10,9 +10,11 @@ import { evaluate, kernelPid, kill, residents } from '../support/state.ts';
 
 const NEVER = 3_600_000;
 
-export function forkContract(open: Open): void {
+/** `short`: what differs from executor to executor. */
+export function forkContract(open: Open, short = false): void {
   describe('a fork', () => {
     memory(open);
+    if (short) return;
     lives(open);
     afterwards(open);
   });

@@ -1,6 +1,7 @@
 /** State that survives: what every executor must do with the names of its kernels. */
 
 import { describe } from 'vitest';
+import { everything } from '../support/depth.ts';
 import type { Open } from '../support/session.ts';
 import { durableContract } from './state-durable.ts';
 import { forkContract } from './state-forks.ts';
@@ -15,13 +16,15 @@ interface Parts {
 }
 
 export function stateContract(name: string, open: Open, { templated }: Parts): void {
+  const short = !templated && !everything;
   describe(`${name} executor`, () => {
-    transactionContract(open);
-    liveCheckpointContract(open);
+    transactionContract(open, short);
+    liveCheckpointContract(open, short);
+    durableContract(open, short);
+    recoveryContract(open, templated, short);
+    forkContract(open, short);
+    if (short) return;
     undoContract(open);
-    forkContract(open);
-    durableContract(open);
-    recoveryContract(open, templated);
     walkContract(open, templated);
   });
 }

@@ -12,12 +12,14 @@ type Policy = NonNullable<ExecuteOptions['transaction']>;
 const root = process.getuid?.() === 0;
 const LOOK = '[x, "y" in dir()]';
 
-export function transactionContract(open: Open): void {
+/** `short`: what differs from executor to executor. */
+export function transactionContract(open: Open, short = false): void {
   policies(open);
   trueRollback(open);
+  explicit(open);
+  if (short) return;
   failures(open);
   afterRollback(open);
-  explicit(open);
   threads(open);
 }
 
