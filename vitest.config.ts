@@ -1,11 +1,18 @@
 /** Three projects: `unit` beside the source, `system` across processes, `user` on an ordinary user's host. */
 
+import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 
 /** Two at a time: most of them wait for other processes most of the time. */
 const crossing = { testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: 2, isolate: true };
 /** What only a root host can show lies here; scripts/test.mjs says so where it cannot run. */
 const rootOnly = process.getuid?.() === 0 ? [] : ['test/root/**'];
+
+/** As scripts/test.mjs says: in a plain run of all suites these are left to `npm run test:all`. */
+const long: string[] =
+  process.env.CELLA_TEST_ALL === '0'
+    ? JSON.parse(readFileSync(new URL('./test/long.json', import.meta.url), 'utf8'))
+    : [];
 
 export default defineConfig({
   cacheDir: '.cache/vite',
@@ -25,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/user/**', 'test/soak/**', ...rootOnly],
+          exclude: ['test/user/**', 'test/soak/**', ...rootOnly, ...long],
           globalSetup: ['test/support/cache-setup.ts', 'test/support/docker-setup.ts'],
           sequence: { groupOrder: 1 },
           ...crossing,

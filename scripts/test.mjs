@@ -17,6 +17,11 @@ const filters = process.argv.slice(2);
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 const ownNode = join(root, 'node_modules', '.bin', 'node');
 const node = existsSync(ownNode) ? ownNode : process.execPath;
+/** Left to `npm run test:all`. */
+const longSuites = JSON.parse(readFileSync(join(root, 'test', 'long.json'), 'utf8'));
+/** A suite that is named is run, however long it takes. */
+const all = process.env.CELLA_TEST_ALL === '1' || filters.length > 0;
+process.env.CELLA_TEST_ALL = all ? '1' : '0';
 const steps = [];
 
 function countFiles(folder, except = []) {
@@ -136,8 +141,9 @@ async function main() {
       `system suite ran as ${userInfo().username}, not as root. Run npm test as root (in a container) for all.`,
     );
   }
-  if (filters.length === 0 && process.env.CELLA_TEST_ALL !== '1') {
-    notRun.push('on container and in-process, what does not depend on the executor: npm run test:executors.');
+  if (!all) {
+    notRun.push('what takes long. npm run test:all runs it too: on container and in-process what does not depend on');
+    notRun.push(`the executor, and ${longSuites.join(', ')}.`);
   }
   const left = await leftovers(before);
   for (const { pid, command } of left) console.log(`LEFT RUNNING: ${pid} ${command.slice(0, 200)}`);
