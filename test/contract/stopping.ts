@@ -295,7 +295,8 @@ export function deathContract(open: Open): void {
       const from = performance.now();
       released.resolve('');
       expect((await result).status).toBe('died');
-      expect(performance.now() - from).toBeLessThan(1000);
+      // And what a machine adds that other suites keep busy.
+      expect(performance.now() - from).toBeLessThan(5000);
     });
 
     it('loses no cell that waits, and runs the one that died only once', async () => {
