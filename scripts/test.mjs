@@ -5,7 +5,7 @@
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { atEnd, run } from './testing/commands.mjs';
 import { leftovers, snapshot } from './testing/leftovers.mjs';
@@ -31,22 +31,40 @@ function countFiles(folder, except = []) {
   return names.filter((name) => name.endsWith('.test.ts') && !except.some((part) => name.startsWith(part))).length;
 }
 
+/** What failed, short enough for the summary: a log that is cut to its end still tells it. */
+function describe(file, name, message = '') {
+  const lines = message.split('\n').filter((line) => line.trim() !== '');
+  return [`${file}: ${name}`, ...lines.slice(0, 6).map((line) => `  ${line.slice(0, 300)}`)];
+}
+
 /** Adds up one vitest report. A file that could not be loaded, and a run that broke off, count as one failure each. */
 function read(project, report, exitCode) {
   let passed = 0;
   let failed = 0;
   const skipped = [];
+  const failures = [];
+  const files = [];
   if (existsSync(report)) {
     const { testResults, numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, 'utf8'));
     passed = numPassedTests;
     failed = numFailedTests;
-    for (const { status, assertionResults } of testResults) {
-      if (status === 'failed' && !assertionResults.some((one) => one.status === 'failed')) failed += 1;
+    for (const { name, message, status, startTime, endTime, assertionResults } of testResults) {
+      const file = relative(root, name);
+      const broken = assertionResults.filter((one) => one.status === 'failed');
+      if (status === 'failed' && broken.length === 0) {
+        failed += 1;
+        failures.push(describe(file, 'the file itself', message));
+      }
+      for (const one of broken) failures.push(describe(file, one.fullName, one.failureMessages?.[0]));
       skipped.push(...assertionResults.filter((one) => !['passed', 'failed'].includes(one.status)));
+      files.push({ file, seconds: (endTime - startTime) / 1000 });
     }
   }
-  if (exitCode !== 0 && failed === 0) failed = 1;
-  steps.push({ project, passed, failed, skipped: skipped.map((one) => one.fullName) });
+  if (exitCode !== 0 && failed === 0) {
+    failed = 1;
+    failures.push(describe(project, `vitest ended with ${exitCode}`, 'it says why above'));
+  }
+  steps.push({ project, passed, failed, failures, files, skipped: skipped.map((one) => one.fullName) });
 }
 
 function vitest(checkout, project, report) {
@@ -95,6 +113,9 @@ async function runAsOrdinaryUser() {
 
 function summarise(notRun) {
   console.log('\n── summary');
+  const files = steps.flatMap((step) => step.files ?? []).sort((a, b) => b.seconds - a.seconds);
+  const slowest = files.slice(0, 12).map(({ file, seconds }) => `${file} ${seconds.toFixed(0)} s`);
+  if (filters.length === 0 && slowest.length > 0) console.log(`slowest: ${slowest.join(', ')}`);
   for (const { project, passed, failed, skipped } of steps) {
     console.log(
       `${project.padEnd(8)} ${passed} passed, ${failed} failed${skipped.length ? `, ${skipped.length} skipped` : ''}`,
@@ -104,6 +125,9 @@ function summarise(notRun) {
     if (passed + failed === 0) console.log(`  NOT RUN: there is no test in ${project}`);
   }
   for (const line of notRun) console.log(`NOT RUN: ${line}`);
+  for (const [first, ...rest] of steps.flatMap((step) => step.failures ?? [])) {
+    console.log([`FAILED: ${first}`, ...rest].join('\n'));
+  }
   const passed = steps.reduce((sum, step) => sum + step.passed, 0);
   const failed = steps.reduce((sum, step) => sum + step.failed, 0);
   if (passed + failed === 0) console.log('No test ran.');
