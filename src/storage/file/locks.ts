@@ -30,6 +30,10 @@ export class FileLocks implements Locks {
     this.#column = column;
   }
 
+  get id(): string {
+    return this.#lifelines.holder;
+  }
+
   async acquire(agentKey: string, { waitMs = 0, signal }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
@@ -52,8 +56,8 @@ export class FileLocks implements Locks {
   async holder(agentKey: string): Promise<LockHolder | undefined> {
     const row = await this.#database.read((db) => this.#holderOf(db, agentKey));
     if (!row) return undefined;
-    const { pid, host, since } = holderFrom(row);
-    return { pid, host, since };
+    const { id, pid, host, since } = holderFrom(row);
+    return { id, pid, host, since };
   }
 
   /** Lets go of all that were acquired here. */
@@ -84,7 +88,7 @@ export class FileLocks implements Locks {
   }
 
   async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
-    const lock = new HeldLock(async () => {
+    const lock = new HeldLock(agentKey, async () => {
       await this.#database.write((db) =>
         db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip),
       );
@@ -97,7 +101,8 @@ export class FileLocks implements Locks {
   }
 }
 
-const holderFrom = ({ pid, host, since, command }: Row) => ({
+const holderFrom = ({ holder, pid, host, since, command }: Row) => ({
+  id: String(holder),
   pid: Number(pid),
   host: String(host),
   since: Number(since),
