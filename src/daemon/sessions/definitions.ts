@@ -61,14 +61,18 @@ export class Definitions {
     }
   }
 
-  /** With what `change` makes of it, whoever else changes it at the same time. */
-  async update(id: string, change: (there: Definition) => Definition): Promise<Definition> {
+  /** With what `change` makes of it, whoever else changes it at the same time. `documents` are those of its owner. */
+  async update(
+    id: string,
+    change: (there: Definition) => Definition,
+    documents: DocumentStore = this.#documents,
+  ): Promise<Definition> {
     for (;;) {
-      const document = await this.#documents.get(SESSIONS, id);
+      const document = await documents.get(SESSIONS, id);
       if (!document) throw noSession(id);
       const next = change(parse(document.value, id));
       const condition = { ifRevision: document.revision };
-      if ((await this.#documents.put(SESSIONS, id, next, condition)) !== undefined) return next;
+      if ((await documents.put(SESSIONS, id, next, condition)) !== undefined) return next;
     }
   }
 

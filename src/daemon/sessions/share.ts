@@ -27,4 +27,6 @@ export interface HostShare {
   readonly stopping: () => boolean;
   readonly fork: (id: string, wanted: NewFork) => Promise<HostedSession>;
   readonly delete: (id: string) => Promise<void>;
+  /** Told of a session that another server has taken over. */
+  readonly forsaken: (session: HostedSession) => void;
 }

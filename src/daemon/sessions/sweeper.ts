@@ -1,7 +1,11 @@
 /** Looks after what is kept, now and then: of sessions in use often, of all of them seldom. */
 
+import { CellaError } from '../../protocol/errors.ts';
+import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
 import type { HostedSession } from './hosted-session.ts';
+import { storageKeyOf } from './ids.ts';
+import { takeSession } from './ownership.ts';
 import { retain } from './retention.ts';
 import type { HostShare } from './share.ts';
 
@@ -44,7 +48,18 @@ export class Sweeper {
     if (this.#rounds++ % ALL_EVERY !== 0) return;
     for await (const definition of this.#definitions.all()) {
       if (this.#ended) return;
-      if (definition.life === 'present' && !this.#open.has(definition.id)) await retain(this.#share, definition);
+      if (definition.life === 'present' && !this.#open.has(definition.id)) await this.#retain(definition);
+    }
+  }
+
+  async #retain(definition: Definition): Promise<void> {
+    const { storage } = this.#share;
+    try {
+      await using lock = await takeSession(storage, storageKeyOf(definition.ownerId, definition.agentKey));
+      await retain({ ...this.#share, storage: storage.fenced(lock) }, definition);
+    } catch (error) {
+      // Whoever has it looks after it.
+      if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
     }
   }
 }
