@@ -1,4 +1,7 @@
-/** Three servers on one Redis: each answers for every session, one has it, and another goes on with it when that one ends. */
+/**
+ * Three servers on one Redis: each answers for every session, one has it, and another goes on with it when that one ends.
+ * What is done to the servers comes last, and leaves one of them.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -242,27 +245,87 @@ test('who may do what is decided at both: no token, another one’s session, and
   expect((await run(b, ids[1])).json.error).toMatchObject({ code: 'QUOTA_EXCEEDED' });
 });
 
-test('a server that ends in good order hands its sessions over at once, with all that they have', async () => {
-  const d = await cluster.server();
-  const id = await d.session();
-  await d.run(id, 'x = 7');
-  const follower = follow(id, a);
-  await d.stop();
-  expect(await b.run(id, 'x')).toMatchObject({ status: 'ok', value: 7 });
-  const events = await c.events(id);
+test('a Redis that is restarted under load loses nothing that was acknowledged, and all servers go on', async () => {
+  const [one, two] = await Promise.all([a.session(), b.session()]);
+  await Promise.all([a.run(one, 'x = 1'), b.run(two, 'x = 2')]);
+  const loads = [load(one, 'r1', [b, a]), load(two, 'r2', [c, b])];
+  await Promise.all(loads.map(({ reached }) => reached(3)));
+  await cluster.redis.restart();
+  await Promise.all(loads.map(({ reached, acknowledged }) => reached(acknowledged.length + 3)));
+  await Promise.all(loads.map(({ stop }) => stop()));
+  expect(await c.run(one, 'x')).toMatchObject({ value: 1 });
+  expect(await c.run(two, 'x')).toMatchObject({ value: 2 });
+  for (const [index, id] of [one, two].entries()) {
+    const events = await c.events(id);
+    expectWhole(events);
+    const endings = endingsOf(events);
+    for (const { execution, value } of loads[index]?.acknowledged ?? []) {
+      expect(endings.get(String(execution))).toMatchObject({ type: 'result', value });
+    }
+  }
+});
+
+/** The processes that code has given this name. */
+function called(name: string): number[] {
+  const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
+  return pids.map(Number).filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === name;
+    } catch {
+      return false; // it has ended
+    }
+  });
+}
+
+test('a server that stood still for longer than its lease writes nothing more, ends its kernels and tells its clients', async () => {
+  const id = await c.session();
+  await c.run(id, "x = 5\nimport ctypes; ctypes.CDLL(None).prctl(15, b'cella-stood')");
+  await saved(c, id);
+  const headers = { accept: 'application/x-ndjson' };
+  const body = { code: "import time\nwhile True: print('tick', flush=True); time.sleep(0.005)" };
+  const lines: Record<string, unknown>[] = [];
+  const begun = Promise.withResolvers<void>();
+  const told = ndjson<Record<string, unknown>>(
+    await c.fetch(`POST /v1/sessions/${id}/execute`, { body, headers }),
+    async (line) => {
+      lines.push(line);
+      if (line.type === 'stdout') begun.resolve();
+    },
+  );
+  await begun.promise;
+  expect(called('cella-stood').length).toBeGreaterThan(0);
+  c.signal('SIGSTOP');
+  // Those that it was passed on to wait for the one that stands still no longer than its lease.
+  const taken = await until(
+    () => a.run(id, 'x').catch(() => ({})),
+    (answer) => 'value' in answer,
+  );
+  expect(taken).toMatchObject({ value: 5 });
+  const before = await b.events(id);
+  c.signal('SIGCONT');
+  await told;
+  expect(lines.at(-1)).toMatchObject({ type: 'error', error: { code: 'SESSION_ELSEWHERE' } });
+  await until(
+    async () => called('cella-stood'),
+    (left) => left.length === 0,
+  );
+  expect(await c.run(id, 'x')).toMatchObject({ value: 5 });
+  const events = await b.events(id);
   expectWhole(events);
-  expect(events.filter(({ type }) => type === 'interrupted')).toEqual([]);
-  expect((await follower.stop(events.length)).slice(0, events.length)).toEqual(events);
+  expect(events.slice(0, before.length)).toEqual(before);
+  const { execution } = lines[0] ?? {};
+  const ending = events.findIndex((event) => isEnding(event) && event.execution === execution);
+  expect(events[ending]).toMatchObject({ type: 'interrupted' });
+  expect(events.slice(ending + 1).some((event) => 'execution' in event && event.execution === execution)).toBe(false);
 });
 
 test('a killed server’s sessions go on at another, from the last save: nothing acknowledged is lost, nothing doubled', async () => {
-  const e = await cluster.server();
-  const id = await e.session();
-  await e.run(id, 'x = 1');
-  await saved(e, id);
-  const follower = follow(id, c);
+  const id = await c.session();
+  await c.run(id, 'x = 1');
+  await saved(c, id);
+  const follower = follow(id, a);
   // Both keep asking, so that two servers want it at once when it is free.
-  const loads = [load(id, 'one', [a, b]), load(id, 'two', [c, b])];
+  const loads = [load(id, 'one', [a, b]), load(id, 'two', [b, a])];
   await Promise.all(loads.map(({ reached }) => reached(3)));
   const holding = { code: "import time\nprint('holding', flush=True)\ntime.sleep(600)" };
   void b.call(`POST /v1/sessions/${id}/execute`, { body: holding }).catch(() => {}); // its server is killed
@@ -270,7 +333,7 @@ test('a killed server’s sessions go on at another, from the last save: nothing
     () => a.events(id),
     (events) => events.some((event) => event.type === 'stdout' && event.text === 'holding\n'),
   );
-  await e.kill();
+  await c.kill();
   await Promise.all(loads.map(({ reached, acknowledged }) => reached(acknowledged.length + 3)));
   await Promise.all(loads.map(({ stop }) => stop()));
   expect(await a.run(id, 'x')).toMatchObject({ value: 1 });
@@ -290,77 +353,14 @@ test('a killed server’s sessions go on at another, from the last save: nothing
   expect(seen.slice(0, events.length)).toEqual(events);
 });
 
-/** The processes that code has given this name. */
-function called(name: string): number[] {
-  const pids = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry));
-  return pids.map(Number).filter((pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === name;
-    } catch {
-      return false; // it has ended
-    }
-  });
-}
-
-test('a server that stood still for longer than its lease writes nothing more, ends its kernels and tells its clients', async () => {
-  const f = await cluster.server();
-  const id = await f.session();
-  await f.run(id, "x = 5\nimport ctypes; ctypes.CDLL(None).prctl(15, b'cella-stood')");
-  await saved(f, id);
-  const headers = { accept: 'application/x-ndjson' };
-  const body = { code: "import time\nwhile True: print('tick', flush=True); time.sleep(0.005)" };
-  const lines: Record<string, unknown>[] = [];
-  const begun = Promise.withResolvers<void>();
-  const told = ndjson<Record<string, unknown>>(
-    await f.fetch(`POST /v1/sessions/${id}/execute`, { body, headers }),
-    async (line) => {
-      lines.push(line);
-      if (line.type === 'stdout') begun.resolve();
-    },
-  );
-  await begun.promise;
-  expect(called('cella-stood').length).toBeGreaterThan(0);
-  f.signal('SIGSTOP');
-  // Those that it was passed on to wait for the one that stands still no longer than its lease.
-  const taken = await until(
-    () => a.run(id, 'x').catch(() => ({})),
-    (answer) => 'value' in answer,
-  );
-  expect(taken).toMatchObject({ value: 5 });
-  const before = await b.events(id);
-  f.signal('SIGCONT');
-  await told;
-  expect(lines.at(-1)).toMatchObject({ type: 'error', error: { code: 'SESSION_ELSEWHERE' } });
-  await until(
-    async () => called('cella-stood'),
-    (left) => left.length === 0,
-  );
-  expect(await f.run(id, 'x')).toMatchObject({ value: 5 });
-  const events = await c.events(id);
+test('a server that ends in good order hands its sessions over at once, with all that they have', async () => {
+  const id = await b.session();
+  await b.run(id, 'x = 7');
+  const follower = follow(id, a);
+  await b.stop();
+  expect(await a.run(id, 'x')).toMatchObject({ status: 'ok', value: 7 });
+  const events = await a.events(id);
   expectWhole(events);
-  expect(events.slice(0, before.length)).toEqual(before);
-  const { execution } = lines[0] ?? {};
-  const ending = events.findIndex((event) => isEnding(event) && event.execution === execution);
-  expect(events[ending]).toMatchObject({ type: 'interrupted' });
-  expect(events.slice(ending + 1).some((event) => 'execution' in event && event.execution === execution)).toBe(false);
-});
-
-test('a Redis that is restarted under load loses nothing that was acknowledged, and all servers go on', async () => {
-  const [one, two] = await Promise.all([a.session(), b.session()]);
-  await Promise.all([a.run(one, 'x = 1'), b.run(two, 'x = 2')]);
-  const loads = [load(one, 'r1', [b, a]), load(two, 'r2', [c, b])];
-  await Promise.all(loads.map(({ reached }) => reached(3)));
-  await cluster.redis.restart();
-  await Promise.all(loads.map(({ reached, acknowledged }) => reached(acknowledged.length + 3)));
-  await Promise.all(loads.map(({ stop }) => stop()));
-  expect(await c.run(one, 'x')).toMatchObject({ value: 1 });
-  expect(await c.run(two, 'x')).toMatchObject({ value: 2 });
-  for (const [index, id] of [one, two].entries()) {
-    const events = await c.events(id);
-    expectWhole(events);
-    const endings = endingsOf(events);
-    for (const { execution, value } of loads[index]?.acknowledged ?? []) {
-      expect(endings.get(String(execution))).toMatchObject({ type: 'result', value });
-    }
-  }
+  expect(events.filter(({ type }) => type === 'interrupted')).toEqual([]);
+  expect((await follower.stop(events.length)).slice(0, events.length)).toEqual(events);
 });

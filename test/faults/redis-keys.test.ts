@@ -4,6 +4,7 @@ import { createClient } from '@redis/client';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Storage } from '../../src/storage/contract.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
+import { contents, fill as fillAll, writes } from '../contract/storage-fences.ts';
 import {
   bytesOf,
   eventsOf,
@@ -15,7 +16,6 @@ import {
   sha256,
   textsOf,
 } from '../contract/storage-samples.ts';
-import { contents, fill as fillAll, writes } from '../contract/storage-fences.ts';
 import { RedisServer } from '../support/redis.ts';
 import { Child } from './storage-processes.ts';
 
