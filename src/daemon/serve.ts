@@ -21,6 +21,7 @@ import { type HttpLimits, HttpServer } from './http/server.ts';
 import type { Privilege } from './http/service.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
+import { Leftovers } from './sessions/leftovers.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -44,7 +45,7 @@ export interface ServeOptions {
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
   /** Of kernels, events and files. */
-  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session'> | undefined;
+  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers'> | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
@@ -85,10 +86,12 @@ export async function serve(
   );
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
-  const elsewhere = peers && (() => peers.states());
-  const host = stack.use(
-    await LocalSessionHost.open({ ...options.hosting, storage, dataDir, elsewhere, session: options.session ?? {} }),
-  );
+  const shared = peers && {
+    elsewhere: () => peers.states(),
+    leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
+  };
+  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {} };
+  const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,

@@ -147,6 +147,8 @@ export interface AcquireOptions {
   /** How long to wait for another holder; 0, the default, means not at all. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
+  /** What others are told of the holder; the program and its subcommand where nothing is said. */
+  readonly command?: string;
 }
 
 /**

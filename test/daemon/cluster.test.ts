@@ -295,7 +295,10 @@ test('a server that stood still for longer than its lease writes nothing more, e
   await begun.promise;
   expect(called('cella-stood').length).toBeGreaterThan(0);
   c.signal('SIGSTOP');
-  // Those that it was passed on to wait for the one that stands still no longer than its lease.
+  // Whoever waits for the one that stands still waits no longer than for its lease.
+  const first = await a.call(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } });
+  expect([first.status, Number(first.headers.get('retry-after'))]).toEqual([503, 1]);
+  expect(first.json.error).toMatchObject({ code: 'SESSION_ELSEWHERE' });
   const taken = await until(
     () => a.run(id, 'x').catch(() => ({})),
     (answer) => 'value' in answer,

@@ -76,9 +76,9 @@ export class Forwarder implements Disposable {
     const { host, peers } = this.#options;
     const id = (await host.holderOf(session)) ?? (await this.#claim(session, endpoint));
     if (id === undefined) return undefined;
+    // Another process than a server may have it: whoever asks is told here.
     const peer = await peers.find(id);
-    if (peer) return { ...peer, id };
-    throw elsewhere({}, 'it cannot be reached from here, and is taken over when its lease is over.');
+    return peer && { ...peer, id };
   }
 
   /** Nobody has it: this server takes it now, before anything of the request is read. Another may be faster. */

@@ -3,7 +3,7 @@
  * as long as it holds the lock of its own name, so that one that was killed, or stopped for long, is not.
  */
 
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
@@ -37,6 +37,8 @@ const TELL_MS = 1000;
 export class Peers implements AsyncDisposable {
   readonly id: string;
   readonly hops: Hops;
+  /** Which storage it is that they share: another one, or one that was emptied, has another. */
+  readonly storageId: string;
   readonly #storage: Storage;
   readonly #lock: Lock;
   #told = '';
@@ -48,6 +50,7 @@ export class Peers implements AsyncDisposable {
     this.#lock = lock;
     this.id = storage.locks.id;
     this.hops = new Hops(secret);
+    this.storageId = createHash('sha256').update(secret).digest('hex');
   }
 
   static async join(storage: Storage): Promise<Peers> {

@@ -42,6 +42,11 @@ export class Definitions {
     return found;
   }
 
+  /** Whether there is one, in whatever state. */
+  async exists(id: string): Promise<boolean> {
+    return (await this.#documents.get(SESSIONS, id)) !== undefined;
+  }
+
   async find(ownerId: string, agentKey: string): Promise<Definition | undefined> {
     const key = await this.#documents.get(KEYS, keyId(ownerId, agentKey));
     const found = key && (await this.#read(sessionOf(key.value)));

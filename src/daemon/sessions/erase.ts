@@ -16,12 +16,13 @@ const WAIT_MS = 5000;
 
 /** May be called again where it did not come to its end. */
 export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: Definition): Promise<void> {
-  const { storage, dataDir } = share;
+  const { storage, dataDir, leftovers } = share;
   const key = storageKeyOf(ownerId, agentKey);
   await using lock = await takeSession(storage, key, WAIT_MS);
   const { documents, ...own } = storage.fenced(lock);
   await own.deleteAgent(key);
   await rm(join(dataDir, 'agents', folderName(key)), { recursive: true, force: true });
+  await leftovers?.forget(key);
   const outputs = new Outputs(dataDir, id);
   await new Requests(documents, outputs, id, share.requests).remove();
   await outputs.remove();

@@ -6,6 +6,7 @@ import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
 import { PoolLimits } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
+import type { Leftovers } from './leftovers.ts';
 
 const KB = 1024;
 const MB = 1024 * KB;
@@ -50,10 +51,19 @@ export type HostOptions = z.input<typeof HostLimits> & {
   readonly dataDir: string;
   /** What the kernels of other servers on the same storage do, by the ids of their sessions. */
   readonly elsewhere?: (() => Promise<ReadonlyMap<string, SessionInfo['state']>>) | undefined;
+  /** What was deleted elsewhere, where other servers share the storage. */
+  readonly leftovers?: Leftovers | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist'>;
 };
 
-export function checkHostOptions({ storage, dataDir, session = {}, elsewhere, ...limits }: HostOptions) {
-  return { elsewhere, storage, dataDir: dataFolder(dataDir), session, ...checkPoolOptions(HostLimits, limits) };
+export function checkHostOptions({ storage, dataDir, session = {}, elsewhere, leftovers, ...limits }: HostOptions) {
+  return {
+    elsewhere,
+    leftovers,
+    storage,
+    dataDir: dataFolder(dataDir),
+    session,
+    ...checkPoolOptions(HostLimits, limits),
+  };
 }

@@ -61,10 +61,11 @@ export class LocalSessionHost implements contract.SessionHost {
     for await (const definition of host.#definitions.all()) {
       if (definition.life === 'present') continue;
       await host.#erase(definition).catch((error) => {
-        // Another server is at it.
-        if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+        // Another one is at it.
+        if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
       });
     }
+    await host.#sweeper.clear();
     host.#sweeper.begin();
     return host;
   }

@@ -110,12 +110,14 @@ export class HostedSession implements contract.HostedSession {
     const lock = await takeSession(share.storage, key);
     const storage = share.storage.fenced(lock);
     const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
-    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests }).catch(
-      async (error) => {
-        await lock.release();
-        throw error;
-      },
-    );
+    const recover = async () => {
+      await share.leftovers?.arrive(definition.id, key);
+      return await recoverLog(storage, { key, sessionId: definition.id, requests });
+    };
+    const { position, interrupted } = await recover().catch(async (error) => {
+      await lock.release();
+      throw error;
+    });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
     return new HostedSession(share, definition, {
       outputs,

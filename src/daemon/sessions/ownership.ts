@@ -6,19 +6,21 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 
+/** By this name others know that a server has it, which can be asked, and not just any process. */
+const COMMAND = 'cella serve';
 /** How long this server's own upkeep may have it. */
 const OWN_MS = 5000;
 /** When it is worth to ask again. */
 const AGAIN_MS = 1000;
 
-/** `SESSION_ELSEWHERE` where another server has it. */
+/** `SESSION_ELSEWHERE` where another server has it, and `AGENT_BUSY` where another process does. */
 export async function takeSession({ locks }: Pick<Storage, 'locks'>, key: string, waitMs = 0): Promise<Lock> {
   try {
     const ours = (await locks.holder(key))?.id === locks.id;
-    return await locks.acquire(key, { waitMs: ours ? Math.max(waitMs, OWN_MS) : waitMs });
+    return await locks.acquire(key, { waitMs: ours ? Math.max(waitMs, OWN_MS) : waitMs, command: COMMAND });
   } catch (error) {
-    if (error instanceof CellaError && error.code === 'AGENT_BUSY') throw elsewhere(error.details, error.message);
-    throw error;
+    const busy = error instanceof CellaError && error.code === 'AGENT_BUSY' && error.details.command === COMMAND;
+    throw busy ? elsewhere(error.details, error.message) : error;
   }
 }
 

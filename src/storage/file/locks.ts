@@ -15,6 +15,12 @@ import { agentColumn } from './schema.ts';
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 20;
 
+interface Taker {
+  readonly grip: string;
+  readonly holder: Holder;
+  readonly command: string;
+}
+
 export class FileLocks implements Locks {
   readonly #database: Database;
   readonly #lifelines: Lifelines;
@@ -34,13 +40,13 @@ export class FileLocks implements Locks {
     return this.#lifelines.holder;
   }
 
-  async acquire(agentKey: string, { waitMs = 0, signal }: AcquireOptions = {}): Promise<Lock> {
+  async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
       if (signal?.aborted) throw aborted(agentKey, signal.reason);
       const grip = randomUUID();
       const { holder } = this.#lifelines;
-      let other = await this.#database.write((db) => this.#take(db, agentKey, grip, holder));
+      let other = await this.#database.write((db) => this.#take(db, agentKey, { grip, holder, command }));
       if (!other) return this.#keep(agentKey, grip, signal);
       while (other) {
         const left = deadline - performance.now();
@@ -66,7 +72,7 @@ export class FileLocks implements Locks {
   }
 
   /** Looks and takes in one transaction, so that of several who find a dead holder's lock one gets it. */
-  #take(db: Connection, agentKey: string, grip: string, holder: Holder): Row | undefined {
+  #take(db: Connection, agentKey: string, { grip, holder, command }: Taker): Row | undefined {
     const other = this.#holderOf(db, agentKey);
     if (other) return other;
     db.run(
@@ -76,7 +82,7 @@ export class FileLocks implements Locks {
       holder,
       process.pid,
       hostname(),
-      ownCommand(),
+      command,
       Math.trunc(this.#clock()),
     );
     return undefined;

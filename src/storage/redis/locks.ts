@@ -89,12 +89,12 @@ export class RedisLocks implements Locks {
     this.#leaseMs = leaseMs;
   }
 
-  async acquire(agentKey: string, { waitMs = 0, signal }: AcquireOptions = {}): Promise<Lock> {
+  async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
       if (signal?.aborted) throw aborted(agentKey, signal.reason);
       const provenAt = performance.now();
-      const value = this.#newGrip();
+      const value = this.#newGrip(command);
       const taken = await this.#take(agentKey, value);
       if ('token' in taken) return this.#keep(agentKey, { ...taken, value, provenAt }, signal);
       const left = deadline - performance.now();
@@ -192,14 +192,14 @@ export class RedisLocks implements Locks {
     lock.become('lost');
   }
 
-  #newGrip(): string {
+  #newGrip(command: string): string {
     const since = Math.trunc(this.#place.clock());
     const grip: Grip = {
       grip: randomUUID(),
       holder: this.id,
       pid: process.pid,
       host: hostname(),
-      command: ownCommand(),
+      command,
       since,
     };
     return JSON.stringify(grip);
