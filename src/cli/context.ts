@@ -157,6 +157,8 @@ export interface ServeRequest {
   readonly insecureHttp: boolean;
   /** Names that the server goes by beside its address. */
   readonly names: readonly string[];
+  /** Where other servers on the same Redis reach it. */
+  readonly advertise?: string;
   /** What members may ask for beside a sandbox of their own. */
   readonly membersMay: readonly string[];
   readonly maxKernels?: number;

@@ -267,7 +267,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  fork(options: ForkOptions): Promise<Session> {
+  /** `storage` is for the fork, where it is not to have that of this session. */
+  fork(options: ForkOptions, { storage }: Pick<SessionOptions, 'storage'> = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -275,7 +276,7 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey };
+      const forked: CheckedOptions = { ...mine, agentKey, ...(storage === undefined ? {} : { storage }) };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { launch, slots, dataDir } = this.#parts;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
@@ -322,6 +323,12 @@ export class Session implements SessionApi {
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
+  }
+
+  /** Ends the kernel and saves nothing; what was saved before stays. For whoever has lost the agent to another. */
+  async abandon(): Promise<void> {
+    this.#closing ??= this.#end({ keep: false });
+    await this.#closing;
   }
 
   async destroy(): Promise<void> {

@@ -1,6 +1,7 @@
 /** What the routes work with. */
 
 import type { Access } from '../access/contract.ts';
+import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -29,6 +30,8 @@ export interface Service {
   readonly routes: Routes;
   readonly access: Access;
   readonly host: SessionHost;
+  /** Where other servers share the storage. */
+  readonly forwarder: Forwarder | undefined;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;

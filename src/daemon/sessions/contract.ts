@@ -31,6 +31,10 @@ export interface SessionHost extends AsyncDisposable {
   /** Another session of this owner with the same memory, in the same workspace. */
   fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
   open(id: string): Promise<HostedSession>;
+  /** The sessions of this server that have a live kernel, and what it does. */
+  live(): Promise<Record<string, 'idle' | 'running'>>;
+  /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */
+  holderOf(session: SessionInfo): Promise<string | undefined>;
   /**
    * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
    * and every reader of events ends with `DAEMON_STOPPING`.
