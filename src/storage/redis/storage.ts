@@ -2,6 +2,7 @@
 
 import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
 import type { Clock, Storage } from '../contract.ts';
+import { checkScope, StorageView } from '../view.ts';
 import { parseAddress } from './address.ts';
 import { RedisArtifacts } from './artifacts.ts';
 import { RedisCheckpoints } from './checkpoints.ts';
@@ -14,6 +15,7 @@ import { Link } from './link.ts';
 import { RedisLocks } from './locks.ts';
 import type { Place } from './place.ts';
 import { RedisRecords } from './records.ts';
+import { RedisScopes } from './scopes.ts';
 import { RedisTexts } from './texts.ts';
 import { RedisTranscripts } from './transcripts.ts';
 
@@ -37,6 +39,7 @@ export class RedisStorage implements Storage {
   readonly deps: RedisDeps;
   readonly documents: RedisDocuments;
   readonly #link: Link;
+  readonly #scopes: RedisScopes;
   #closing: Promise<void> | undefined;
 
   private constructor(link: Link, clock: Clock) {
@@ -53,6 +56,7 @@ export class RedisStorage implements Storage {
     this.artifacts = new RedisArtifacts(place);
     this.deps = new RedisDeps(place);
     this.documents = new RedisDocuments(place);
+    this.#scopes = new RedisScopes(place);
   }
 
   /** Fails within a second where the server is not there. From then on, a lost connection is made again by itself. */
@@ -61,6 +65,14 @@ export class RedisStorage implements Storage {
     { prefix = 'cella', clock = Date.now }: RedisStorageOptions = {},
   ): Promise<RedisStorage> {
     return new RedisStorage(await Link.open(parseAddress(url, prefix)), clock);
+  }
+
+  scope(name: string): Storage {
+    return new StorageView(this, checkScope(name), this.#scopes.of(name));
+  }
+
+  async deleteScope(name: string): Promise<void> {
+    await this.#scopes.delete(checkScope(name));
   }
 
   toBootstrapConfig(): BootstrapConfig {
@@ -90,7 +102,7 @@ export class RedisStorage implements Storage {
   }
 
   async #close(): Promise<void> {
-    await Promise.all([this.checkpoints.close(), this.artifacts.close(), this.locks.close()]);
+    await Promise.all([this.checkpoints.close(), this.artifacts.close(), this.#scopes.close(), this.locks.close()]);
     await this.#link.close();
   }
 }
