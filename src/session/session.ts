@@ -10,6 +10,7 @@ import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
+import type { Storage } from '../storage/contract.ts';
 import type {
   Checkpoint,
   CheckpointOptions,
@@ -267,7 +268,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  fork(options: ForkOptions): Promise<Session> {
+  /** `into` is for a pool: the fork has the skills, artifacts and deps of that storage. */
+  fork(options: ForkOptions, into?: Storage): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -275,9 +277,10 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey };
+      const forked: CheckedOptions = { ...mine, agentKey, ...(into && { storage: into }) };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
-      const { launch, slots, dataDir } = this.#parts;
+      const { slots, dataDir } = this.#parts;
+      const launch = into ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });

@@ -15,10 +15,11 @@ import { eraseSession } from './erase.ts';
 import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
-import { storageKeyOf } from './ids.ts';
+import { isLocal, storageKeyOf } from './ids.ts';
 import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
+import { storageOf } from './user-storage.ts';
 
 export class LocalSessionHost implements contract.SessionHost {
   readonly #share: HostShare;
@@ -136,9 +137,7 @@ export class LocalSessionHost implements contract.SessionHost {
     const there = await this.#definitions.add(definition);
     if (there) throw conflict(there);
     try {
-      const agentKey = storageKeyOf(ownerId, definition.agentKey);
-      const key = storageKeyOf(parent.definition.ownerId, parent.definition.agentKey);
-      await this.#share.pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, settings);
+      await this.#forkKernel(parent.definition, definition, from);
       const present = await this.#definitions.update(definition.id, (made) => ({ ...made, life: 'present' }));
       const hosted = await this.#opened(present.id);
       await hosted.session();
@@ -149,6 +148,11 @@ export class LocalSessionHost implements contract.SessionHost {
       await this.#erase(definition);
       throw error;
     }
+  }
+
+  async forget(ownerId: string): Promise<void> {
+    if (isLocal(ownerId)) return;
+    await this.#share.storage.deleteScope(ownerId);
   }
 
   async open(id: string): Promise<HostedSession> {
@@ -178,6 +182,16 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  /** The kernel of another user's fork has that user's skills, artifacts and deps. */
+  async #forkKernel(parent: Definition, fork: Definition, from: string | undefined): Promise<void> {
+    const { pool, storage } = this.#share;
+    const agentKey = storageKeyOf(fork.ownerId, fork.agentKey);
+    const own = { ...parent.settings, storage: storageOf(storage, parent.ownerId) };
+    const into = fork.ownerId === parent.ownerId ? undefined : storageOf(storage, fork.ownerId);
+    const key = storageKeyOf(parent.ownerId, parent.agentKey);
+    await pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own, into);
   }
 
   async #opened(id: string): Promise<HostedSession> {

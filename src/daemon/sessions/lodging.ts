@@ -5,6 +5,7 @@ import type { Session } from '../../session/session.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import type { HostShare } from './share.ts';
+import { storageOf } from './user-storage.ts';
 
 export interface LodgingParts {
   readonly share: HostShare;
@@ -73,7 +74,9 @@ export class Lodging {
     const same = this.#current?.definition.settings === definition.settings;
     // Other settings would end the kernel under those who use it: they hold from the moment when nobody does.
     if (known && (same || this.#users > 1)) return known;
-    const session = await this.#parts.share.pool.acquire(this.key, definition.settings);
+    const { pool, storage } = this.#parts.share;
+    const own = { ...definition.settings, storage: storageOf(storage, definition.ownerId) };
+    const session = await pool.acquire(this.key, own);
     const isNew = session !== this.#current?.session;
     this.#current = { session, definition };
     if (isNew) this.#parts.onSession(session);

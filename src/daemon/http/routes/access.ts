@@ -86,6 +86,7 @@ function addUserRoutes({ routes, access, host }: Service): void {
     await access.users.update(principal, id, { disabled: true });
     // The newest first: forks before those whose workspace they share.
     for (const session of (await sessionsOf(host, id)).toReversed()) await host.delete(session.id);
+    await host.forget(id);
     await access.users.delete(principal, id);
     return undefined;
   });
