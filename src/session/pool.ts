@@ -4,7 +4,6 @@ import { z } from 'zod';
 import { Party } from '../pool/party.ts';
 import { LimitedSlots, type Slots } from '../pool/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Storage } from '../storage/contract.ts';
 import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folder.ts';
@@ -107,22 +106,21 @@ export class KernelPool implements AsyncDisposable {
   }
 
   /**
-   * A second kernel with the memory of a key's, for another key that this pool has none for. `into` is another storage
-   * of the same place, with skills, artifacts and deps of its own.
+   * A second kernel with the memory of a key's, for another key that this pool has none for; `others` are what it has
+   * instead of the key's own.
    */
   async fork(
     agentKey: string,
     options: ForkOptions,
     own: Omit<SessionOptions, 'agentKey'> = {},
-    into?: Storage,
+    others: Pick<SessionOptions, 'storage'> = {},
   ): Promise<Session> {
     const key = normal(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
-    const forked = { ...this.#defaults, ...own, agentKey: key, ...(into && { storage: into }) };
-    const text = sameText(checkOptions(forked));
-    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key }, into);
+    const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
+    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key }, others);
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {

@@ -10,7 +10,6 @@ import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
-import type { Storage } from '../storage/contract.ts';
 import type {
   Checkpoint,
   CheckpointOptions,
@@ -268,8 +267,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  /** `into` is for a pool: the fork has the skills, artifacts and deps of that storage. */
-  fork(options: ForkOptions, into?: Storage): Promise<Session> {
+  /** `storage` is for the fork, where it is not to have that of this session. */
+  fork(options: ForkOptions, { storage }: Pick<SessionOptions, 'storage'> = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -277,10 +276,10 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey, ...(into && { storage: into }) };
+      const forked: CheckedOptions = { ...mine, agentKey, ...(storage === undefined ? {} : { storage }) };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { slots, dataDir } = this.#parts;
-      const launch = into ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
+      const launch = storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });

@@ -189,9 +189,9 @@ export class LocalSessionHost implements contract.SessionHost {
     const { pool, storage } = this.#share;
     const agentKey = storageKeyOf(fork.ownerId, fork.agentKey);
     const own = { ...parent.settings, storage: storageOf(storage, parent.ownerId) };
-    const into = fork.ownerId === parent.ownerId ? undefined : storageOf(storage, fork.ownerId);
+    const others = fork.ownerId === parent.ownerId ? {} : { storage: storageOf(storage, fork.ownerId) };
     const key = storageKeyOf(parent.ownerId, parent.agentKey);
-    await pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own, into);
+    await pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own, others);
   }
 
   async #opened(id: string): Promise<HostedSession> {

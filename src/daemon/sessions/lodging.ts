@@ -2,13 +2,15 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { Session } from '../../session/session.ts';
+import type { Storage } from '../../storage/contract.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import type { HostShare } from './share.ts';
-import { storageOf } from './user-storage.ts';
 
 export interface LodgingParts {
   readonly share: HostShare;
+  /** With what is its owner's. */
+  readonly storage: Storage;
   /** As it is now: other settings begin another kernel, with the same names. */
   readonly definition: () => Definition;
   /** Told of each session that is opened, once. */
@@ -67,6 +69,10 @@ export class Lodging {
     await this.#parts.share.pool.shutdown(this.key);
   }
 
+  get #options() {
+    return { ...this.#parts.definition().settings, storage: this.#parts.storage };
+  }
+
   async #acquire(): Promise<Session> {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
     const definition = this.#parts.definition();
@@ -74,9 +80,7 @@ export class Lodging {
     const same = this.#current?.definition.settings === definition.settings;
     // Other settings would end the kernel under those who use it: they hold from the moment when nobody does.
     if (known && (same || this.#users > 1)) return known;
-    const { pool, storage } = this.#parts.share;
-    const own = { ...definition.settings, storage: storageOf(storage, definition.ownerId) };
-    const session = await pool.acquire(this.key, own);
+    const session = await this.#parts.share.pool.acquire(this.key, this.#options);
     const isNew = session !== this.#current?.session;
     this.#current = { session, definition };
     if (isNew) this.#parts.onSession(session);
