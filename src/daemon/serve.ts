@@ -95,7 +95,7 @@ export async function serve(
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
-    holdingsOf: (userId) => holdingsOf(host, dataDir, userId),
+    holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
   const socket = socketPath(dataDir);
   const { log } = logs;

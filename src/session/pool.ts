@@ -119,7 +119,7 @@ export class KernelPool implements AsyncDisposable {
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
-    const text = sameText(checkOptions({ ...this.#defaults, ...own, agentKey: key }));
+    const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
     const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key }, others);
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);

@@ -278,7 +278,8 @@ export class Session implements SessionApi {
       const mine = this.#options;
       const forked: CheckedOptions = { ...mine, agentKey, ...(storage === undefined ? {} : { storage }) };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
-      const { launch, slots, dataDir } = this.#parts;
+      const { slots, dataDir } = this.#parts;
+      const launch = storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });

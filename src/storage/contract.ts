@@ -2,8 +2,8 @@
  * What outlives a process. Every storage does this, and the shared suite (test/contract/storage.ts) says what it means.
  *
  * Some of it is by agent key, which is any text; two keys never meet. Tools, skills, artifacts and deps belong to the
- * storage as a whole, by names that `checkName` allows. Failures are `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a
- * server does not answer, and name what could not be used.
+ * storage as a whole, by names that `checkName` allows; a scope has skills, artifacts and deps of its own. Failures are
+ * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a server does not answer, and name what could not be used.
  */
 
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
@@ -30,6 +30,13 @@ export interface Storage extends AsyncDisposable {
    * it leaves the storage open.
    */
   fenced(lock: Lock): Storage;
+  /**
+   * This storage with other skills, artifacts and deps: those of the scope, which is any text but the empty one. Two
+   * scopes never meet, and none meets what is in no scope. All else is the same. Closing it closes this storage.
+   */
+  scope(name: string): Storage;
+  /** Skills, artifacts and deps of a scope, also those that are being written here. */
+  deleteScope(name: string): Promise<void>;
   /** For `storageFromBootstrap` in another trusted process. */
   toBootstrapConfig(): BootstrapConfig;
   /** Checkpoints, record, events and transcripts of a key. A lock stays with whoever holds it. */
@@ -187,6 +194,8 @@ export interface StoredText {
   readonly updatedAt: number;
   /** Where a person finds it, for messages: a path, or a key. */
   readonly where: string;
+  /** Whether it is another's, to be read and not to be changed. */
+  readonly shared?: true;
 }
 
 /** Bytes of any size, by name, in bounded memory. A reader that has begun reads on what was there when it began. */

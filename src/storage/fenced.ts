@@ -3,8 +3,12 @@
 import type { AcquireOptions, Lock, LockHolder, Locks, Storage } from './contract.ts';
 import { HeldLock } from './held-lock.ts';
 import { busy, leaseLost, ownCommand } from './lock-words.ts';
+import { checkScope, StorageView, type ViewParts } from './view.ts';
 
-type Parts = Omit<Storage, 'locks' | 'fenced' | 'toBootstrapConfig' | typeof Symbol.asyncDispose>;
+type Others = 'locks' | 'fenced' | 'scope' | 'deleteScope' | 'toBootstrapConfig' | typeof Symbol.asyncDispose;
+type Parts = Omit<Storage, Others> & {
+  readonly scopes: { of(name: string): ViewParts; delete(name: string): Promise<void> };
+};
 
 /** `whole` is the storage that the lock is one of. */
 export function fencedStorage(whole: Storage, lock: Lock, parts: Parts): Storage {
@@ -12,16 +16,19 @@ export function fencedStorage(whole: Storage, lock: Lock, parts: Parts): Storage
   const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
   const close = () => parts.close();
   const within = new LocksWithin(whole.locks, lock);
-  return {
+  const own: Storage = {
     ...stores,
     locks: within,
     // One lock at a time: that of another key does not need this one.
     fenced: (other) => whole.fenced(other.key === lock.key ? lock : other),
+    scope: (name) => new StorageView(own, checkScope(name), parts.scopes.of(name)),
+    deleteScope: (name) => parts.scopes.delete(checkScope(name)),
     toBootstrapConfig: () => whole.toBootstrapConfig(),
     deleteAgent: (agentKey) => parts.deleteAgent(agentKey),
     close,
     [Symbol.asyncDispose]: close,
   };
+  return own;
 }
 
 /** The key of the lock is given out again, to one at a time. */

@@ -12,6 +12,7 @@ import { keyContract } from './storage-keys.ts';
 import { lockContract } from './storage-locks.ts';
 import { recordContract } from './storage-records.ts';
 import type { OpenStorage } from './storage-samples.ts';
+import { scopeContract } from './storage-scopes.ts';
 import { textContract } from './storage-texts.ts';
 import { transcriptContract } from './storage-transcripts.ts';
 
@@ -30,6 +31,7 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('deps', () => depsContract(open));
     describe('documents', () => documentContract(open));
     describe('bootstrap configs', () => bootstrapContract(open));
+    describe('scopes', () => scopeContract(open));
     describe('agent keys', () => keyContract(open));
   });
 }

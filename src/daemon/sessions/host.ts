@@ -15,7 +15,7 @@ import { eraseSession } from './erase.ts';
 import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
-import { storageKeyOf } from './ids.ts';
+import { isLocal, storageKeyOf } from './ids.ts';
 import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
@@ -154,6 +154,11 @@ export class LocalSessionHost implements contract.SessionHost {
       await this.#erase(definition);
       throw error;
     }
+  }
+
+  async forget(ownerId: string): Promise<void> {
+    if (isLocal(ownerId)) return;
+    await this.#share.storage.deleteScope(ownerId);
   }
 
   async open(id: string): Promise<HostedSession> {

@@ -27,6 +27,7 @@ import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
 import { Upkeep } from './upkeep.ts';
+import { storageOf } from './user-storage.ts';
 
 type Change = Extract<SessionEventBody, { type: 'session_state' }>['change'];
 interface Facts {
@@ -74,7 +75,7 @@ export class HostedSession implements contract.HostedSession {
     this.#inputs = new Inputs(this.#writer);
     this.#lodging = new Lodging({
       share,
-      storage,
+      storage: storageOf(storage, definition.ownerId),
       definition: () => this.#definition,
       onSession: (session) => this.#listen(session),
       onSleep: () => this.#tell('hibernated'),

@@ -9,7 +9,7 @@ import type { HostShare } from './share.ts';
 
 export interface LodgingParts {
   readonly share: HostShare;
-  /** What it writes is written as the session's owner. */
+  /** With what is its owner's; what it writes is written by whoever has the session. */
   readonly storage: Storage;
   /** As it is now: other settings begin another kernel, with the same names. */
   readonly definition: () => Definition;

@@ -7,6 +7,7 @@ import { RedisDocuments } from './documents.ts';
 import { RedisEventLog } from './event-log.ts';
 import type { Place } from './place.ts';
 import { RedisRecords } from './records.ts';
+import { RedisScopes } from './scopes.ts';
 import { RedisTexts } from './texts.ts';
 import { RedisTranscripts } from './transcripts.ts';
 
@@ -20,6 +21,7 @@ export class RedisParts {
   readonly artifacts: RedisArtifacts;
   readonly deps: RedisDeps;
   readonly documents: RedisDocuments;
+  readonly scopes: RedisScopes;
 
   constructor(place: Place) {
     this.checkpoints = new RedisCheckpoints(place);
@@ -31,6 +33,7 @@ export class RedisParts {
     this.artifacts = new RedisArtifacts(place);
     this.deps = new RedisDeps(place);
     this.documents = new RedisDocuments(place);
+    this.scopes = new RedisScopes(place);
   }
 
   async deleteAgent(agentKey: string): Promise<void> {
@@ -42,6 +45,6 @@ export class RedisParts {
 
   /** Drops what is not finished. */
   async close(): Promise<void> {
-    await Promise.all([this.checkpoints.close(), this.artifacts.close()]);
+    await Promise.all([this.checkpoints.close(), this.artifacts.close(), this.scopes.close()]);
   }
 }

@@ -3,6 +3,7 @@
 import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
 import type { Clock, Lock, Storage } from '../contract.ts';
 import { fencedStorage } from '../fenced.ts';
+import { checkScope, StorageView } from '../view.ts';
 import { parseAddress } from './address.ts';
 import { problemsOf } from './durability.ts';
 import { FencedLine } from './fence.ts';
@@ -50,6 +51,14 @@ export class RedisStorage extends RedisParts implements Storage {
   fenced(lock: Lock): Storage {
     const link = new FencedLine(this.#link, this.locks.fenceOf(lock));
     return fencedStorage(this, lock, new RedisParts({ ...this.#place, link }));
+  }
+
+  scope(name: string): Storage {
+    return new StorageView(this, checkScope(name), this.scopes.of(name));
+  }
+
+  async deleteScope(name: string): Promise<void> {
+    await this.scopes.delete(checkScope(name));
   }
 
   toBootstrapConfig(): BootstrapConfig {

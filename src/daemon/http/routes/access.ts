@@ -88,6 +88,7 @@ function addUserRoutes({ routes, access, host, forwarder }: Service): void {
     for (const session of (await sessionsOf(host, id)).toReversed()) {
       if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
     }
+    await host.forget(id);
     await access.users.delete(principal, id);
     return undefined;
   });
