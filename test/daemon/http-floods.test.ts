@@ -5,6 +5,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Daemon } from '../support/daemon.ts';
 
 const GIGABYTE = 1024 ** 3;
+/** What is announced and never comes to its end. */
+const TERABYTE = 1024 * GIGABYTE;
 const PIECE = Buffer.alloc(256 * 1024, 'x');
 
 let daemon: Daemon;
@@ -15,14 +17,8 @@ beforeAll(async () => {
   await daemon.run(session, 'kept = 1');
 });
 
-/** What was answered before the connection ended, and how much the server took until then. */
-interface Flooded {
-  readonly answer: string;
-  readonly takenBytes: number;
-}
-
-/** Sends a head and then pieces of a gigabyte, as fast as they are taken, until it is all sent or the other side ends. */
-async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer = (piece) => piece): Promise<Flooded> {
+/** Sends a head and then more and more, as fast as it is taken, until the other side ends it. Gives what that answered. */
+async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer = (piece) => piece): Promise<string> {
   const { hostname, port, host } = new URL(daemon.url);
   const socket = connect(Number(port), hostname);
   let answer = '';
@@ -35,18 +31,15 @@ async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer =
   const headers = [`Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...rest];
   socket.write(`${[first, ...headers].join('\r\n')}\r\n\r\n`);
   await pour(socket, frame(PIECE), closed);
-  socket.end();
   await closed;
-  return { answer, takenBytes: socket.bytesWritten - socket.writableLength };
+  return answer;
 }
 
 /** Whether or not there was an error before. */
 const happens = (socket: Socket, what: string) => new Promise((resolve) => socket.once(what, resolve));
 
 async function pour(socket: Socket, piece: Buffer, closed: Promise<unknown>): Promise<void> {
-  for (let sent = 0; sent < GIGABYTE && socket.writable; sent += piece.length) {
-    if (!socket.write(piece)) await Promise.race([happens(socket, 'drain'), closed]);
-  }
+  while (socket.writable) if (!socket.write(piece)) await Promise.race([happens(socket, 'drain'), closed]);
 }
 
 const chunked = (piece: Buffer) =>
@@ -54,16 +47,14 @@ const chunked = (piece: Buffer) =>
 
 const path = () => `POST /v1/sessions/${session}/execute HTTP/1.1`;
 
-describe('a body of a gigabyte', () => {
+describe('a body of a gigabyte and more', () => {
   it.each([
-    ['that says so', () => flood([path(), `Content-Length: ${GIGABYTE}`])],
+    ['that says so', () => flood([path(), `Content-Length: ${TERABYTE}`])],
     ['that does not say how long it is', () => flood([path(), 'Transfer-Encoding: chunked'], chunked)],
-    ['that nobody may send', () => flood(['POST /v1/nothing HTTP/1.1', `Content-Length: ${GIGABYTE}`])],
-  ])('%s is refused before it is in memory, and most of it before it is sent', async (_what, send) => {
+    ['that nobody may send', () => flood(['POST /v1/nothing HTTP/1.1', `Content-Length: ${TERABYTE}`])],
+  ])('%s is refused before it is in memory, and not waited for', async (_what, send) => {
     const before = process.memoryUsage().rss;
-    const { answer, takenBytes } = await send();
-    expect(answer).toMatch(/^HTTP\/1\.1 4(13|04) /);
-    expect(takenBytes).toBeLessThan(GIGABYTE / 4);
+    expect(await send()).toMatch(/^HTTP\/1\.1 4(13|04) /);
     expect(process.memoryUsage().rss - before).toBeLessThan(GIGABYTE / 4);
     expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
   });
@@ -81,9 +72,7 @@ describe('a WebSocket', () => {
     const length = Buffer.alloc(8);
     length.writeBigUInt64BE(BigInt(GIGABYTE));
     const head = Buffer.concat([Buffer.from([0x81, 0x80 | 127]), length, Buffer.alloc(4)]);
-    const { answer, takenBytes } = await flood(upgrade, (piece) => Buffer.concat([head, piece]));
-    expect(answer).toContain('101 Switching');
-    expect(takenBytes).toBeLessThan(GIGABYTE / 4);
+    expect(await flood(upgrade, (piece) => Buffer.concat([head, piece]))).toContain('101 Switching');
     expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
   });
 });
