@@ -45,9 +45,10 @@ export class AuditTrail {
       userName: principal.userName,
       credential: credentialText(principal.credential),
     };
-    const written = this.#audit
-      .append({ ...who, action, from: remoteOf(c), ...entry })
-      .catch((error) => c.get('log').error({ err: error, action }, 'the audit log could not be written'));
+    const line = { ...who, action, from: remoteOf(c), ...entry };
+    const written = (HOT.has(action) ? this.#audit.note(line) : this.#audit.append(line)).catch((error) =>
+      c.get('log').error({ err: error, action }, 'the audit log could not be written'),
+    );
     if (!HOT.has(action)) await written;
   }
 }

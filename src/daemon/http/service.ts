@@ -1,5 +1,6 @@
 /** What the routes work with. */
 
+import type { Quotas } from '../../protocol/access.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
@@ -23,7 +24,8 @@ export interface StreamLimits {
 
 /** Whether a user may store more: QUOTA_EXCEEDED where it may not. */
 export interface Room {
-  admit(userId: string, bytes?: number): Promise<void>;
+  /** `limits`: those of the user, where they are known already. */
+  admit(userId: string, bytes?: number, limits?: Quotas): Promise<void>;
 }
 
 export interface Service {

@@ -11,6 +11,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
+import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import { refusalOf } from './feed.ts';
 import { FrameBudget } from './frame-budget.ts';
@@ -22,8 +23,6 @@ import type { Service } from './service.ts';
 export interface SocketOptions {
   readonly service: Service;
   readonly session: HostedSession;
-  /** The id of the user whose session it is. */
-  readonly owner: string;
   readonly principal: Principal;
   readonly after: number;
   readonly recheck: Recheck;
@@ -135,7 +134,7 @@ export class SessionSocket {
   }
 
   async #carryOut(frame: ClientFrame): Promise<unknown> {
-    const { service, session, owner, recheck } = this.#options;
+    const { service, session, recheck } = this.#options;
     if (frame.type === 'ping') return {};
     const { userId: by, credential } = await recheck('use');
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
@@ -143,9 +142,7 @@ export class SessionSocket {
     switch (frame.type) {
       case 'execute': {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
-        await service.access.quotas.countExecution(owner);
-        await service.kernels.admit(await service.host.get(session.id));
-        await service.room.admit(owner);
+        await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
         const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
         outcome.catch(() => {}); // its events tell

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { ParseCache } from '../parse-cache.ts';
 import { Definition } from './definition.ts';
 
 const SESSIONS = 'sessions';
@@ -12,6 +13,7 @@ const KEYS = 'session-keys';
 
 export class Definitions {
   readonly #documents: DocumentStore;
+  readonly #cache = new ParseCache<Definition>();
 
   constructor(documents: DocumentStore) {
     this.#documents = documents;
@@ -92,7 +94,7 @@ export class Definitions {
 
   async #read(id: string): Promise<Definition | undefined> {
     const document = isId(id) ? await this.#documents.get(SESSIONS, id) : undefined;
-    return document && parse(document.value, id);
+    return document && this.#cache.get(id, document.revision, () => parse(document.value, id));
   }
 }
 
