@@ -16,6 +16,10 @@ export interface FollowOptions {
   readonly after: number;
   readonly resumeMs: number;
   readonly signal: AbortSignal;
+  /** Says to the server that approvals are answered here. Needs a WebSocket. */
+  readonly approvals?: 'answer';
+  /** Told whenever the server has answered, what that was. */
+  readonly onReached?: (frame: unknown) => void;
 }
 
 /** What may wait here for a reader. Past it the connection is closed, and opened again when he has read. */
@@ -36,14 +40,20 @@ const endings = new Map<number, () => CellaError>([
 export async function* follow(
   link: Link,
   id: string,
-  { after, resumeMs, signal }: FollowOptions,
+  { after, resumeMs, signal, approvals, onReached }: FollowOptions,
 ): AsyncGenerator<FeedItem, void, undefined> {
   const patience = new Patience(resumeMs);
   let last = after;
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
-    const socket = link.socket(FollowEvents, given);
-    const reached = () => patience.reached();
+    const socket = link.socket(FollowEvents, { ...given, query: { ...given.query, approvals } });
+    if (!socket && approvals) {
+      throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
+    }
+    const reached = (frame: unknown) => {
+      patience.reached();
+      onReached?.(frame);
+    };
     const items = socket ? new Frames(socket, { signal, reached }).read() : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
@@ -82,13 +92,13 @@ async function* lines(
 interface FramesOptions {
   readonly signal: AbortSignal;
   /** Told where the server says something beside events. */
-  readonly reached: () => void;
+  readonly reached: (frame: unknown) => void;
 }
 
 /** Ends where the connection does. */
 class Frames {
   readonly #socket: Socket;
-  readonly #reached: () => void;
+  readonly #reached: (frame: unknown) => void;
   readonly #waiting: string[] = [];
   #size = 0;
   #over = false;
@@ -117,7 +127,7 @@ class Frames {
         if (text !== undefined) {
           this.#size -= text.length;
           const value = jsonOf(text);
-          if (OTHERS.has(Object(value).type)) this.#reached();
+          if (OTHERS.has(Object(value).type)) this.#reached(value);
           else yield checked(FeedItem, value, 'ws');
         } else if (this.#over) {
           if (this.#why) throw this.#why;

@@ -164,6 +164,10 @@ export class Session implements SessionApi {
     return this.#parts.launch.recipe.kind;
   }
 
+  get sandboxed(): boolean {
+    return this.executor !== 'in-process' && (this.executor === 'container' || this.#options.sandbox !== 'off');
+  }
+
   /** What its executor can do. */
   get capabilities(): Capabilities {
     return this.#parts.executor.capabilities;
@@ -267,7 +271,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  fork(options: ForkOptions): Promise<Session> {
+  /** `hooks` take the place of those of this session, which the other would ask and tell otherwise. */
+  fork(options: ForkOptions, hooks: Pick<SessionOptions, 'approve' | 'onProgress'> = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -275,7 +280,7 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey };
+      const forked: CheckedOptions = { ...mine, ...hooks, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { launch, slots, dataDir } = this.#parts;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
@@ -317,6 +322,15 @@ export class Session implements SessionApi {
 
   background(): AsyncIterable<BackgroundEvent> {
     return this.#background.read();
+  }
+
+  /** Has a live kernel find the packages as they are configured now, whoever has changed them. */
+  async refreshPackages(): Promise<void> {
+    this.#checkOpen();
+    const folder = await this.#namespaces.currentPackages();
+    this.#parts.launch.packages = folder;
+    if (this.pid === 0) return;
+    await this.#inTurn(async () => (await this.#keeper.live()).ask('usePackages', { folder: folder ?? null }));
   }
 
   close(): Promise<void> {
