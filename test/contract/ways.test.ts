@@ -1,6 +1,6 @@
 /** One suite, three ways: alone, with the server on the data folder, and with one at an address. And what is said of servers. */
 
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +12,8 @@ import { makeWheel } from '../support/wheels.ts';
 import { type Way, waysContract } from './ways.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-ways-'));
+// Installers of a root host run as another user.
+chmodSync(folder, 0o755);
 const packages = { CELLA_WHEELS: join(folder, 'wheels'), CELLA_NO_INDEX: '1' };
 for (const [name, value] of Object.entries(packages)) process.env[name] = value;
 
