@@ -7,7 +7,7 @@ import { CloseCode } from '../protocol/http/frames.ts';
 import { GetSession } from '../protocol/http/session-routes.ts';
 import { isCode, jsonOf } from './failure.ts';
 import { jsonLines } from './lines.ts';
-import { checked, type Link } from './link.ts';
+import { checked, type Given, type Link } from './link.ts';
 import { Patience } from './patience.ts';
 import type { Socket } from './transport.ts';
 
@@ -46,7 +46,8 @@ export async function* follow(
   let last = after;
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
-    const socket = link.socket(FollowEvents, { ...given, query: { ...given.query, approvals } });
+    const wanted = { ...given, query: { ...given.query, approvals } };
+    const socket = link.socket(FollowEvents, wanted);
     if (!socket && approvals) {
       throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
     }
@@ -70,12 +71,20 @@ export async function* follow(
     try {
       // A WebSocket does not tell why it was refused; a request does.
       await link.call(GetSession, { params: { id }, signal });
+      if (approvals) await mayFollow(link, wanted);
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
       if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
       await patience.wait(error);
     }
   }
+}
+
+/** The only thing wrong with the request may be that it is none for a WebSocket. */
+async function mayFollow(link: Link, wanted: Given<undefined>): Promise<void> {
+  await link.open(FollowEvents, wanted).catch((error) => {
+    if (!isCode(error, 'INVALID_REQUEST')) throw error;
+  });
 }
 
 /** Where a WebSocket cannot say who it is. */
