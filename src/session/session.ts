@@ -271,8 +271,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  /** `hooks` take the place of those of this session, which the other would ask and tell otherwise. */
-  fork(options: ForkOptions, hooks: Pick<SessionOptions, 'approve' | 'onProgress'> = {}): Promise<Session> {
+  /** `others` are what the fork has instead of what this session has. */
+  fork(options: ForkOptions, others: Pick<SessionOptions, 'approve' | 'onProgress'> = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -280,7 +280,7 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, ...hooks, agentKey };
+      const forked: CheckedOptions = { ...mine, ...others, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { launch, slots, dataDir } = this.#parts;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });

@@ -138,8 +138,6 @@ export class LocalSessionHost implements contract.SessionHost {
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     this.#checkRunning();
     const parent = await this.#opened(id);
-    // With what it asks and tells, which is not the fork's.
-    await parent.session();
     const { from, replace = false, ...facts } = wanted;
     const { settings } = parent.definition;
     // Until the kernel is there, a server that starts would take it away again.
@@ -151,8 +149,9 @@ export class LocalSessionHost implements contract.SessionHost {
     try {
       const agentKey = storageKeyOf(ownerId, definition.agentKey);
       const key = storageKeyOf(parent.definition.ownerId, parent.definition.agentKey);
-      const own = { ...settings, ...this.#share.hooksOf(definition.id) };
-      await this.#share.pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own);
+      const { pool, hooksOf } = this.#share;
+      const own = { ...settings, ...hooksOf(id) };
+      await pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own, hooksOf(definition.id));
       const present = await this.#definitions.update(definition.id, (made) => ({ ...made, life: 'present' }));
       const hosted = await this.#opened(present.id);
       await hosted.session();
