@@ -12,7 +12,7 @@ import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
-import { lockFolder, socketPath, tellFacts } from './folder.ts';
+import { lockFolder, redisOf, socketPath, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
 import { type Logger, type LogLevel, openLogs } from './http/logs.ts';
@@ -104,7 +104,7 @@ export async function serve(
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
   const facts = { pid: process.pid, url: server.url, socket, version, startedAt: Date.now() };
-  stack.use(await tellFacts(dataDir, facts));
+  stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log));
   log.info({ url: server.url, dataDir, version }, 'serving');
   const { code } = await access.logins.createCode(access.daemon());

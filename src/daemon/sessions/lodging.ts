@@ -83,11 +83,17 @@ export class Lodging {
   async fork(other: Lodging, from: string | undefined): Promise<void> {
     const { pool } = this.#parts.share;
     const wanted = { agentKey: other.key, ...(from === undefined ? {} : { from }) };
-    await pool.fork(this.key, wanted, this.#options, { storage: other.#parts.storage });
+    await pool.fork(this.key, wanted, this.#options, other.#own);
+  }
+
+  /** What no other session has. */
+  get #own() {
+    const { share, storage, definition } = this.#parts;
+    return { storage, ...share.hooksOf(definition().id) };
   }
 
   get #options() {
-    return { ...this.#parts.definition().settings, storage: this.#parts.storage };
+    return { ...this.#parts.definition().settings, ...this.#own };
   }
 
   async #acquire(): Promise<Session> {
