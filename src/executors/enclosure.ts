@@ -4,7 +4,8 @@ import type { Exit, KernelLink } from '../kernel/link.ts';
 import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
-import type { CommandLink, LaunchOptions, Program, Usage } from './contract.ts';
+import type { TerminalSize } from '../protocol/terminal.ts';
+import type { CommandLink, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
 import { signalName } from './signals.ts';
 import type { FrameSocket } from './sockets.ts';
 import type { Preparable } from './spares.ts';
@@ -101,7 +102,25 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async command(program: Program): Promise<CommandLink> {
-    const { kernel, control, stdout, stderr } = await this.#attach({ command: program });
+    const { stdout, stderr, exited, kill } = await this.#run({ command: program });
+    return { stdout, stderr, exited, kill };
+  }
+
+  async terminal(program: Program, size: TerminalSize): Promise<TerminalLink> {
+    const { control, stdout, stderr, exited, kill } = await this.#run({ command: { ...program, terminal: size } });
+    // A terminal has one stream.
+    stderr.close();
+    return {
+      output: stdout,
+      exited,
+      kill,
+      type: (bytes) => control.sendSlowly(FrameType.typed, 0, bytes),
+      resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
+    };
+  }
+
+  async #run(purpose: Purpose): Promise<CommandLink & Connection> {
+    const { kernel, control, stdout, stderr } = await this.#attach(purpose);
     let problem: string | undefined;
     control.read(
       (frame) => {
@@ -113,7 +132,7 @@ export class SupervisedEnclosure implements Preparable {
       control.close();
       return { ...exit, ...(problem === undefined ? {} : { problem }) };
     });
-    return { stdout, stderr, exited, kill: () => this.#kill(kernel) };
+    return { control, stdout, stderr, exited, kill: () => this.#kill(kernel) };
   }
 
   #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
