@@ -122,6 +122,7 @@ class WatchedTree {
       await using made = await folder.folder(name);
       const inside: FileChange[] = [];
       await this.#enter(path, made, (found, entry) => {
+        if (PARTIAL.test(found)) return;
         if (inside.length < MOST_INSIDE) inside.push({ type: 'created', path: found, kind: kindOf(entry) });
         else this.changes.lost();
       });
