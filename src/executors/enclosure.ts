@@ -122,13 +122,18 @@ export class SupervisedEnclosure implements Preparable {
   async #run(purpose: Purpose): Promise<CommandLink & Connection> {
     const { kernel, control, stdout, stderr } = await this.#attach(purpose);
     let problem: string | undefined;
+    const { promise, resolve } = this.#exit(kernel);
     control.read(
       (frame) => {
-        if (frame.type === FrameType.failed) problem = parseFailed(frame.payload).message;
+        if (frame.type !== FrameType.failed) return;
+        problem = parseFailed(frame.payload).message;
+        // Pid 1 says no more of what it could not even fork.
+        resolve({ outOfMemory: false, exitCode: 127 });
+        this.#exits.delete(kernel);
       },
       () => {},
     );
-    const exited = this.#exit(kernel).promise.then((exit) => {
+    const exited = promise.then((exit) => {
       control.close();
       return { ...exit, ...(problem === undefined ? {} : { problem }) };
     });

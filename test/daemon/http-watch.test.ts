@@ -166,7 +166,7 @@ describe('a watch', () => {
     await using watch = await Watch.begin(id);
     await using quiet = await Watch.begin((await daemon.session({ agentKey: 'quiet' })).id);
     const before = process.memoryUsage().rss;
-    const made = await daemon.run(id, 'import os\nfor n in range(50_000): os.mknod(f"f{n}"); os.unlink(f"f{n}")');
+    const made = await daemon.run(id, 'import os\nfor n in range(20_000): os.mknod(f"f{n}"); os.unlink(f"f{n}")');
     expect(made).toMatchObject({ status: 'ok' });
     await watch.until(({ type }) => type === 'overflow');
     expect(watch.seen.length).toBeLessThan(30_000);

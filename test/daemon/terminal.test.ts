@@ -6,7 +6,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { connect } from '../../src/client/index.ts';
 import { CloseCode } from '../../src/protocol/http/frames.ts';
+import { KernelPool } from '../../src/session/pool.ts';
 import { Daemon } from '../support/daemon.ts';
+import { scratchFolder } from '../support/session.ts';
 
 let daemon: Daemon;
 let id: string;
@@ -127,8 +129,9 @@ describe('a terminal', () => {
     await screen.run('cat here.txt; echo; stty size; tty; ps -o tty= -p $$; echo $TERM "[$SHLVL]"; cd /; ls');
     await screen.until(/from the kernel\r\n17 91\r\n\/dev\/pts\/\d+\r\n/);
     await screen.until(/xterm-256color/);
-    await screen.run('echo $((6 * 7)) is; sleep 1000');
-    await screen.until(/42 is/);
+    await screen.run('cat');
+    await screen.type('typed\n');
+    await screen.until(/typed\r\ntyped\r\n/);
     // Ctrl-C reaches the program, not the shell.
     await screen.type('\u0003');
     await screen.run('echo code $?');
@@ -194,8 +197,28 @@ while True: signal.pause()`;
     await screen.run('echo be""gun');
     await screen.until(/begun/);
     await daemon.run(own, 'import os; os._exit(3)');
-    await screen.run('echo still he""re');
-    await screen.until(/still here/);
+    await screen.run('cat');
+    // All that lives there is held still for a moment while a kernel goes back: no shell takes that for a Ctrl-Z.
+    for (let n = 0; n < 5; n++) await daemon.run(own, 'x = 1', { transaction: 'rollback_always' });
+    await screen.type('still here\n');
+    await screen.until(/still here\r\nstill here\r\n/);
+    expect(screen.shown).not.toContain('Stopped');
+  });
+
+  it('is refused where the session has no room for another process, and the session goes on', async () => {
+    const { id: own } = await daemon.session({ agentKey: 'crowded', limits: { processes: 12 } });
+    const crowd = `import subprocess
+crowd = []
+try:
+    while True: crowd.append(subprocess.Popen(['sleep', '1000']))
+except OSError:
+    pass
+len(crowd) > 2`;
+    expect(await daemon.run(own, crowd)).toMatchObject({ value: true });
+    using screen = new Screen({ session: own });
+    expect(await screen.closed).toBe(CloseCode.failed);
+    expect(screen.texts).toMatchObject([{ type: 'error', error: { code: 'TOOL_FAILED' } }]);
+    expect(await daemon.run(own, 'for one in crowd: one.kill()')).toMatchObject({ status: 'ok' });
   });
 
   it('holds back a program whose output nobody reads, in bounded memory, and lets the client go', async () => {
@@ -326,6 +349,16 @@ while True: signal.pause()`;
     expect(response.statusCode).toBe(429);
     for (const socket of [first, ...others]) socket.close();
     await expect.poll(() => state(own), { timeout: 20_000 }).toBe('hibernated');
+  });
+
+  it('keeps its kernel from making room for another', async () => {
+    await using pool = new KernelPool({ maxKernels: 1, waitMs: 300, session: { dataDir: await scratchFolder() } });
+    const session = await pool.acquire('first');
+    const terminal = await session.terminal();
+    await expect(pool.acquire('second')).rejects.toMatchObject({ code: 'POOL_EXHAUSTED' });
+    await terminal.close();
+    expect(await terminal.exited).toHaveProperty('signal');
+    expect(await (await pool.acquire('second')).run('1')).toMatchObject({ value: 1 });
   });
 
   it.each(['url', 'socket'])('is there for programs, by the client (%s)', async (way) => {
