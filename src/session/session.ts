@@ -10,6 +10,7 @@ import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
+import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type {
   Checkpoint,
   CheckpointOptions,
@@ -44,6 +45,7 @@ import {
 } from './options.ts';
 import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
+import { openTerminal } from './terminal.ts';
 import { tellingWaysOut } from './ways-out.ts';
 
 /** In records: wherever the data folder is. */
@@ -325,6 +327,16 @@ export class Session implements SessionApi {
 
   async variables(): Promise<readonly Variable[]> {
     return parseVariables(await this.#ask('variables', {}));
+  }
+
+  /** A program on a terminal in the sandbox of this session, beside its kernel; the shell where none is named. */
+  async terminal(options: TerminalOptions = {}): Promise<Terminal> {
+    this.#checkOpen();
+    if (!this.capabilities.subprocesses) {
+      throw new CellaError('CAPABILITY_MISSING', `The executor ${this.executor} has no terminals.`);
+    }
+    const { env, packages } = this.#parts.launch;
+    return await openTerminal(this.#keeper, options, { env, packages });
   }
 
   background(): AsyncIterable<BackgroundEvent> {

@@ -24,6 +24,7 @@ import { addNamespaceRoutes } from './routes/namespaces.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
 import { addSystemRoutes } from './routes/system.ts';
+import { addTerminalRoutes } from './routes/terminal.ts';
 import type { Privilege, Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
@@ -151,6 +152,7 @@ export class HttpServer implements AsyncDisposable {
     addEventRoutes(service);
     addStateRoutes(service);
     addFileRoutes(service);
+    addTerminalRoutes(service);
     addNamespaceRoutes(service);
     if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
     addAccessRoutes(service);
