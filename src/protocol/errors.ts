@@ -360,12 +360,6 @@ export const errorCodes = {
     retry: false,
     advice: 'Read on from `details.floor`; what came before it is no longer kept.',
   },
-  CLIENT_TOO_SLOW: {
-    http: 408,
-    rpc: -32078,
-    retry: true,
-    advice: 'Connect again with `after` set to the last number that you have; nothing is lost.',
-  },
   RATE_LIMITED: {
     http: 429,
     rpc: -32079,

@@ -4,10 +4,11 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
-import type { SessionApi } from '../../session/api.ts';
+import type { HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
@@ -197,6 +198,16 @@ export class HostedSession implements contract.HostedSession {
     return this.#outputs.open(file);
   }
 
+  async workspace(): Promise<string | undefined> {
+    this.#checkOpen();
+    return this.#lodging.session?.cwd ?? (await workspaceAsleep(this.#share, this.#definition));
+  }
+
+  async history(): Promise<readonly HistoryEntry[]> {
+    this.#checkOpen();
+    return (await this.#lodging.session?.history()) ?? (await historyAsleep(this.#share, this.#definition));
+  }
+
   async api(): Promise<SessionApi> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
@@ -282,8 +293,8 @@ export class HostedSession implements contract.HostedSession {
   }
 
   #listen(session: Session): void {
-    const lastEnded = () => this.#executions.lastEnded;
-    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, lastEnded };
+    const owner = (number?: number) => this.#executions.owner(number);
+    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, owner };
     void recordBackground(session, parts);
   }
 

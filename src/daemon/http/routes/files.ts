@@ -10,8 +10,12 @@ import type { Service } from '../service.ts';
 
 export function addFileRoutes({ routes, host, kernels, room }: Service): void {
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
+    const session = await host.open(info.id);
+    const there = await session.workspace();
+    if (there !== undefined) return new Workspace(there);
+    // The first kernel makes it.
     await kernels.admit(info);
-    return new Workspace((await (await host.open(info.id)).session()).cwd);
+    return new Workspace((await session.session()).cwd);
   };
 
   routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));
