@@ -8,5 +8,5 @@ export { PyObject, type PyValue } from '../protocol/values.ts';
 export type * from '../session/api.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
-export type { ClientSession, EventPage } from './session.ts';
+export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';

@@ -8,7 +8,14 @@ import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folder.ts';
 import { Launch } from './launch.ts';
-import { AgentKey, type CheckedOptions, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
+import {
+  AgentKey,
+  type CheckedOptions,
+  checkOptions,
+  checkPoolOptions,
+  type ForkOthers,
+  type SessionOptions,
+} from './options.ts';
 import { Session } from './session.ts';
 
 export const PoolLimits = z.strictObject({
@@ -113,7 +120,7 @@ export class KernelPool implements AsyncDisposable {
     agentKey: string,
     options: ForkOptions,
     own: Omit<SessionOptions, 'agentKey'> = {},
-    others: Pick<SessionOptions, 'storage'> = {},
+    others: ForkOthers = {},
   ): Promise<Session> {
     const key = normal(options.agentKey);
     if (this.#entries.has(key)) {

@@ -35,7 +35,13 @@ import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
-import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
+import {
+  type CheckedOptions,
+  checkForkOptions,
+  checkOptions,
+  type ForkOthers,
+  type SessionOptions,
+} from './options.ts';
 import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
 import { tellingWaysOut } from './ways-out.ts';
@@ -164,6 +170,10 @@ export class Session implements SessionApi {
     return this.#parts.launch.recipe.kind;
   }
 
+  get sandboxed(): boolean {
+    return this.executor !== 'in-process' && (this.executor === 'container' || this.#options.sandbox !== 'off');
+  }
+
   /** What its executor can do. */
   get capabilities(): Capabilities {
     return this.#parts.executor.capabilities;
@@ -267,8 +277,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  /** `storage` is for the fork, where it is not to have that of this session. */
-  fork(options: ForkOptions, { storage }: Pick<SessionOptions, 'storage'> = {}): Promise<Session> {
+  /** `others` are what the fork has instead of what this session has. */
+  fork(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -276,10 +286,10 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey, ...(storage === undefined ? {} : { storage }) };
+      const forked: CheckedOptions = { ...mine, ...others, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { slots, dataDir } = this.#parts;
-      const launch = storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
+      const launch = others.storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
@@ -321,9 +331,24 @@ export class Session implements SessionApi {
     return this.#background.read();
   }
 
+  /** Has a live kernel find the packages as they are configured now, whoever has changed them. */
+  async refreshPackages(): Promise<void> {
+    this.#checkOpen();
+    const folder = await this.#namespaces.currentPackages();
+    this.#parts.launch.packages = folder;
+    if (this.pid === 0) return;
+    await this.#inTurn(async () => (await this.#keeper.live()).ask('usePackages', { folder: folder ?? null }));
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
+  }
+
+  /** Ends the kernel and saves nothing; what was saved before stays. For whoever has lost the agent to another. */
+  async abandon(): Promise<void> {
+    this.#closing ??= this.#end({ keep: false });
+    await this.#closing;
   }
 
   async destroy(): Promise<void> {

@@ -25,6 +25,12 @@ export interface Storage extends AsyncDisposable {
   readonly deps: DepsStore;
   readonly documents: DocumentStore;
   /**
+   * The same storage for whoever has this lock: once another has got it, nothing can be written here any more
+   * (`LEASE_LOST`), however late it arrives. The key of the lock can be acquired again here, by one at a time. Closing
+   * it leaves the storage open.
+   */
+  fenced(lock: Lock): Storage;
+  /**
    * This storage with other skills, artifacts and deps: those of the scope, which is any text but the empty one. Two
    * scopes never meet, and none meets what is in no scope. All else is the same. Closing it closes this storage.
    */
@@ -128,6 +134,8 @@ export interface TrimLimits {
 
 /** One holder for each key, on all processes. The lock of a process that has ended is free at once. */
 export interface Locks {
+  /** Whose locks these are: what `holder` tells of them. */
+  readonly id: string;
   /** `AGENT_BUSY` with the holder in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
   acquire(agentKey: string, options?: AcquireOptions): Promise<Lock>;
   /** Who holds it now; undefined where nobody does. */
@@ -135,6 +143,7 @@ export interface Locks {
 }
 
 export interface LockHolder {
+  readonly id: string;
   readonly pid: number;
   readonly host: string;
   /** Milliseconds since 1970. */
@@ -145,11 +154,22 @@ export interface AcquireOptions {
   /** How long to wait for another holder; 0, the default, means not at all. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
+  /** What others are told of the holder; the program and its subcommand where nothing is said. */
+  readonly command?: string;
 }
 
+/**
+ * `doubtful`: it could not be renewed for so long that another may have it by now; it may turn out to be held. `lost`:
+ * another has it, or had it meanwhile. A lock that ends with its process is neither.
+ */
+export type LockState = 'held' | 'doubtful' | 'lost' | 'released';
+
 export interface Lock extends AsyncDisposable {
-  /** False from the moment `release` is called. */
+  readonly key: string;
+  /** False from the moment `release` is called, and where it is doubtful or lost. */
   readonly held: boolean;
+  /** Told of each change that nobody here has asked for. */
+  watch(told: (state: LockState) => void): void;
   /** May be called again; where it failed, it tries again. */
   release(): Promise<void>;
 }

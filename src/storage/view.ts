@@ -2,7 +2,7 @@
 
 import type { BootstrapConfig } from '../protocol/bootstrap.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ArtifactStore, DepsStore, Storage, TextStore } from './contract.ts';
+import type { ArtifactStore, DepsStore, Lock, Storage, TextStore } from './contract.ts';
 
 export interface ViewParts {
   readonly skills: TextStore;
@@ -23,8 +23,16 @@ export class StorageView implements Storage {
   readonly deps: DepsStore;
   readonly #whole: Storage;
   readonly #scope: string;
+  readonly #again: (whole: Storage) => Storage;
 
-  constructor(whole: Storage, scope: string, { skills, artifacts, deps }: ViewParts) {
+  /** `again` makes the same view of another storage. */
+  constructor(
+    whole: Storage,
+    scope: string,
+    { skills, artifacts, deps }: ViewParts,
+    again = (other: Storage) => other.scope(scope),
+  ) {
+    this.#again = again;
     this.#whole = whole;
     this.#scope = scope;
     this.checkpoints = whole.checkpoints;
@@ -37,6 +45,10 @@ export class StorageView implements Storage {
     this.skills = skills;
     this.artifacts = artifacts;
     this.deps = deps;
+  }
+
+  fenced(lock: Lock): Storage {
+    return this.#again(this.#whole.fenced(lock));
   }
 
   /** Scopes do not nest: this is the same as asking the whole storage. */

@@ -7,6 +7,7 @@ import { checkpointContract } from './storage-checkpoints.ts';
 import { depsContract } from './storage-deps.ts';
 import { documentContract } from './storage-documents.ts';
 import { eventContract, trimContract } from './storage-events.ts';
+import { fenceContract } from './storage-fences.ts';
 import { keyContract } from './storage-keys.ts';
 import { lockContract } from './storage-locks.ts';
 import { recordContract } from './storage-records.ts';
@@ -22,6 +23,7 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('events', () => eventContract(open));
     describe('trimmed events', () => trimContract(open));
     describe('locks', () => lockContract(open));
+    describe('fences', () => fenceContract(open));
     describe('transcripts', () => transcriptContract(open));
     describe('tools', () => textContract(open, ({ tools }) => tools));
     describe('skills', () => textContract(open, ({ skills }) => skills));

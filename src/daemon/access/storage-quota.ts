@@ -3,6 +3,7 @@
  * so what was measured is used for a minute, with what was admitted since.
  */
 
+import type { Quotas } from '../../protocol/access.ts';
 import type { CheckpointStore } from '../../storage/contract.ts';
 import type { QuotaKeeper } from './contract.ts';
 import { folderBytes } from './folder-bytes.ts';
@@ -43,9 +44,9 @@ export class StorageQuota {
   }
 
   /** QUOTA_EXCEEDED where these bytes are over the user's limit. Costs next to nothing where there is none. */
-  async admit(userId: string, bytes = 1): Promise<void> {
+  async admit(userId: string, bytes = 1, limits?: Quotas): Promise<void> {
     const { quotas } = this.#parts;
-    if ((await quotas.of(userId)).storageBytes === undefined) return void this.#measured.delete(userId);
+    if ((limits ?? (await quotas.of(userId))).storageBytes === undefined) return void this.#measured.delete(userId);
     const { at, bytes: used } = this.#measured.get(userId) ?? (await this.#measure(userId));
     // Nobody waits for this one: it is for those who come next. Where it fails, they try again.
     if (this.#elapsed() - at > FRESH_MS) this.#measure(userId).catch(() => {});

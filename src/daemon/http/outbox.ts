@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ServerFrame } from '../../protocol/http/frames.ts';
+import { eventText } from './event-text.ts';
 import type { StreamLimits } from './service.ts';
 
 export class Outbox {
@@ -29,7 +30,7 @@ export class Outbox {
   async put(frame: ServerFrame | FeedItem): Promise<void> {
     if (this.#over.aborted) return;
     const sent = Promise.withResolvers<void>();
-    this.#socket.send(JSON.stringify(frame), () => sent.resolve());
+    this.#socket.send('seq' in frame ? eventText(frame) : JSON.stringify(frame), () => sent.resolve());
     if (this.hasRoom) return;
     const patience = new AbortController();
     const signal = AbortSignal.any([this.#over, patience.signal]);

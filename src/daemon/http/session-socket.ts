@@ -10,7 +10,9 @@ import type { RawData, WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
+import type { Attendant } from '../sessions/approvals.ts';
 import type { HostedSession } from '../sessions/contract.ts';
+import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import { refusalOf } from './feed.ts';
 import { FrameBudget } from './frame-budget.ts';
@@ -22,10 +24,10 @@ import type { Service } from './service.ts';
 export interface SocketOptions {
   readonly service: Service;
   readonly session: HostedSession;
-  /** The id of the user whose session it is. */
-  readonly owner: string;
   readonly principal: Principal;
   readonly after: number;
+  /** Whether it answers approvals. */
+  readonly attends: boolean;
   readonly recheck: Recheck;
   /** Writes into the audit log what it did. */
   readonly audit: (action: string) => void;
@@ -45,6 +47,7 @@ export class SessionSocket {
   readonly #over = new AbortController();
   readonly #budget = new FrameBudget();
   readonly #outbox: Outbox;
+  readonly #attendant: Attendant | undefined;
   #alive = true;
   #atWork = 0;
 
@@ -67,8 +70,10 @@ export class SessionSocket {
     });
     // What is no WebSocket frame, or too large; the socket closes itself.
     socket.on('error', (error) => log.debug({ reason: error.message }, 'websocket'));
+    this.#attendant = options.attends ? session.attend() : undefined;
     socket.once('close', (code) => {
       clearInterval(heartbeat);
+      this.#attendant?.leave();
       service.ending.removeEventListener('abort', stop);
       service.stopping.removeEventListener('abort', warn);
       this.#over.abort();
@@ -93,7 +98,8 @@ export class SessionSocket {
     const { session, after } = this.#options;
     const { signal } = this.#over;
     try {
-      await this.#outbox.put({ type: 'hello', session: session.id, ...(await session.position()) });
+      const attendant = this.#attendant && { attendant: this.#attendant.id };
+      await this.#outbox.put({ type: 'hello', session: session.id, ...(await session.position()), ...attendant });
       for await (const event of session.events({ after, signal })) {
         await this.#outbox.put(event);
         if (signal.aborted) return;
@@ -135,7 +141,7 @@ export class SessionSocket {
   }
 
   async #carryOut(frame: ClientFrame): Promise<unknown> {
-    const { service, session, owner, recheck } = this.#options;
+    const { service, session, recheck } = this.#options;
     if (frame.type === 'ping') return {};
     const { userId: by, credential } = await recheck('use');
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
@@ -143,9 +149,7 @@ export class SessionSocket {
     switch (frame.type) {
       case 'execute': {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
-        await service.access.quotas.countExecution(owner);
-        await service.kernels.admit(await service.host.get(session.id));
-        await service.room.admit(owner);
+        await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
         const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
         outcome.catch(() => {}); // its events tell
@@ -157,6 +161,12 @@ export class SessionSocket {
         return void (await session.answerInput(frame.request, frame.text, { by }));
       case 'cancel_input':
         return void (await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) }));
+      case 'approval':
+        return void (await session.answerApproval(frame.approval, {
+          by,
+          allowed: frame.allowed,
+          ...defined({ reason: frame.reason }),
+        }));
     }
   }
 
@@ -182,10 +192,12 @@ const actions = {
   interrupt: 'session.interrupt',
   input: 'session.input',
   cancel_input: 'session.input',
+  approval: 'session.approval',
 } as const;
 
 const endings: Partial<Record<string, readonly [number, string]>> = {
   DAEMON_STOPPING: [CloseCode.stopping, 'the server is ending'],
+  SESSION_ELSEWHERE: [CloseCode.moved, 'the session has moved'],
   NOT_FOUND: [CloseCode.gone, 'the session was deleted'],
 };
 

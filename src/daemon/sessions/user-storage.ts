@@ -11,7 +11,9 @@ import { isLocal } from './ids.ts';
 export function storageOf(storage: Storage, ownerId: string): Storage {
   if (isLocal(ownerId)) return storage;
   const { skills, artifacts, deps } = storage.scope(ownerId);
-  return new StorageView(storage, ownerId, { skills: new LayeredTexts(skills, storage.skills), artifacts, deps });
+  const layered = new LayeredTexts(skills, storage.skills);
+  const again = (other: Storage) => storageOf(other, ownerId);
+  return new StorageView(storage, ownerId, { skills: layered, artifacts, deps }, again);
 }
 
 /** How much a user keeps in it, beside what its sessions do. */

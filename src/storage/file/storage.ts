@@ -5,7 +5,8 @@
 
 import { join, resolve } from 'node:path';
 import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
-import type { Clock, Storage } from '../contract.ts';
+import type { Clock, Lock, Storage } from '../contract.ts';
+import { fencedStorage } from '../fenced.ts';
 import { checkScope, StorageView } from '../view.ts';
 import { FileArtifacts } from './artifacts.ts';
 import { FileCheckpoints } from './checkpoints.ts';
@@ -71,6 +72,14 @@ export class FileStorage implements Storage {
     const storage = new FileStorage(resolve(path), clock);
     await storage.#prepare();
     return storage;
+  }
+
+  /** A lock ends with its process and not before: nobody else can have it while somebody writes here. */
+  fenced(lock: Lock): Storage {
+    const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = this;
+    const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
+    const deleteAgent = (agentKey: string) => this.deleteAgent(agentKey);
+    return fencedStorage(this, lock, { ...stores, scopes: this.#scopes, deleteAgent, close: async () => {} });
   }
 
   scope(name: string): Storage {
