@@ -7,26 +7,35 @@ import io
 import os
 import select
 import sys
+import time
 from typing import Dict, List, Optional, Tuple
 
+from . import owners
+from .labels import Labelled, new_label
 from .sandbox.linux import libc
 
 _text_write = io.TextIOWrapper.write
+_owner = owners.execution.get
 _FIRST_FLUSH_S = 0.002
 _NEXT_FLUSH_S = 0.01
 # To a stream's plain `write`: its own, and the one by which the count is asked.
 _OWN_REFERENCES = 2
+# Enough for a thread that waits for the interpreter to get it.
+_MOMENT_S = 0.000001
 
 
 class Flusher:
     """One parked thread that flushes output shortly after it begins, and while its cell goes on. None before a print.
 
-    While it is at work, streams write without a detour through Python.
+    While it is at work, streams write without a detour through Python, unless somebody may print whose cell is over.
     """
 
     def __init__(self) -> None:
-        # Whether a cell runs: then it goes on until the cell ends, else until it has flushed once.
+        # The cell that runs, if one does: then it goes on until the cell ends, else until it has flushed once.
         self.in_cell = False
+        self.executing = 0
+        # Whether what is printed may belong to an execution that is over.
+        self.strangers = True
         self._armed = False
         self._streams: List["Stream"] = []
         # Always locked while its thread waits; another lock, or none, tells a thread to end.
@@ -35,8 +44,10 @@ class Flusher:
     def add(self, stream: "Stream") -> None:
         self._streams.append(stream)
 
-    def begin(self) -> None:
+    def begin(self, execution: int, strangers: bool) -> None:
         """A cell begins. Where the code has kept a stream's plain `write`, nothing else would tell of a print."""
+        self.executing = execution
+        self.strangers = strangers
         self.in_cell = True
         for stream in self._streams:
             if sys.getrefcount(stream.write_plainly) > _OWN_REFERENCES:
@@ -63,8 +74,19 @@ class Flusher:
                 self._gate.release()
             except RuntimeError:
                 pass  # another thread was faster
-        for stream in self._streams:
-            stream.__dict__["write"] = stream.write_plainly
+        if not self.strangers:
+            for stream in self._streams:
+                stream.__dict__["write"] = stream.write_plainly
+            # The cell may have ended meanwhile, for another thread.
+            if self.strangers or not self._armed:
+                self.disarm()
+
+    def end(self) -> None:
+        """The cell is over: what its threads print from here on carries its number."""
+        self.in_cell = False
+        self.executing = 0
+        self.strangers = True
+        self.disarm()
 
     def disarm(self) -> None:
         self._armed = False
@@ -87,6 +109,7 @@ class Flusher:
         for stream in self._streams:
             try:
                 stream.flush()
+                stream.labelled.flush()
             except (OSError, ValueError):
                 pass  # the code closed the descriptor or the stream; its own next write tells it
 
@@ -105,13 +128,14 @@ class Flusher:
 class Stream(io.TextIOWrapper):
     """Text on one descriptor, buffered in blocks; what C code and children write comes out of the same place."""
 
-    def __init__(self, fd: int, name: str, flusher: Flusher) -> None:
+    def __init__(self, fd: int, name: str, flusher: Flusher, pipe: int) -> None:
         raw = io.FileIO(fd, "wb", closefd=False)
         super().__init__(io.BufferedWriter(raw, 65536), encoding="utf-8", errors="backslashreplace", newline="\n")
         self._CHUNK_SIZE = 65536
         self.mode = "w"
         self._label = name
         self._flusher = flusher
+        self.labelled = Labelled(fd, pipe)
         self.write_plainly = _text_write.__get__(self)
         flusher.add(self)
 
@@ -120,8 +144,13 @@ class Stream(io.TextIOWrapper):
         return self._label
 
     def write(self, text: str) -> int:
-        count = _text_write(self, text)
-        self._flusher.arm()
+        flusher = self._flusher
+        owner = _owner() if flusher.strangers else 0
+        if owner and owner != flusher.executing and self.labelled.possible():
+            count = self.labelled.write(owner, text)
+        else:
+            count = _text_write(self, text)
+        flusher.arm()
         return count
 
     def detach(self) -> io.FileIO:  # type: ignore[override]
@@ -147,8 +176,8 @@ class Output:
         for fd in (0, 1, 2):
             self._watch.register(fd, 0)
         self._flusher = Flusher()
-        self.out = Stream(1, "<stdout>", self._flusher)
-        self.err = Stream(2, "<stderr>", self._flusher)
+        self.out = Stream(1, "<stdout>", self._flusher, writers[0])
+        self.err = Stream(2, "<stderr>", self._flusher, writers[1])
         self._mark = b""
         self._marks = [0, 0]
 
@@ -160,15 +189,23 @@ class Output:
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
 
-    def begin(self, mark: bytes) -> None:
+    def relabel(self) -> bytes:
+        """A label of this kernel's own, for the host to know."""
+        label = new_label()
+        self.out.labelled.label = self.err.labelled.label = label
+        return label
+
+    def begin(self, mark: bytes, execution: int, strangers: bool) -> None:
+        """`strangers`: threads or tasks of earlier executions may print meanwhile."""
         self._mark = mark
         self._marks = [0, 0]
-        self._flusher.begin()
+        self._flusher.begin(execution, strangers)
 
     def flush(self) -> None:
         for stream in (self.out, self.err):
             try:
                 stream.flush()
+                stream.labelled.flush()
             except (OSError, ValueError):
                 pass  # the code closed the descriptor: nothing more can be written there in this cell
         libc.fflush(None)
@@ -189,8 +226,10 @@ class Output:
 
     def end(self) -> Tuple[int, int]:
         """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
-        self._flusher.in_cell = False
-        self._flusher.disarm()
+        self._flusher.end()
+        if owners.living:
+            # A thread in the middle of a print, which took this cell to go on, gets to its end.
+            time.sleep(_MOMENT_S)
         self.flush()
         events = dict(self._watch.poll(0))
         if events:
@@ -217,3 +256,5 @@ class Output:
 
     def after_fork(self) -> None:
         self._flusher.forget()
+        for stream in (self.out, self.err):
+            stream.labelled.start_over()

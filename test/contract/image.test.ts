@@ -10,6 +10,7 @@ import { connectEngine, type Engine } from '../../src/executors/container/engine
 import { imageFacts } from '../../src/executors/container/image.ts';
 import { listImages, removeImage } from '../../src/executors/container/image-list.ts';
 import { kernelPackage } from '../../src/sandbox/python.ts';
+import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { bareImage, imageWith, python, runIn } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
@@ -173,7 +174,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   describe('from a base', () => {
     it('keeps what the base has, compiles its library, and is called as it is told', async () => {
       const cut = await imageWith(engine, bare, 'cella-contract-base', { 'srv/mine': 'yes' });
-      const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data };
+      const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data, owner: newHolder() };
       const { name, python: version } = await buildFromBase(engine, cut, options);
       expect(await runIn(engine, name, ['cat', '/srv/mine'])).toBe('yes');
       expect(await runIn(engine, name, ['id', '-un'])).toBe('cella\n');

@@ -1,5 +1,5 @@
 /**
- * Whether a user may store more: the folders and checkpoints of its sessions against its limit. Measuring takes a while,
+ * Whether a user may store more: what its sessions and its namespaces hold against its limit. Measuring takes a while,
  * so what was measured is used for a minute, with what was admitted since.
  */
 
@@ -15,6 +15,8 @@ export interface Holdings {
   readonly folders: readonly string[];
   /** Storage keys of the user's sessions. */
   readonly agentKeys: readonly string[];
+  /** Artifacts and skills. */
+  readonly keptBytes: number;
 }
 
 interface Parts {
@@ -67,8 +69,8 @@ export class StorageQuota {
   }
 
   async #look(userId: string): Promise<Measured> {
-    const { folders, agentKeys } = await this.#parts.holdingsOf(userId);
-    let bytes = 0;
+    const { folders, agentKeys, keptBytes } = await this.#parts.holdingsOf(userId);
+    let bytes = keptBytes;
     for (const folder of folders) bytes += await folderBytes(folder);
     for (const key of agentKeys) {
       for (const manifest of await this.#parts.checkpoints.list(key)) bytes += manifest.bytes;

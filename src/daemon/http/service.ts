@@ -2,6 +2,7 @@
 
 import type { Quotas } from '../../protocol/access.ts';
 import type { Access } from '../access/contract.ts';
+import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -31,6 +32,8 @@ export interface Service {
   readonly routes: Routes;
   readonly access: Access;
   readonly host: SessionHost;
+  /** Where other servers share the storage. */
+  readonly forwarder: Forwarder | undefined;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;

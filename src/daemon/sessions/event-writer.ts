@@ -237,6 +237,6 @@ export function executionFailed(execution: string, error: CellaError): SessionEv
 }
 
 function failureOf(cause: unknown): CellaError {
-  if (cause instanceof CellaError) return cause;
+  if (cause instanceof CellaError) return cause.code === 'LEASE_LOST' ? elsewhere() : cause;
   return new CellaError('STORAGE_FAILED', `The events of the session cannot be written: ${String(cause)}.`, { cause });
 }

@@ -24,8 +24,7 @@ export async function* readFeed(
   const told = () => wake();
   const leave = writer.listen(told);
   signal?.addEventListener('abort', told);
-  const wanted = (event: SessionEvent) =>
-    execution === undefined || ('execution' in event && event.execution === execution);
+  const wanted = (event: SessionEvent) => execution === undefined || isPartOf(event, execution);
   const over = (event: SessionEvent) => execution !== undefined && isEnding(event) && event.execution === execution;
   try {
     let position = after;
@@ -59,6 +58,11 @@ export async function* readFeed(
     signal?.removeEventListener('abort', told);
     leave();
   }
+}
+
+/** What threads write when it is over is no part of it, though it may come before the ending is written down. */
+function isPartOf(event: SessionEvent, execution: string): boolean {
+  return 'execution' in event && event.execution === execution && !('background' in event && event.background);
 }
 
 /** From memory where it has them all, else from the log. */
