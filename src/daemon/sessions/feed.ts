@@ -68,8 +68,10 @@ function isPartOf(event: SessionEvent, execution: string): boolean {
 /** From memory where it has them all, else from the log. */
 async function* since(seq: number, { log, key, writer }: Omit<FeedSource, 'ended'>): AsyncGenerator<SessionEvent> {
   const live = writer.tail.after(seq);
+  // No more than there is: the log is not asked for what comes after.
+  const limit = Math.min(PAGE_EVENTS, writer.position.last - seq);
   if (live) for (const { event } of live) yield event;
-  else for await (const logged of log.read(key, { after: seq, limit: PAGE_EVENTS })) yield toEvent(logged);
+  else for await (const logged of log.read(key, { after: seq, limit })) yield toEvent(logged);
 }
 
 /** `at` is when it happened, where the event says so itself, and else when it was written. */
