@@ -103,6 +103,9 @@ export async function serve(
   const parts = { access, host, room, log, tls, names, peers, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
+  if (peers && options.advertise === undefined) {
+    log.info({ url: server.url }, 'other servers on this Redis reach it here; --advertise names another address');
+  }
   const facts = { pid: process.pid, url: server.url, socket, version, startedAt: Date.now() };
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log));
