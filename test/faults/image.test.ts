@@ -157,7 +157,12 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
 
   it('that is to be made from a base without Python is not made', async () => {
     const name = await imageOf(engine, 'cella-faults-base', { 'etc/motd': '' });
-    const making = buildFromBase(engine, name, { name: 'cella-faults:never', version: 'test', dataDir: data, owner: newHolder() });
+    const making = buildFromBase(engine, name, {
+      name: 'cella-faults:never',
+      version: 'test',
+      dataDir: data,
+      owner: newHolder(),
+    });
     await expect(making).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
     await expect(engine.docker.getImage('cella-faults:never').inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
