@@ -7,7 +7,7 @@ import sys
 import threading
 from _thread import get_ident
 from contextvars import ContextVar
-from typing import Any, Set
+from typing import Any, Callable, Set
 
 from . import importing
 
@@ -18,6 +18,14 @@ living: Set[int] = set()
 
 _OWNER = "_cella_execution"
 _POOL = "concurrent.futures.thread"
+
+
+def _nothing() -> None:
+    pass
+
+
+# Told before a thread starts.
+on_start: Callable[[], None] = _nothing
 
 
 def install() -> None:
@@ -39,6 +47,7 @@ def _hand_over(kind: Any) -> None:
     @functools.wraps(start)
     def start_with_owner(self: Any) -> None:
         self.__dict__[_OWNER] = execution.get()
+        on_start()
         start(self)
 
     @functools.wraps(bootstrap)

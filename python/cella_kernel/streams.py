@@ -7,36 +7,35 @@ import io
 import os
 import select
 import sys
-import time
 from typing import Dict, List, Optional, Tuple
 
 from . import owners
 from .labels import Labelled, new_label
 from .sandbox.linux import libc
 
-_text_write = io.TextIOWrapper.write
+_text_write, _text_flush = io.TextIOWrapper.write, io.TextIOWrapper.flush
 _owner = owners.execution.get
 _FIRST_FLUSH_S = 0.002
 _NEXT_FLUSH_S = 0.01
 # To a stream's plain `write`: its own, and the one by which the count is asked.
 _OWN_REFERENCES = 2
-# Enough for a thread that waits for the interpreter to get it.
-_MOMENT_S = 0.000001
 
 
 class Flusher:
     """One parked thread that flushes output shortly after it begins, and while its cell goes on. None before a print.
 
-    While it is at work, streams write without a detour through Python, unless somebody may print whose cell is over.
+    While it is at work and the code has no threads, streams write without a detour through Python. Threads take turns:
+    text of two that write at once would change places, and nobody could say which of it came before the end of a cell.
     """
 
     def __init__(self) -> None:
         # The cell that runs, if one does: then it goes on until the cell ends, else until it has flushed once.
         self.in_cell = False
         self.executing = 0
-        # Whether what is printed may belong to an execution that is over.
-        self.strangers = True
-        self._armed = False
+        # Whether others than the cell's own code may print, or it may itself from several threads.
+        self.crowded = True
+        self.lock = _thread.RLock()
+        self.armed = False
         self._streams: List["Stream"] = []
         # Always locked while its thread waits; another lock, or none, tells a thread to end.
         self._gate: Optional["_thread.LockType"] = None
@@ -44,19 +43,19 @@ class Flusher:
     def add(self, stream: "Stream") -> None:
         self._streams.append(stream)
 
-    def begin(self, execution: int, strangers: bool) -> None:
+    def begin(self, execution: int, crowded: bool) -> None:
         """A cell begins. Where the code has kept a stream's plain `write`, nothing else would tell of a print."""
         self.executing = execution
-        self.strangers = strangers
+        self.crowded = crowded
         self.in_cell = True
         for stream in self._streams:
             if sys.getrefcount(stream.write_plainly) > _OWN_REFERENCES:
                 self.arm()
 
     def arm(self) -> None:
-        if self._armed:
+        if self.armed:
             return
-        self._armed = True
+        self.armed = True
         if self._gate is None:
             gate = _thread.allocate_lock()
             gate.acquire()
@@ -66,30 +65,39 @@ class Flusher:
             except RuntimeError:
                 # No thread can be had at the limit on processes or memory: the text goes out at once, then.
                 self._gate = None
-                self._armed = False
-                self._flush_all()
+                self.armed = False
+                self.flush_all()
                 return
         elif self._gate.locked():
             try:
                 self._gate.release()
             except RuntimeError:
                 pass  # another thread was faster
-        if not self.strangers:
+        if not self.crowded:
             for stream in self._streams:
                 stream.__dict__["write"] = stream.write_plainly
-            # The cell may have ended meanwhile, for another thread.
-            if self.strangers or not self._armed:
-                self.disarm()
+
+    def crowd(self) -> None:
+        """The code is about to start a thread."""
+        self.crowded = True
+        for stream in self._streams:
+            stream.__dict__.pop("write", None)
 
     def end(self) -> None:
-        """The cell is over: what its threads print from here on carries its number."""
-        self.in_cell = False
-        self.executing = 0
-        self.strangers = True
-        self.disarm()
+        """The cell is over: what its threads print from here on carries its number, and comes after what they have."""
+        with self.lock:
+            self.in_cell = False
+            self.executing = 0
+            self.crowded = True
+            self.disarm()
+            for stream in self._streams:
+                try:
+                    stream.flush()
+                except (OSError, ValueError):
+                    pass  # the code closed the descriptor: nothing more can be written there in this cell
 
     def disarm(self) -> None:
-        self._armed = False
+        self.armed = False
         for stream in self._streams:
             stream.__dict__.pop("write", None)
 
@@ -101,11 +109,12 @@ class Flusher:
             gate.release()
 
     def forget(self) -> None:
-        """After a fork: the thread is not in this process."""
+        """After a fork: the thread is not in this process, nor are others that may have written."""
         self.disarm()
         self._gate = None
+        self.lock = _thread.RLock()
 
-    def _flush_all(self) -> None:
+    def flush_all(self) -> None:
         for stream in self._streams:
             try:
                 stream.flush()
@@ -116,12 +125,12 @@ class Flusher:
     def _run(self, gate: "_thread.LockType") -> None:
         while self._gate is gate:
             gate.acquire(True, _FIRST_FLUSH_S)
-            while self._armed and self._gate is gate:
+            while self.armed and self._gate is gate:
                 if not self.in_cell:
                     self.disarm()
-                self._flush_all()
+                self.flush_all()
                 gate.acquire(True, _NEXT_FLUSH_S)
-            if self._gate is gate and not self._armed:
+            if self._gate is gate and not self.armed:
                 gate.acquire()
 
 
@@ -145,13 +154,21 @@ class Stream(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         flusher = self._flusher
-        owner = _owner() if flusher.strangers else 0
-        if owner and owner != flusher.executing and self.labelled.possible():
+        with flusher.lock:
+            owner = _owner()
+            # Looked at here: the cell of a thread cannot end before its text is where the cell's is.
+            if owner == flusher.executing or not owner or not flusher.crowded or not self.labelled.possible():
+                owner = 0
+                count = _text_write(self, text)
+        if owner:
             count = self.labelled.write(owner, text)
-        else:
-            count = _text_write(self, text)
-        flusher.arm()
+        if not flusher.armed:
+            flusher.arm()
         return count
+
+    def flush(self) -> None:
+        with self._flusher.lock:
+            _text_flush(self)
 
     def detach(self) -> io.FileIO:  # type: ignore[override]
         """The code gets a file of its own; this one would be of no use to later cells without its buffer."""
@@ -183,11 +200,12 @@ class Output:
 
     def flush_at_once(self) -> None:
         """Where there are no threads: each write goes out with the next line of Python."""
-        self._flusher.arm = self._flusher._flush_all  # type: ignore[method-assign]
+        self._flusher.arm = self._flusher.flush_all  # type: ignore[method-assign]
 
     def install(self) -> None:
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
+        owners.on_start = self._flusher.crowd
 
     def relabel(self) -> bytes:
         """A label of this kernel's own, for the host to know."""
@@ -195,19 +213,14 @@ class Output:
         self.out.labelled.label = self.err.labelled.label = label
         return label
 
-    def begin(self, mark: bytes, execution: int, strangers: bool) -> None:
-        """`strangers`: threads or tasks of earlier executions may print meanwhile."""
+    def begin(self, mark: bytes, execution: int, crowded: bool) -> None:
+        """`crowded`: threads or tasks of earlier executions may print meanwhile."""
         self._mark = mark
         self._marks = [0, 0]
-        self._flusher.begin(execution, strangers)
+        self._flusher.begin(execution, crowded)
 
     def flush(self) -> None:
-        for stream in (self.out, self.err):
-            try:
-                stream.flush()
-                stream.labelled.flush()
-            except (OSError, ValueError):
-                pass  # the code closed the descriptor: nothing more can be written there in this cell
+        self._flusher.flush_all()
         libc.fflush(None)
 
     def sync(self, always: bool = False) -> Tuple[int, int]:
@@ -227,9 +240,6 @@ class Output:
     def end(self) -> Tuple[int, int]:
         """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
         self._flusher.end()
-        if owners.living:
-            # A thread in the middle of a print, which took this cell to go on, gets to its end.
-            time.sleep(_MOMENT_S)
         self.flush()
         events = dict(self._watch.poll(0))
         if events:

@@ -18,6 +18,9 @@ function labelled(owner: number, text: string, length = Buffer.byteLength(text))
   return Buffer.concat([label, header, Buffer.from(text)]);
 }
 
+/** Text as told with its owner: the same whether it came at once or in parts. */
+const by = (owner: number, text: string) => [...text].map((character) => `<${owner}: ${character}>`).join('');
+
 /** A descriptor whose bytes the test hands over; it keeps what comes while nobody reads. */
 class Pipe implements ByteSource {
   ended = false;
@@ -75,7 +78,7 @@ function open(settings: { held?: boolean; unknown?: boolean; full?: () => boolea
   const stream: OutputStream = new OutputStream(
     pipe,
     (text, owner) => {
-      seen.push(owner === undefined ? text : `<${owner}: ${text}>`);
+      seen.push(owner === undefined ? text : by(owner, text));
       return !settings.full?.();
     },
     () => {
@@ -241,7 +244,7 @@ describe('an output stream', () => {
           let marks = 0;
           const told = pieces.map((part) => {
             if (part === null) return `<mark ${++marks}>`;
-            return typeof part === 'string' ? part : `<${part.owner}: ${part.text}>`;
+            return typeof part === 'string' ? part : by(part.owner, part.text);
           });
           expect(text()).toBe(told.join(''));
         }),
@@ -253,7 +256,7 @@ describe('an output stream', () => {
       const { pipe, text } = open();
       const [one, other] = [Buffer.from('é').subarray(0, 1), Buffer.from('é').subarray(1)];
       pipe.write(Buffer.concat([one, labelled(1, 'between'), other]));
-      expect(text()).toBe('<1: between>é');
+      expect(text()).toBe(`${by(1, 'between')}é`);
     });
 
     it('waits for the rest of one that comes in parts, also when the execution is over', () => {
@@ -262,7 +265,7 @@ describe('an output stream', () => {
       pipe.write(bytes.subarray(0, 18));
       stream.finish();
       pipe.write(bytes.subarray(18));
-      expect(text()).toBe('<1: late>');
+      expect(text()).toBe(by(1, 'late'));
     });
 
     it('takes one whose rest never comes for text', () => {
@@ -285,7 +288,7 @@ describe('an output stream', () => {
       pipe.write(labelled(1, 'early'));
       expect(text()).toBe('');
       stream.open(label);
-      expect(text()).toBe('<1: early>');
+      expect(text()).toBe(by(1, 'early'));
     });
 
     it('holds one back while its reader is slow', () => {
@@ -295,7 +298,7 @@ describe('an output stream', () => {
       expect(text()).toBe('one ');
       full = false;
       stream.resume();
-      expect(text()).toBe('one <1: two>');
+      expect(text()).toBe(`one ${by(1, 'two')}`);
     });
   });
 });

@@ -9,7 +9,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { ByteSource } from './link.ts';
 import { MARK_BYTES } from './mark.ts';
-import { type Labelled, nextSign } from './signs.ts';
+import { type Labelled, nextSign, pieceAt } from './signs.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -139,9 +139,22 @@ export class OutputStream {
     this.#onChange();
   }
 
-  #unwrap(bytes: Buffer, { begin, end, owner }: Labelled): void {
+  /** Pieces that follow one another are one text: a line is often written in two. */
+  #unwrap(bytes: Buffer, first: Labelled): void {
+    const { owner } = first;
+    let text = bytes.toString('utf8', first.begin, first.end);
+    let { end } = first;
+    for (let next = this.#pieceAt(bytes, end); next?.owner === owner; next = this.#pieceAt(bytes, end)) {
+      text += bytes.toString('utf8', next.begin, next.end);
+      end = next.end;
+    }
     this.#pending = bytes.subarray(end);
-    this.#text(bytes.toString('utf8', begin, end), owner);
+    this.#text(text, owner);
+  }
+
+  #pieceAt(bytes: Buffer, at: number): Labelled | undefined {
+    const sign = this.#label && pieceAt(bytes, at, this.#label);
+    return sign?.kind === 'labelled' ? sign : undefined;
   }
 
   #text(text: string, owner?: number): void {

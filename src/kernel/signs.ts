@@ -43,7 +43,12 @@ function signAt(
   label: Uint8Array | undefined,
 ): Sign | undefined {
   if (mark && begins(bytes, at, mark)) return { kind: at + mark.length > bytes.length ? 'part' : 'mark', at };
-  if (!label || !begins(bytes, at, label)) return undefined;
+  return label && pieceAt(bytes, at, label);
+}
+
+/** A labelled piece that begins just there. */
+export function pieceAt(bytes: Buffer, at: number, label: Uint8Array): Sign | undefined {
+  if (!begins(bytes, at, label)) return undefined;
   const begin = at + HEADER_BYTES;
   if (begin > bytes.length) return { kind: 'part', at };
   const end = begin + bytes.readUInt16LE(at + LABEL_BYTES + 4);

@@ -136,6 +136,32 @@ forge(1, b'never whole', 4000)`);
   expect(await session.run('print("as ever")\n1')).toMatchObject({ status: 'ok', value: 1 });
 });
 
+test('text of a thread whose cell is over goes where the code has led the descriptor, without a label', async () => {
+  const session = await openSession();
+  await session.run(
+    [
+      'import os, sys, threading',
+      'asked, told = threading.Event(), threading.Event()',
+      'def work():',
+      '    asked.wait()',
+      '    print("to the file", flush=True)',
+      '    told.set()',
+      'thread = threading.Thread(target=work)',
+      'thread.start()',
+    ].join('\n'),
+  );
+  const redirect = [
+    'kept, file = os.dup(1), os.open("file", os.O_WRONLY | os.O_CREAT)',
+    'os.dup2(file, 1)',
+    'asked.set()',
+    'told.wait()',
+    'os.dup2(kept, 1)',
+    'thread.join()',
+    'open("file").read()',
+  ].join('\n');
+  expect(await session.run(redirect)).toMatchObject({ value: 'to the file\n', stdout: '' });
+});
+
 /** Sends until there is no room for long, and ends with 9; or until everything is sent, and ends with 7. */
 const FLOOD = `
 import select
