@@ -1,10 +1,11 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
+import type { BenchFlags, FolderWatch, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
+import { configured } from './configured.ts';
 import type { MakeMcp } from './daemon/http/routes/mcp.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
@@ -72,6 +73,16 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
 }
 
+async function watchFolder(dataDir: string): Promise<FolderWatch> {
+  if (!existsSync(dataDir)) return { holder: async () => undefined, [Symbol.asyncDispose]: async () => {} };
+  const [{ FileStorage }, { folderHolder }] = await Promise.all([
+    import('./storage/file/storage.ts'),
+    import('./daemon/folder.ts'),
+  ]);
+  const files = await FileStorage.open(dataDir);
+  return { holder: () => folderHolder(files.locks), [Symbol.asyncDispose]: () => files.close() };
+}
+
 interface Bench {
   bench(flags: BenchFlags, out: (text: string) => void, progress: (line: string) => void): Promise<number>;
 }
@@ -104,6 +115,8 @@ const exitCode = await runProgram(process.argv.slice(2), {
   signals: process,
   version: version(),
   defaults: environment,
+  configured,
+  ownCommand: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
   openSession,
   listAgents: (place) => stores.listAgents(place),
   openShelf: (where) => stores.openShelf(where),
@@ -114,6 +127,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   detect: async (options) => (await import('./machine.ts')).detect(options),
   bench,
   serve,
+  watchFolder,
   serveMcp,
   ...imagesHere(environment, version()),
 });

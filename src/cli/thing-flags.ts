@@ -1,12 +1,13 @@
 /** The flags that the commands on tools, skills, artifacts and deps share. */
 
 import { type Command, Option } from 'commander';
+import { settings } from '../settings/table.ts';
 import type { Defaults } from './arguments.ts';
 import type { CommandContext, NamespacesOptions, Stores } from './context.ts';
 import { addExecutorFlags, bringsPython, type ExecutorFlags, executorOptionsOf } from './executor-flags.ts';
-import { addPackageFlags, collect, type PackageFlags, packageOptionsOf } from './package-flags.ts';
-import { parseText } from './parse-text.ts';
+import { addPackageFlags, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { Report } from './report.ts';
+import { addSetting } from './setting-flags.ts';
 import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 
 export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
@@ -17,17 +18,13 @@ export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
 }
 
 export function addThingFlags(command: Command): Command {
-  return addStorageFlags(command.option('--json', 'print one JSON object'))
-    .addOption(new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp())
-    .addOption(
-      new Option('--python <path>', 'the Python of the kernels (default: CELLA_PYTHON, else python3)').argParser(
-        parseText,
-      ),
-    );
+  const agent = new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp();
+  addStorageFlags(command.option('--json', 'print one JSON object')).addOption(agent);
+  return addSetting(command, settings.python, { about: 'the Python of the kernels' });
 }
 
 export function addToolsFlag(command: Command): Command {
-  return command.option('--tools <dir>', 'a folder with more definitions of tools (default: CELLA_TOOLS)', collect);
+  return addSetting(command, settings.tools);
 }
 
 export function addThingPackageFlags(command: Command): Command {

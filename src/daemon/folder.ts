@@ -1,10 +1,11 @@
 /** One server for each data folder: a lock that ends with its process, and a file that tells others where it is. */
 
 import { rmSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
-import type { Lock, Locks } from '../storage/contract.ts';
+import type { Lock, LockHolder, Locks } from '../storage/contract.ts';
 
 /** No agent can have this key. */
 const DAEMON_KEY = '\0daemon';
@@ -15,21 +16,39 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
     const { pid, host, since } = error.details;
+    const at = await urlOf(dataDir, Number(pid));
     const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
-    const message = `Another server runs on ${dataDir}: ${who}.`;
+    const message = `Another server runs on ${dataDir}${at === undefined ? '' : ` at ${at}`}: ${who}.`;
     throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details } });
   }
 }
 
+/** Who has the folder as its server. */
+export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
+  return await locks.holder(DAEMON_KEY);
+}
+
 /** What a client of this machine needs to know. It holds no secret. */
-export interface DaemonFacts {
-  readonly pid: number;
-  readonly url: string;
+const DaemonFacts = z.object({
+  pid: z.int(),
+  url: z.string(),
   /** Its Unix socket. */
-  readonly socket: string;
-  readonly version: string;
+  socket: z.string(),
+  version: z.string(),
   /** Milliseconds since 1970. */
-  readonly startedAt: number;
+  startedAt: z.number(),
+});
+export type DaemonFacts = Readonly<z.infer<typeof DaemonFacts>>;
+
+/** The address of the process that has the folder; a file that another one has left says nothing of it. */
+async function urlOf(dataDir: string, pid: number): Promise<string | undefined> {
+  try {
+    const facts = DaemonFacts.parse(JSON.parse(await readFile(factsPath(dataDir), 'utf8')));
+    return facts.pid === pid ? facts.url : undefined;
+  } catch {
+    // It does not listen yet, or no longer.
+    return undefined;
+  }
 }
 
 export const factsPath = (dataDir: string): string => join(dataDir, 'daemon.json');

@@ -8,7 +8,14 @@ import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folder.ts';
 import { Launch } from './launch.ts';
-import { AgentKey, type CheckedOptions, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
+import {
+  AgentKey,
+  type CheckedOptions,
+  checkOptions,
+  checkOwnKey,
+  checkPoolOptions,
+  type SessionOptions,
+} from './options.ts';
 import { Session } from './session.ts';
 
 export const PoolLimits = z.strictObject({
@@ -23,6 +30,8 @@ export const PoolLimits = z.strictObject({
 });
 
 export type PoolOptions = z.input<typeof PoolLimits> & {
+  /** For a server: also keys that begin with ~, which are those of its users. */
+  readonly reservedKeys?: boolean;
   /** For every session; a key's own options come on top. */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares'>;
 };
@@ -65,11 +74,13 @@ export class KernelPool implements AsyncDisposable {
   readonly #defaults: SessionOptions;
   readonly #slots: LimitedSlots;
   readonly #entries = new Map<string, Entry>();
+  readonly #normal: (agentKey: string) => string;
   #hits = 0;
   #recoveries = 0;
   #closed = false;
 
-  constructor({ session = {}, ...limits }: PoolOptions = {}) {
+  constructor({ session = {}, reservedKeys = false, ...limits }: PoolOptions = {}) {
+    this.#normal = reservedKeys ? normal : ownNormal;
     this.#limits = checkPoolOptions(PoolLimits, limits);
     this.#slots = new LimitedSlots(this.#limits.maxKernels, this.#limits.waitMs);
     this.#defaults = { ...session, spares: this.#limits.minSpares };
@@ -84,7 +95,7 @@ export class KernelPool implements AsyncDisposable {
     const { waitMs = this.#limits.waitMs, signal } = checkPoolOptions(AcquireOptions, wait);
     if (signal?.aborted)
       throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
-    const options = { ...this.#defaults, ...own, agentKey: normal(key) };
+    const options = { ...this.#defaults, ...own, agentKey: this.#normal(key) };
     const patience = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
     const text = sameText(checkOptions(options));
     for (;;) {
@@ -107,12 +118,12 @@ export class KernelPool implements AsyncDisposable {
 
   /** A second kernel with the memory of a key's, for another key that this pool has none for. */
   async fork(agentKey: string, options: ForkOptions, own: Omit<SessionOptions, 'agentKey'> = {}): Promise<Session> {
-    const key = normal(options.agentKey);
+    const key = this.#normal(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
     const text = sameText(checkOptions({ ...this.#defaults, ...own, agentKey: key }));
-    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key });
+    const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key });
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {
@@ -126,7 +137,7 @@ export class KernelPool implements AsyncDisposable {
 
   /** The kernel stays alive, until it has been idle for long or another key needs its place. */
   release(agentKey: string): void {
-    const entry = this.#entries.get(normal(agentKey));
+    const entry = this.#entries.get(this.#normal(agentKey));
     if (!entry || this.#limits.idleTtlMs === 0) return;
     clearTimeout(entry.timer);
     const sleep = () => void entry.session.then((session) => session.hibernate()).catch(() => {}); // told at its next use
@@ -136,7 +147,7 @@ export class KernelPool implements AsyncDisposable {
   /** Saves and closes the session of one key, or of all. */
   async shutdown(agentKey?: string): Promise<void> {
     if (agentKey === undefined) this.#closed = true;
-    const keys = agentKey === undefined ? [...this.#entries.keys()] : [normal(agentKey)];
+    const keys = agentKey === undefined ? [...this.#entries.keys()] : [this.#normal(agentKey)];
     const outcomes = await Promise.allSettled(keys.map((key) => this.#close(key)));
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
@@ -239,6 +250,11 @@ export class KernelPool implements AsyncDisposable {
 /** As a session would call it. */
 function normal(agentKey: string): string {
   return checkPoolOptions(z.object({ agentKey: AgentKey }), { agentKey }).agentKey;
+}
+
+function ownNormal(agentKey: string): string {
+  checkOwnKey(agentKey);
+  return normal(agentKey);
 }
 
 /** The same for the same options, in whatever order they are written. Functions count for nothing: they do not compare. */

@@ -35,7 +35,7 @@ import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
-import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
+import { type CheckedOptions, checkForkOptions, checkOptions, checkOwnKey, type SessionOptions } from './options.ts';
 import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
 import { tellingWaysOut } from './ways-out.ts';
@@ -90,6 +90,7 @@ export class Session implements SessionApi {
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
   static async open(options: SessionOptions = {}): Promise<Session> {
+    checkOwnKey(options?.agentKey);
     return await Session.openIn(unlimited, options);
   }
 
@@ -267,7 +268,13 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  fork(options: ForkOptions): Promise<Session> {
+  async fork(options: ForkOptions): Promise<Session> {
+    checkOwnKey(options?.agentKey);
+    return await this.forkIn(options);
+  }
+
+  /** For a pool, which has looked at the key. */
+  forkIn(options: ForkOptions): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {

@@ -1,11 +1,9 @@
 /** Structured logs: one line of JSON a request. They never hold a token, a code, a cookie, a body or a query. */
 
 import { type DestinationStream, destination, type Logger, pino } from 'pino';
+import type { LogLevel } from '../../settings/serve-settings.ts';
 
 export type { Logger } from 'pino';
-
-export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
 
 /** A reader of the logs that does not read loses lines, and never holds the daemon up. */
 const MOST_BUFFERED_BYTES = 8 * 1024 * 1024;
