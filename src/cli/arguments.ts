@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { isReserved } from '../protocol/session-settings.ts';
+import { isReserved } from '../protocol/reserved-key.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { seconds } from '../settings/kinds.ts';
 import { settings } from '../settings/table.ts';

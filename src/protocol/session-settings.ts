@@ -3,16 +3,12 @@
 import { z } from 'zod';
 import { executorKinds } from './capabilities.ts';
 import { Limits, SandboxOption } from './policy.ts';
+import { isReserved } from './reserved-key.ts';
 import { TransactionPolicy } from './transaction.ts';
 
 export const milliseconds = z.int().min(0).max(2_147_483_647);
 export const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
 const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
-
-/** A server keeps the agents of its users under such keys, `~user/key`: nobody else can have one. */
-export function isReserved(agentKey: string): boolean {
-  return agentKey.startsWith('~');
-}
 
 /** Who owns a kernel: any text. Blank means `default`. Also those that only a server gives. */
 export const AgentKey = text.max(1024).transform((key) => (key.trim() === '' ? 'default' : key));

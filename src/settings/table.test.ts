@@ -19,7 +19,7 @@ function rowOf({ flag, variable, key, otherwise, about, kind }: Setting): string
   const between = SEPARATORS[kind.separator ?? ''];
   const value = kind.written === 'switch' ? '=1' : '';
   const cells = [
-    code(flag?.replace(/ .*/, '')),
+    code(flag),
     `${code(variable && `${variable}${value}`)}${between === undefined ? '' : `, by ${between}`}`,
     code(key),
     otherwise,

@@ -1,9 +1,7 @@
 /** `cella serve` in the background, its status and its end, its config file, and `npm start`. */
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -144,20 +142,4 @@ describe('npm start', () => {
     expect(isAlive(pid)).toBe(false);
     expect(existsSync(join(place.dataDir, 'daemon.json'))).toBe(false);
   });
-});
-
-it('tells a port below 1024, an address and a taken port from each other', async () => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  using other = new Cella();
-  const port = typeof address === 'object' ? String(address?.port) : '';
-  const { code, err } = await other.run(['serve'], { env: { CELLA_PORT: port } });
-  expect({ code, err }).toMatchObject({
-    code: 2,
-    err: expect.stringContaining(`127.0.0.1:${port}: another program does`),
-  });
-  const wrong = await other.run(['serve'], { env: { CELLA_PORT: 'http' } });
-  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('CELLA_PORT is "http"') });
-  server.close();
 });

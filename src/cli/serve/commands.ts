@@ -1,10 +1,12 @@
 /** `cella serve`: one server for every agent of a team, here or in the background; its status, and its end. */
 
 import { type Command, Option } from 'commander';
+import { closest } from '../../settings/closest.ts';
 import { serveSettings } from '../../settings/serve-settings.ts';
 import { settings } from '../../settings/table.ts';
 import { parseSeconds } from '../arguments.ts';
 import { defineCommand } from '../define.ts';
+import { UsageError } from '../exit.ts';
 import { addPackageFlags } from '../package-flags.ts';
 import type { ProgramContext } from '../program.ts';
 import { Report } from '../report.ts';
@@ -36,7 +38,8 @@ export function addServe(program: Command, context: ProgramContext, done: Done):
     .addOption(new Option('--ready-fd <fd>').argParser(Number).hideHelp());
   addSettings(command, Object.values(serveSettings));
   addSettings(addPackageFlags(command), [settings.python, settings.tools]);
-  command.action(async (flags: StartFlags) => {
+  command.allowExcessArguments(true).action(async (flags: StartFlags) => {
+    checkVerb(command);
     const [{ requestOf }, { runHere }, { detach }] = await Promise.all([
       import('./request.ts'),
       import('./here.ts'),
@@ -49,6 +52,18 @@ export function addServe(program: Command, context: ProgramContext, done: Done):
   addStatus(command, context, done);
   addStop(command, context, done);
 }
+
+/** A word that is none of its commands must not start a server. */
+function checkVerb({ args, commands }: Command): void {
+  const [word] = args;
+  if (word === undefined) return;
+  const known = commands.map((each) => each.name());
+  const meant = closest(word, known);
+  const guess = meant === undefined ? '' : `Did you mean ${meant}? `;
+  throw new UsageError(`\`cella serve\` knows no ${JSON.stringify(word)}. ${guess}`.trim(), seeHelp);
+}
+
+const seeHelp = 'Run `cella serve --help` to see how it is used.';
 
 function addStatus(parent: Command, context: ProgramContext, done: Done): void {
   addFlags(defineCommand(parent, 'status', 'tell whether a server runs on the data folder', help.status)).action(

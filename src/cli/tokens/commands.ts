@@ -1,7 +1,8 @@
 /** `cella tokens`: how programs get into a server. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Scope, scopes } from '../../protocol/access.ts';
+import type { Scope } from '../../protocol/access.ts';
+import { scopes } from '../../protocol/roles.ts';
 import { defineCommand } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

@@ -1,7 +1,8 @@
 /** `cella users`: who may use a server. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Role, roles } from '../../protocol/access.ts';
+import type { Role } from '../../protocol/access.ts';
+import { roles } from '../../protocol/roles.ts';
 import { defineCommand } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
