@@ -197,7 +197,8 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await running).result.status).toBe('interrupted');
     await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     await expect(hosted.execute('1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    expect(existsSync(`/proc/${pid}`)).toBe(false);
+    // The process is reaped by its parent a moment after the connection is gone.
+    await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
     expect(existsSync(join(place.dataDir, 'outputs', hosted.id))).toBe(false);
     expect(await storage.events.last('gone')).toBe(0);

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
+import { packageFile } from '../../sandbox/home.ts';
 import { signalName } from '../signals.ts';
 import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';
@@ -12,7 +13,8 @@ import { Ringer } from './ringer.ts';
 import { MUCH, Wires } from './wires.ts';
 
 /** Compiled, the worker is JavaScript; from its source, Node strips the types. */
-const ENTRY = new URL(`./inside/worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+const [FOLDER, ENDING] = import.meta.url.endsWith('.ts') ? ['src', 'ts'] : ['dist', 'js'];
+const ENTRY = `${FOLDER}/executors/in-process/inside/worker.${ENDING}`;
 /** Deep data is pickled, compared and shown by functions that call themselves. */
 const STACK_MB = 64;
 const ASKS: ReadonlySet<number> = new Set([
@@ -35,7 +37,7 @@ const KILLED: Exit = { signal: 'SIGKILL', outOfMemory: false };
 
 export function startWorker(order: object): Worker {
   // Nothing of the host's environment or arguments is the worker's.
-  return new Worker(ENTRY, {
+  return new Worker(packageFile(ENTRY), {
     workerData: order,
     env: {},
     // What Pyodide says of its own end is told by the worker.
