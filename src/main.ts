@@ -1,7 +1,7 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import type { BenchFlags, FolderWatch, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
+import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
@@ -10,6 +10,7 @@ import type { MakeMcp } from './daemon/http/routes/mcp.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
 import { OpenStores } from './stores.ts';
+import { watchFolder } from './watch-folder.ts';
 
 const environment = readEnvironment();
 const { stdin, stdout, stderr } = process;
@@ -71,16 +72,6 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const { dataDir } = place;
   const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials } };
   await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
-}
-
-async function watchFolder(dataDir: string): Promise<FolderWatch> {
-  if (!existsSync(dataDir)) return { holder: async () => undefined, [Symbol.asyncDispose]: async () => {} };
-  const [{ FileStorage }, { folderHolder }] = await Promise.all([
-    import('./storage/file/storage.ts'),
-    import('./daemon/folder.ts'),
-  ]);
-  const files = await FileStorage.open(dataDir);
-  return { holder: () => folderHolder(files.locks), [Symbol.asyncDispose]: () => files.close() };
 }
 
 interface Bench {

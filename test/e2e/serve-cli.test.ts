@@ -1,11 +1,13 @@
 /** `cella serve` in the background, its status and its end, its config file, and `npm start`. */
 
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
+import { runCella } from '../support/in-process-cli.ts';
+import { scratchFolder } from '../support/session.ts';
 import { Cella, Started } from './command.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -20,8 +22,10 @@ afterAll(async () => {
 const inData = (name: string) => join(cella.dataDir, name);
 const isAlive = (pid: number) => existsSync(`/proc/${pid}`);
 
+const here = (...words: string[]) => runCella(words, { CELLA_DATA_DIR: cella.dataDir });
+
 async function status(): Promise<{ code: unknown; told: Record<string, unknown> }> {
-  const { code, out } = await cella.run(['serve', 'status', '--json']);
+  const { code, out } = await here('serve', 'status', '--json');
   return { code, told: JSON.parse(out) };
 }
 
@@ -62,7 +66,7 @@ describe('cella serve --detach', () => {
         sessions: 0,
       },
     });
-    const { out } = await cella.run(['serve', 'status']);
+    const { out } = await here('serve', 'status');
     expect(out).toMatch(new RegExp(`^state +running\naddress +${first.url}\n`));
     writeFileSync(inData('other.yaml'), 'max-kernel: 3\n');
     const wrong = await cella.run(['serve', 'status'], { env: { CELLA_CONFIG: inData('other.yaml') } });
@@ -75,10 +79,8 @@ describe('cella serve --detach', () => {
     expect(second.err).toContain('cella serve stop');
     using other = new Cella();
     const port = new URL(first.url).port;
-    for (const way of [['--detach'], []]) {
-      const taken = await other.run(['serve', ...way, '--port', port]);
-      expect(taken).toMatchObject({ code: 2, err: expect.stringContaining('choose another port with --port') });
-    }
+    const taken = await other.run(['serve', '--port', port]);
+    expect(taken).toMatchObject({ code: 2, err: expect.stringContaining('choose another port with --port') });
   });
 
   it('that was killed is none, and the next one starts', async () => {
@@ -86,7 +88,7 @@ describe('cella serve --detach', () => {
     await expect.poll(() => isAlive(first.pid), { timeout: 10_000 }).toBe(false);
     expect(existsSync(inData('daemon.json'))).toBe(true);
     expect(await status()).toEqual({ code: 3, told: { running: false, dataDir: cella.dataDir } });
-    const { code, out } = await cella.run(['serve', 'stop']);
+    const { code, out } = await here('serve', 'stop');
     expect({ code, out }).toMatchObject({ code: 0, out: expect.stringContaining('No server runs on') });
     const { pid } = await detached();
     expect(await status()).toMatchObject({ code: 0, told: { pid } });
@@ -102,9 +104,8 @@ describe('cella serve --detach', () => {
     const session = await client.open({ agentKey: 'long' });
     const running = session.stream('import time\nprint("go")\ntime.sleep(600)');
     for await (const event of running) if (event.type === 'stdout') break;
-    const waiting = cella.start(['serve', 'stop', '--timeout', '0.2'], { input: '' });
-    expect(await waiting.ended).toBe(1);
-    expect(waiting.err).toContain(`Process ${pid}`);
+    const waiting = await here('serve', 'stop', '--timeout', '0.2');
+    expect(waiting).toMatchObject({ code: 1, err: expect.stringContaining(`Process ${pid}`) });
     expect(await status()).toMatchObject({ code: 0, told: { stopping: true } });
     const { code, out } = await cella.run(['serve', 'stop', '--now']);
     expect({ code, out }).toEqual({ code: 0, out: `Process ${pid} has ended.\n` });
@@ -115,14 +116,21 @@ describe('cella serve --detach', () => {
 
   it('tells why it could not start', async () => {
     using other = new Cella();
-    const words = ['serve', '--detach', '--port', '0', '--json'];
-    const refused = await other.run([...words.slice(0, -1), '--host', '192.0.2.1', '--insecure-http']);
-    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('192.0.2.1') });
+    const refused = await other.run(['serve', '--detach', '--port', '0', '--host', '192.0.2.1', '--insecure-http']);
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('this machine has no such address') });
     writeFileSync(join(other.dataDir, 'config.yaml'), 'tls-cert: here.pem\n');
-    const half = await other.run(words.slice(0, -1));
+    const half = await other.run(['serve', '--detach', '--port', '0']);
     expect(half).toMatchObject({ code: 2, err: expect.stringContaining('--tls-key') });
-    expect(await other.run(['serve', 'status'])).toMatchObject({ code: 3 });
   });
+});
+
+it('makes nothing in a folder that no server has had', async () => {
+  const folder = await scratchFolder();
+  for (const verb of ['status', 'stop']) {
+    const { code, out } = await runCella(['serve', verb, '--data', folder], {});
+    expect({ code, out }).toEqual({ code: verb === 'stop' ? 0 : 3, out: `No server runs on ${folder}.\n` });
+  }
+  expect(readdirSync(folder)).toEqual([]);
 });
 
 describe('npm start', () => {

@@ -5,6 +5,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal.ts';
 import { readEnvironment } from '../../src/environment.ts';
+import { watchFolder } from '../../src/watch-folder.ts';
 
 export interface Said {
   readonly code: number;
@@ -31,7 +32,7 @@ export async function runCella(words: readonly string[], env: NodeJS.ProcessEnv)
     detect: never,
     bench: never,
     serve: never,
-    watchFolder: never,
+    watchFolder,
     serveMcp: never,
     buildImage: never,
     listImages: never,
