@@ -18,9 +18,10 @@ import { UsageError } from './exit.ts';
 import { addPackageFlags, type PackageDefaults, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { parseText } from './parse-text.ts';
 import { addSetting, type SetVariables } from './setting-flags.ts';
-import { addStorageFlags, type StorageDefaults, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { typedFlags } from './typed-flags.ts';
+import { addWhereFlags, type WhereDefaults, type WhereFlags, whereOf } from './where-flags.ts';
 
-export interface SessionFlags extends StorageFlags, PackageFlags, ExecutorFlags {
+export interface SessionFlags extends WhereFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly cwd?: string;
   readonly python?: string;
@@ -33,20 +34,16 @@ export interface SessionFlags extends StorageFlags, PackageFlags, ExecutorFlags 
 }
 
 /** What stands in for a flag that is not given. */
-export interface Defaults extends StorageDefaults, PackageDefaults, ExecutorDefaults, SetVariables {
+export interface Defaults extends WhereDefaults, PackageDefaults, ExecutorDefaults, SetVariables {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
-  /** Of a server to be asked. */
-  readonly serverUrl?: string | undefined;
-  readonly serverToken?: string | undefined;
-  readonly serverTokenFile?: string | undefined;
 }
 
 export function addAgentFlags(command: Command): Command {
-  return addStorageFlags(addSetting(command, settings.agentKey));
+  return addWhereFlags(addSetting(command, settings.agentKey));
 }
 
 export function addSessionFlags(command: Command): Command {
@@ -77,7 +74,11 @@ export function agentKeyOf(flags: Pick<SessionFlags, 'agent'>, defaults: Default
   return key.trim() === '' ? 'default' : key;
 }
 
-function givenKey(flags: Pick<SessionFlags, 'agent'>, { agentKey }: Defaults): string | undefined {
+/** Undefined where nobody says anything. */
+export function givenKey(
+  flags: { readonly agent?: string },
+  { agentKey }: Pick<Defaults, 'agentKey'>,
+): string | undefined {
   const key = flags.agent ?? agentKey;
   if (key === undefined || !isReserved(key)) return key;
   throw new UsageError(
@@ -92,6 +93,7 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
+  const typed = typedFlags(flags);
   return {
     ...(agentKey === undefined ? {} : { agentKey }),
     ...(python === undefined ? {} : { python }),
@@ -101,7 +103,8 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
     ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
     ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
-    ...storagePlaceOf(flags, defaults),
+    ...(typed.length === 0 ? {} : { typed }),
+    ...whereOf(flags, defaults),
     ...executor,
     sandbox: sandboxOption(flags, executor),
   };

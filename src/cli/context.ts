@@ -5,9 +5,11 @@ import type { ExecutorKind } from '../protocol/capabilities.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { PackageOptions, ServeSettings } from '../settings/serve-settings.ts';
 import type { Approve } from './approval.ts';
+
 import type { Machine, Surroundings } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
+import type { TypedFlag } from './typed-flags.ts';
 
 export type { PackageOptions } from '../settings/serve-settings.ts';
 
@@ -16,10 +18,16 @@ export interface StoragePlace {
   readonly dataDir: string;
   /** In place of the files there. */
   readonly redis?: { readonly url: string; readonly prefix?: string };
+  /** In place of all that: a server elsewhere. */
+  readonly server?: { readonly url: string; readonly token?: string; readonly tokenFile?: string };
 }
 
 /** What a command line can say of tools, skills, artifacts and deps. */
 export interface NamespacesOptions extends StoragePlace, ExecutorOptions {
+  /** Whose they are where a server has them. */
+  readonly agentKey?: string;
+  /** The flags that were typed: the rest comes from variables and defaults. */
+  readonly typed?: readonly TypedFlag[];
   readonly python?: string;
   readonly packages?: PackageOptions;
   /** Folders with definitions of tools, beside those in storage. */
@@ -39,7 +47,6 @@ export interface ExecutorOptions {
 
 /** What a command line can say of a session. */
 export interface OpenOptions extends NamespacesOptions {
-  readonly agentKey?: string;
   readonly cwd?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
   readonly limits?: { readonly memoryMb: number };

@@ -12,7 +12,7 @@ import { parseText } from './parse-text.ts';
 import type { ProgramContext } from './program.ts';
 import { addSetting } from './setting-flags.ts';
 import { Signals } from './signals.ts';
-import { addStorageFlags } from './storage-flags.ts';
+import { addWhereFlags } from './where-flags.ts';
 
 interface McpFlags extends SessionFlags {
   readonly timeout?: number;
@@ -25,7 +25,7 @@ const DEFAULT_TIMEOUT_MS = 300_000;
 export function addMcp(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const whose = { about: 'whose kernel it is where a call names none', otherwise: 'one for this folder' };
   const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
-  addPlaceFlags(addStorageFlags(addSetting(command, settings.agentKey, whose)))
+  addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose), { tokenFile: false }))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
     .addOption(
       new Option(
@@ -51,12 +51,12 @@ async function serve(request: McpRequest, context: ProgramContext): Promise<numb
 }
 
 function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
-  const { http, tokenFile } = flags;
+  const { http, tokenFile, ...others } = flags;
   if (http === undefined && tokenFile !== undefined) {
     throw new UsageError('--token-file means nothing without --http.', 'Leave it out, or add --http PORT.');
   }
   return {
-    session: sessionOptions({ ...flags, syncDeps: flags.syncDeps !== false }, context.defaults),
+    session: sessionOptions({ ...others, syncDeps: flags.syncDeps !== false }, context.defaults),
     timeoutMs: flags.timeout ?? DEFAULT_TIMEOUT_MS,
     ...(http === undefined ? {} : { http: { port: http, ...(tokenFile === undefined ? {} : { tokenFile }) } }),
   };

@@ -29,11 +29,12 @@ import { addSetting } from './setting-flags.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
-import { addStorageFlags, retyped, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 import { addStore } from './store/commands.ts';
 import { addTokens } from './tokens/commands.ts';
 import { addTools } from './tools/commands.ts';
 import { addUsers } from './users/commands.ts';
+import { addWhereFlags, whereRetyped } from './where-flags.ts';
 
 export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
   readonly version: string;
@@ -150,7 +151,7 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addPlaceFlags(addStorageFlags(addSetting(command, settings.agentKey, whose)));
+  addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose)));
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--json', 'print events and answers as JSON, one a line')
@@ -158,7 +159,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
-        placeFlags: retyped(flags),
+        placeFlags: whereRetyped(flags),
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,

@@ -2,15 +2,17 @@
 
 import { type Command, Option } from 'commander';
 import { settings } from '../settings/table.ts';
-import type { Defaults } from './arguments.ts';
+import { type Defaults, givenKey } from './arguments.ts';
 import type { CommandContext, NamespacesOptions, Stores } from './context.ts';
 import { addExecutorFlags, bringsPython, type ExecutorFlags, executorOptionsOf } from './executor-flags.ts';
 import { addPackageFlags, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { Report } from './report.ts';
 import { addSetting } from './setting-flags.ts';
-import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { addStorageFlags } from './storage-flags.ts';
+import { typedFlags } from './typed-flags.ts';
+import { addWhereFlags, type WhereFlags, whereOf } from './where-flags.ts';
 
-export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
+export interface ThingFlags extends WhereFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly python?: string;
   readonly tools?: readonly string[];
@@ -18,9 +20,17 @@ export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
 }
 
 export function addThingFlags(command: Command): Command {
+  return addLocalThingFlags(addWhereFlags(command.option('--json', 'print one JSON object')));
+}
+
+/** For what works on storages, and with no server. */
+export function addStoreFlags(command: Command): Command {
+  return addLocalThingFlags(addStorageFlags(command.option('--json', 'print one JSON object')));
+}
+
+function addLocalThingFlags(command: Command): Command {
   const agent = new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp();
-  addStorageFlags(command.option('--json', 'print one JSON object')).addOption(agent);
-  return addSetting(command, settings.python, { about: 'the Python of the kernels' });
+  return addSetting(command.addOption(agent), settings.python, { about: 'the Python of the kernels' });
 }
 
 export function addToolsFlag(command: Command): Command {
@@ -36,8 +46,12 @@ export function namespacesOptions(flags: ThingFlags, defaults: Defaults): Namesp
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
+  const agentKey = givenKey(flags, defaults);
+  const typed = typedFlags(flags);
   return {
-    ...storagePlaceOf(flags, defaults),
+    ...whereOf(flags, defaults),
+    ...(agentKey === undefined ? {} : { agentKey }),
+    ...(typed.length === 0 ? {} : { typed }),
     ...executor,
     ...(python === undefined ? {} : { python }),
     ...(packages === undefined ? {} : { packages }),

@@ -11,7 +11,7 @@ export type * from '../session/api.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
 export type { Server } from './server.ts';
-export type { ClientSession, EventPage } from './session.ts';
+export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';
 export type { Tokens } from './tokens.ts';
 export type { LoginCode, Users } from './users.ts';

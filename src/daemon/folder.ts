@@ -3,9 +3,9 @@
 import { rmSync } from 'node:fs';
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
+import { DaemonFacts } from '../protocol/daemon-facts.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Lock, LockHolder, Locks } from '../storage/contract.ts';
+import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
 
 /** No agent can have this key. */
 const DAEMON_KEY = '\0daemon';
@@ -27,18 +27,6 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
 export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
   return await locks.holder(DAEMON_KEY);
 }
-
-/** What a client of this machine needs to know. It holds no secret. */
-const DaemonFacts = z.object({
-  pid: z.int(),
-  url: z.string(),
-  /** Its Unix socket. */
-  socket: z.string(),
-  version: z.string(),
-  /** Milliseconds since 1970. */
-  startedAt: z.number(),
-});
-export type DaemonFacts = Readonly<z.infer<typeof DaemonFacts>>;
 
 /** The address of the process that has the folder; a file that another one has left says nothing of it. */
 async function urlOf(dataDir: string, pid: number): Promise<string | undefined> {
@@ -64,4 +52,14 @@ export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Di
   }
   await rename(partial, path);
   return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}
+
+/** Where a server keeps things, if not in files: without a password. */
+export function redisOf(storage: Storage): Pick<DaemonFacts, 'redis'> {
+  const config = storage.toBootstrapConfig();
+  if (config.type !== 'redis') return {};
+  const url = new URL(config.url);
+  url.username = '';
+  url.password = '';
+  return { redis: { url: url.href, prefix: config.prefix } };
 }

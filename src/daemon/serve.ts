@@ -13,7 +13,7 @@ import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
-import { lockFolder, socketPath, tellFacts } from './folder.ts';
+import { lockFolder, redisOf, socketPath, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
 import { type Logger, openLogs } from './http/logs.ts';
@@ -110,7 +110,7 @@ export async function serve(
   const parts = { access, host, room, log, tls, life, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   facts.url = server.url;
-  stack.use(await tellFacts(dataDir, facts));
+  stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
   log.info({ url: server.url, dataDir, version }, 'serving');
   const { code } = await access.logins.createCode(access.daemon());

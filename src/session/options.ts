@@ -64,6 +64,7 @@ const ExecuteOptions = z.object({
 const ForkOptions = z.strictObject({
   agentKey: text.max(1024).refine((key) => key.trim() !== '', 'must not be blank'),
   from: z.string().optional(),
+  replace: z.boolean().optional(),
 });
 
 const CheckpointOptions = z.strictObject({

@@ -123,7 +123,12 @@ export class KernelPool implements AsyncDisposable {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
     const text = sameText(checkOptions({ ...this.#defaults, ...own, agentKey: key }));
-    const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key });
+    const { approve, onProgress } = own;
+    const hooks = {
+      ...(approve === undefined ? {} : { approve }),
+      ...(onProgress === undefined ? {} : { onProgress }),
+    };
+    const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, hooks);
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {

@@ -165,6 +165,10 @@ export class Session implements SessionApi {
     return this.#parts.launch.recipe.kind;
   }
 
+  get sandboxed(): boolean {
+    return this.executor !== 'in-process' && (this.executor === 'container' || this.#options.sandbox !== 'off');
+  }
+
   /** What its executor can do. */
   get capabilities(): Capabilities {
     return this.#parts.executor.capabilities;
@@ -273,8 +277,8 @@ export class Session implements SessionApi {
     return await this.forkIn(options);
   }
 
-  /** For a pool, which has looked at the key. */
-  forkIn(options: ForkOptions): Promise<Session> {
+  /** For a pool, which has looked at the key. `hooks` take the place of those of this session. */
+  forkIn(options: ForkOptions, hooks: Pick<SessionOptions, 'approve' | 'onProgress'> = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -282,7 +286,7 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey };
+      const forked: CheckedOptions = { ...mine, ...hooks, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
       const { launch, slots, dataDir } = this.#parts;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
@@ -324,6 +328,15 @@ export class Session implements SessionApi {
 
   background(): AsyncIterable<BackgroundEvent> {
     return this.#background.read();
+  }
+
+  /** Has a live kernel find the packages as they are configured now, whoever has changed them. */
+  async refreshPackages(): Promise<void> {
+    this.#checkOpen();
+    const folder = await this.#namespaces.currentPackages();
+    this.#parts.launch.packages = folder;
+    if (this.pid === 0) return;
+    await this.#inTurn(async () => (await this.#keeper.live()).ask('usePackages', { folder: folder ?? null }));
   }
 
   close(): Promise<void> {

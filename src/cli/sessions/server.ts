@@ -1,11 +1,11 @@
 /** Which server a command line means, and the session there that it names. */
 
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Defaults } from '../arguments.ts';
 import { UsageError } from '../exit.ts';
+import { tokenIn } from '../server/token.ts';
 import { dataDirOf } from '../storage-flags.ts';
 
 export interface ServerFlags {
@@ -32,13 +32,6 @@ async function tokenOf({ tokenFile }: ServerFlags, defaults: Defaults): Promise<
   if (tokenFile !== undefined) return await tokenIn(tokenFile);
   const { serverToken, serverTokenFile } = defaults;
   return serverToken ?? (serverTokenFile === undefined ? undefined : await tokenIn(serverTokenFile));
-}
-
-async function tokenIn(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((error: Error) => {
-    throw new UsageError(`The token cannot be read: ${error.message}.`, 'Give --token-file a file that holds one.');
-  });
-  return text.trim();
 }
 
 /** By its id, or by its agent key. */

@@ -10,6 +10,7 @@ import type { RawData, WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
+import type { Attendant } from '../sessions/approvals.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import { refusalOf } from './feed.ts';
@@ -26,6 +27,8 @@ export interface SocketOptions {
   readonly owner: string;
   readonly principal: Principal;
   readonly after: number;
+  /** Whether it answers approvals. */
+  readonly attends: boolean;
   readonly recheck: Recheck;
   /** Writes into the audit log what it did. */
   readonly audit: (action: string) => void;
@@ -45,6 +48,7 @@ export class SessionSocket {
   readonly #over = new AbortController();
   readonly #budget = new FrameBudget();
   readonly #outbox: Outbox;
+  readonly #attendant: Attendant | undefined;
   #alive = true;
   #atWork = 0;
 
@@ -67,8 +71,10 @@ export class SessionSocket {
     });
     // What is no WebSocket frame, or too large; the socket closes itself.
     socket.on('error', (error) => log.debug({ reason: error.message }, 'websocket'));
+    this.#attendant = options.attends ? session.attend() : undefined;
     socket.once('close', (code) => {
       clearInterval(heartbeat);
+      this.#attendant?.leave();
       service.ending.removeEventListener('abort', stop);
       service.stopping.removeEventListener('abort', warn);
       this.#over.abort();
@@ -93,7 +99,8 @@ export class SessionSocket {
     const { session, after } = this.#options;
     const { signal } = this.#over;
     try {
-      await this.#outbox.put({ type: 'hello', session: session.id, ...(await session.position()) });
+      const attendant = this.#attendant && { attendant: this.#attendant.id };
+      await this.#outbox.put({ type: 'hello', session: session.id, ...(await session.position()), ...attendant });
       for await (const event of session.events({ after, signal })) {
         await this.#outbox.put(event);
         if (signal.aborted) return;
@@ -157,6 +164,12 @@ export class SessionSocket {
         return void (await session.answerInput(frame.request, frame.text, { by }));
       case 'cancel_input':
         return void (await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) }));
+      case 'approval':
+        return void (await session.answerApproval(frame.approval, {
+          by,
+          allowed: frame.allowed,
+          ...defined({ reason: frame.reason }),
+        }));
     }
   }
 
@@ -182,6 +195,7 @@ const actions = {
   interrupt: 'session.interrupt',
   input: 'session.input',
   cancel_input: 'session.input',
+  approval: 'session.approval',
 } as const;
 
 const endings: Partial<Record<string, readonly [number, string]>> = {

@@ -14,11 +14,14 @@ export interface BackgroundParts {
   readonly limits: RecordLimits;
   /** The execution that ended last: what comes after it was left running by it, or by one before. */
   readonly lastEnded: () => string | undefined;
+  /** What was written down before, while the session was opened. */
+  readonly told: Set<string>;
 }
 
 /** Resolves when the session is closed. */
 export async function recordBackground(session: Session, parts: BackgroundParts): Promise<void> {
   for await (const event of session.background()) {
+    if (event.type === 'progress' && parts.told.delete(event.text)) continue;
     const body = await bodyOf(event, parts).catch(() => undefined); // its file could not be written
     if (body) parts.writer.add(body, 'text' in body ? body.text.length : 0);
     if (parts.writer.full) await parts.writer.room();

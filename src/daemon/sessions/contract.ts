@@ -14,9 +14,10 @@ import type {
   SessionQuery,
 } from '../../protocol/http/sessions.ts';
 import type { TransactionPolicy } from '../../protocol/transaction.ts';
-import type { SessionApi } from '../../session/api.ts';
+import type { AgentInfo, SessionApi } from '../../session/api.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
+import type { ApprovalAnswer, Attendant } from './approvals.ts';
 
 export interface SessionHost extends AsyncDisposable {
   /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
@@ -31,6 +32,10 @@ export interface SessionHost extends AsyncDisposable {
   /** Another session of this owner with the same memory, in the same workspace. */
   fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
   open(id: string): Promise<HostedSession>;
+  /** Every agent of this owner, those without a session too. */
+  agents(ownerId: string): Promise<readonly AgentInfo[]>;
+  /** Has the live kernels of this owner find the packages as they are configured now. */
+  refreshPackages(ownerId: string): Promise<void>;
   /**
    * No new work from here on (`DAEMON_STOPPING`); what runs has this long, and is interrupted then. Kernels are saved,
    * and every reader of events ends with `DAEMON_STOPPING`.
@@ -63,6 +68,12 @@ export interface HostedSession {
   /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
   answerInput(id: number, text: string, options?: { readonly by?: string }): Promise<void>;
   cancelInput(id: number, options?: { readonly reason?: string; readonly by?: string }): Promise<void>;
+  /** Tools that require approval ask those who attend; the first answer wins, the others get `INPUT_NOT_PENDING`. */
+  answerApproval(id: string, answer: ApprovalAnswer): Promise<void>;
+  /** Somebody is there who answers approvals. */
+  attend(): Attendant;
+  /** One of those leaves an answer to the others; where nobody is left, it is refused. */
+  abstain(id: string, attendant: number): void;
   /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
   openOutput(file: string): Promise<OutputContent>;
   /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */

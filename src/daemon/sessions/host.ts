@@ -4,9 +4,11 @@ import type { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NewFork, NewSession, SessionChange, SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
 import { SessionQuery } from '../../protocol/http/sessions.ts';
+import type { AgentInfo } from '../../session/api.ts';
 import { checkPoolOptions } from '../../session/options.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
+import { agentsOf } from './agents.ts';
 import type * as contract from './contract.ts';
 import { type Counters, newCounters } from './counters.ts';
 import { changed, checkSame, type Definition, newDefinition } from './definition.ts';
@@ -42,6 +44,13 @@ export class LocalSessionHost implements contract.SessionHost {
       pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
+      hooksOf: (id) => ({
+        approve: async (request) => await (await this.#opened(id)).approvals.ask(request),
+        onProgress: (text) =>
+          void this.#opened(id)
+            .then((hosted) => hosted.tellProgress(text))
+            .catch(() => {}), // it is being deleted
+      }),
       fork: async (id, wanted) => {
         const { ownerId } = await this.#definitions.get(id);
         return await this.#opened((await this.fork(id, ownerId, wanted)).id);
@@ -88,7 +97,7 @@ export class LocalSessionHost implements contract.SessionHost {
   async list(query: SessionQuery, visible: (session: SessionInfo) => boolean = () => true): Promise<SessionPage> {
     const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
     const sessions: SessionInfo[] = [];
-    for await (const definition of this.#definitions.all(cursor)) {
+    for await (const definition of this.#definitionsFor(wanted, cursor)) {
       if (definition.life !== 'present') continue;
       const info = await this.#describe(definition);
       if (!matches(info, wanted) || !visible(info)) continue;
@@ -129,16 +138,21 @@ export class LocalSessionHost implements contract.SessionHost {
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     this.#checkRunning();
     const parent = await this.#opened(id);
-    const { from, ...facts } = wanted;
+    // With what it asks and tells, which is not the fork's.
+    await parent.session();
+    const { from, replace = false, ...facts } = wanted;
     const { settings } = parent.definition;
     // Until the kernel is there, a server that starts would take it away again.
     const definition: Definition = { ...newDefinition(ownerId, { ...settings, ...facts }), life: 'making', forkOf: id };
-    const there = await this.#definitions.add(definition);
-    if (there) throw conflict(there);
+    for (let there = await this.#definitions.add(definition); there; there = await this.#definitions.add(definition)) {
+      if (!replace || there.id === id) throw conflict(there);
+      await (there.life === 'present' ? this.delete(there.id) : this.#erase(there));
+    }
     try {
       const agentKey = storageKeyOf(ownerId, definition.agentKey);
       const key = storageKeyOf(parent.definition.ownerId, parent.definition.agentKey);
-      await this.#share.pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, settings);
+      const own = { ...settings, ...this.#share.hooksOf(definition.id) };
+      await this.#share.pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own);
       const present = await this.#definitions.update(definition.id, (made) => ({ ...made, life: 'present' }));
       const hosted = await this.#opened(present.id);
       await hosted.session();
@@ -178,6 +192,25 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  async agents(ownerId: string): Promise<readonly AgentInfo[]> {
+    return await agentsOf(this.#share, ownerId, await this.#hosted());
+  }
+
+  async refreshPackages(ownerId: string): Promise<void> {
+    const mine = (await this.#hosted()).filter(({ definition }) => definition.ownerId === ownerId);
+    await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
+  }
+
+  /** One is found without looking at all the others. */
+  async *#definitionsFor({ ownerId, agentKey }: SessionQuery, cursor: string | undefined): AsyncGenerator<Definition> {
+    if (ownerId === undefined || agentKey === undefined || cursor !== undefined) {
+      yield* this.#definitions.all(cursor);
+      return;
+    }
+    const found = await this.#definitions.find(ownerId, agentKey);
+    if (found) yield found;
   }
 
   async #opened(id: string): Promise<HostedSession> {

@@ -4,10 +4,11 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
-import type { SessionApi } from '../../session/api.ts';
+import type { AgentInfo, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
@@ -54,6 +55,9 @@ export class HostedSession implements contract.HostedSession {
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
   readonly #upkeep: Upkeep;
+  readonly approvals: Approvals;
+  /** How far packages are that are installed before a kernel starts. */
+  #installing = new Set<string>();
   #definition: Definition;
   #ended: CellaError | 'deleted' | undefined;
 
@@ -86,6 +90,11 @@ export class HostedSession implements contract.HostedSession {
       writer: this.#writer,
       definition: () => this.#definition,
       between: (work) => this.#executions.between(work),
+    });
+    this.approvals = new Approvals({
+      writer: this.#writer,
+      running: () => this.#executions.running,
+      timeoutMs: () => SessionSettings.parse(this.#definition.settings).inputTimeoutMs,
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
   }
@@ -193,6 +202,18 @@ export class HostedSession implements contract.HostedSession {
     await this.#inputs.reply(this.#lodging.session, id, { outcome: 'cancelled', by }, cancel);
   }
 
+  answerApproval(id: string, answer: ApprovalAnswer): Promise<void> {
+    return this.approvals.answer(id, answer);
+  }
+
+  attend(): Attendant {
+    return this.approvals.attend();
+  }
+
+  abstain(id: string, attendant: number): void {
+    this.approvals.abstain(id, attendant);
+  }
+
   openOutput(file: string): Promise<contract.OutputContent> {
     return this.#outputs.open(file);
   }
@@ -217,6 +238,27 @@ export class HostedSession implements contract.HostedSession {
   note(change: Change, { subject, by }: Facts = {}): Promise<number> {
     const facts = { ...(subject === undefined ? {} : { subject }), ...(by === undefined ? {} : { by }) };
     return this.#writer.write({ type: 'session_state', change, ...facts });
+  }
+
+  /** What storage may not know of its agent yet. */
+  async agent(): Promise<Pick<AgentInfo, 'state' | 'executions'> & { readonly key: string }> {
+    const cells = (await this.#lodging.session?.history()) ?? [];
+    const { key, awake } = this.#lodging;
+    return { key, state: awake ? 'live' : 'hibernated', executions: cells.at(-1)?.execution ?? 0 };
+  }
+
+  /** Waits for no code: where some runs, they are there after it. */
+  async refreshPackages(): Promise<void> {
+    const { awake, session } = this.#lodging;
+    const refreshed = awake ? session?.refreshPackages() : undefined;
+    if (this.#executions.running === undefined) await refreshed;
+    else void refreshed?.catch(() => {}); // the next kernel has them
+  }
+
+  /** How far packages are that its kernel needs before it starts. */
+  tellProgress(text: string): void {
+    this.#installing.add(text);
+    this.#writer.add({ type: 'progress', background: true, task: 'deps.sync', text }, text.length);
   }
 
   /** It has other settings from the next call on. */
@@ -283,7 +325,9 @@ export class HostedSession implements contract.HostedSession {
 
   #listen(session: Session): void {
     const lastEnded = () => this.#executions.lastEnded;
-    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, lastEnded };
+    const told = this.#installing;
+    this.#installing = new Set();
+    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, lastEnded, told };
     void recordBackground(session, parts);
   }
 

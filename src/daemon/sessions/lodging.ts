@@ -73,7 +73,8 @@ export class Lodging {
     const same = this.#current?.definition.settings === definition.settings;
     // Other settings would end the kernel under those who use it: they hold from the moment when nobody does.
     if (known && (same || this.#users > 1)) return known;
-    const session = await this.#parts.share.pool.acquire(this.key, definition.settings);
+    const { pool, hooksOf } = this.#parts.share;
+    const session = await pool.acquire(this.key, { ...definition.settings, ...hooksOf(definition.id) });
     const isNew = session !== this.#current?.session;
     this.#current = { session, definition };
     if (isNew) this.#parts.onSession(session);

@@ -31,6 +31,11 @@ export function addSessionRoutes(service: Service): void {
     );
   });
 
+  routes.add(wire.ListAgents, async ({ principal }) => {
+    requireScope(principal, 'view');
+    return { agents: await host.agents(principal.userId) };
+  });
+
   routes.session(wire.GetSession, async ({ info }) => info);
 
   routes.session(wire.UpdateSession, async ({ info, body, principal }) => {

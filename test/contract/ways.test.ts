@@ -1,0 +1,160 @@
+/** One suite, three ways: alone, with the server on the data folder, and with one at an address. And what is said of servers. */
+
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { connect } from '../../src/client/index.ts';
+import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { Cella, type Started } from '../e2e/command.ts';
+import { makeWheel } from '../support/wheels.ts';
+import { type Way, waysContract } from './ways.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'cella-ways-'));
+// Installers of a root host run as another user.
+chmodSync(folder, 0o755);
+const packages = { CELLA_WHEELS: join(folder, 'wheels'), CELLA_NO_INDEX: '1' };
+for (const [name, value] of Object.entries(packages)) process.env[name] = value;
+
+const all: Cella[] = [];
+const newCella = () => {
+  const made = new Cella();
+  all.push(made);
+  return made;
+};
+
+/** Each way has a server of its own that nobody else uses, so that the same names are free in each. */
+async function serve(on: Cella): Promise<{ url: string; tokenFile: string }> {
+  const served = on.start(['serve', '--port', '0', '--log-level', 'error']);
+  servers.push(served);
+  await served.says('The first cell');
+  const address = / at (https?:\S+)/.exec(served.out)?.[1] ?? '';
+  return { url: address, tokenFile: join(on.dataDir, 'admin-token') };
+}
+const servers: Started[] = [];
+
+beforeAll(async () => {
+  await makeWheel(packages.CELLA_WHEELS, 'tiny-thing');
+});
+
+afterAll(async () => {
+  for (const { child } of servers) child.kill('SIGTERM');
+  await Promise.all(servers.map(({ ended }) => ended));
+  for (const one of all) {
+    // Package sets cannot be written to: what is in them cannot be removed as it is.
+    await removeTree(join(one.dataDir, 'packages'));
+    one[Symbol.dispose]();
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const alone = async (): Promise<Way> => ({ cella: newCella(), flags: [], folder });
+
+/** The server on a data folder, for what follows the suite too. */
+const cella = newCella();
+let url = '';
+let tokenFile = '';
+
+async function onFolder(): Promise<Way> {
+  ({ url, tokenFile } = await serve(cella));
+  return { cella, flags: [], folder };
+}
+
+async function atAddress(): Promise<Way> {
+  const other = await serve(newCella());
+  return { cella: newCella(), flags: ['--url', other.url, '--token-file', other.tokenFile], folder };
+}
+
+waysContract('alone', alone);
+waysContract('with the server on its data folder', onFolder);
+waysContract('with a server at an address', atAddress);
+
+describe('a command with a server', () => {
+  const run = (...words: string[]) => cella.run(words);
+
+  it('uses the session that is there as it is, and says what does not fit it', async () => {
+    const made = ['run', '--agent', 'made', '--memory', '512', '--no-runtime-deps', '-c', 'x = 1'];
+    expect(await run(...made)).toMatchObject({ code: 0 });
+    expect(await run('run', '--agent', 'made', '-c', 'x')).toMatchObject({ code: 0, out: '1\n' });
+    expect(await run(...made)).toMatchObject({ code: 0 });
+    expect(await run('run', '--agent', 'made', '--memory', '600', '--sandbox', 'off', '-c', 'x')).toMatchObject({
+      code: 2,
+    });
+    const { code, err } = await run('run', '--agent', 'made', '--memory', '600', '--network', 'host', '-c', 'x');
+    expect(code).toBe(1);
+    expect(err).toMatch(/"made" that was made without --network and --memory\. .*cella sessions rm made/);
+  });
+
+  it('is told what cannot be told to a server', async () => {
+    for (const [flags, told] of [
+      [['--python', '/usr/bin/python3'], '--python cannot be told to the server on'],
+      [['--wheels', folder], '--wheels cannot be told to the server on'],
+      [['--url', url, '--token-file', tokenFile, '--cwd', '/tmp'], '--cwd names a folder of this machine'],
+      [['--url', url, '--data', folder], '--data means nothing to the server at --url'],
+      [['--url', url, '--redis', 'redis://127.0.0.1:1'], '--redis means nothing to the server at --url'],
+      [['--url', url], 'needs a token'],
+      [['--token-file', tokenFile], '--token-file means nothing without --url'],
+    ] as const) {
+      expect(await run('run', ...flags, '-c', '1')).toMatchObject({
+        code: 2,
+        out: '',
+        err: expect.stringContaining(told),
+      });
+    }
+    const nobody = await run('run', '--url', 'http://127.0.0.1:1', '--token-file', tokenFile, '-c', '1', '--json');
+    expect(JSON.parse(nobody.out)).toMatchObject({ code: 'DAEMON_UNREACHABLE' });
+  });
+
+  it('works in the folder that it names, where the server is on its data folder', async () => {
+    const place = mkdtempSync(join(folder, 'place-'));
+    const code = 'open("made here", "w").write("yes"); import os; os.getcwd()';
+    expect(await run('run', '--agent', 'placed', '--cwd', place, '-c', code)).toMatchObject({ code: 0 });
+    expect(readFileSync(join(place, 'made here'), 'utf8')).toBe('yes');
+  });
+
+  it('takes what an earlier server has left for no server', async () => {
+    const stale = newCella();
+    const left = createServer();
+    await new Promise<void>((resolve) => left.listen(join(stale.dataDir, 'daemon.sock'), resolve));
+    // Closing it would remove the file, as a server that is killed does not.
+    const kept = join(stale.dataDir, 'kept.sock');
+    renameSync(join(stale.dataDir, 'daemon.sock'), kept);
+    await new Promise((resolve) => left.close(resolve));
+    if (existsSync(kept)) renameSync(kept, join(stale.dataDir, 'daemon.sock'));
+    writeFileSync(join(stale.dataDir, 'daemon.json'), JSON.stringify({ pid: process.pid, url: 'http://127.0.0.1:1' }));
+    expect(await stale.run(['run', '-c', '6 * 7'])).toEqual({ code: 0, out: '42\n', err: '' });
+  });
+
+  it('lets another who attends the session approve, and the first answer wins', async () => {
+    await run('tools', 'add', yaml());
+    await using client = await connect({ socket: join(cella.dataDir, 'daemon.sock') });
+    const asked: string[] = [];
+    await using session = await client.open(
+      { agentKey: 'attended' },
+      {
+        approve: async ({ summary }) => {
+          asked.push(summary);
+          return { allowed: asked.length === 1, reason: 'once is enough' };
+        },
+      },
+    );
+    expect(await run('run', '--agent', 'attended', '-c', 'tools.speak("hi").strip()')).toMatchObject({ out: "'hi'\n" });
+    const again = await run('run', '--agent', 'attended', '-c', 'tools.speak("hi")');
+    expect(again).toMatchObject({ code: 1, err: expect.stringMatching(/requires approval.*once is enough/) });
+    expect(asked).toEqual(['echo hi', 'echo hi']);
+    const { events } = await session.eventPage();
+    const answers = events.filter(({ type }) => type === 'approval_answered');
+    expect(answers).toMatchObject([
+      { outcome: 'allowed', by: 'local' },
+      { outcome: 'refused', by: 'local' },
+    ]);
+  });
+});
+
+const yaml = () => {
+  const path = join(folder, 'speak.yaml');
+  const words = 'schema:\n  options: {}\n  positional: [{ name: words, variadic: true, type: string }]\n';
+  writeFileSync(path, `name: speak\ndescription: Speaks\ncommand: echo\nrequires_approval: true\n${words}`);
+  return path;
+};
