@@ -2,7 +2,6 @@
 
 export class StopWish {
   readonly #asked = Promise.withResolvers<number>();
-  #graceMs: number | undefined;
   #hurry: (() => void) | undefined;
 
   /** With the grace that the first one gives. */
@@ -12,13 +11,11 @@ export class StopWish {
 
   ask(graceMs: number): void {
     this.#asked.resolve(graceMs);
-    this.#graceMs = Math.min(graceMs, this.#graceMs ?? graceMs);
-    if (graceMs === 0) this.#hurry?.();
+    if (this.#hurry) setTimeout(this.#hurry, graceMs).unref();
   }
 
-  /** Called where the wish after the first is that nothing is waited for. */
+  /** From here on the server ends; `hurry` is called when the grace of a later wish is over. */
   onHurry(hurry: () => void): void {
     this.#hurry = hurry;
-    if (this.#graceMs === 0) hurry();
   }
 }
