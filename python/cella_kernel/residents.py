@@ -217,7 +217,8 @@ class Residents:
         for pid in self._strangers(spared):
             send_signal(pid, signal.SIGKILL)
         if self._alone:
-            for pid in spared:
+            # Children first: a shell that finds its program stopped would take it for a job in the background.
+            for pid in sorted(spared, reverse=True):
                 send_signal(pid, signal.SIGCONT)
 
     def _kill_family(self, pid: int) -> None:

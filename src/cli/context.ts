@@ -124,6 +124,8 @@ export interface BenchFlags {
   readonly json: boolean;
   readonly markdown: boolean;
   readonly quick: boolean;
+  /** One part instead of all. */
+  readonly only?: string;
 }
 
 /** The commands that are about this machine and not about a session. */

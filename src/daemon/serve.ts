@@ -13,6 +13,7 @@ import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
+import { Peers } from './cluster/peers.ts';
 import { lockFolder, redisOf, socketPath, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
@@ -22,6 +23,7 @@ import type { ServerLife } from './http/routes/server.ts';
 import { type HttpLimits, HttpServer } from './http/server.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
+import { Leftovers } from './sessions/leftovers.ts';
 import { StopWish } from './stop-wish.ts';
 
 export interface ServeOptions {
@@ -36,6 +38,8 @@ export interface ServeOptions {
   /** Without TLS on another address than loopback: a proxy in front speaks it. */
   readonly insecureHttp?: boolean | undefined;
   readonly names?: readonly string[] | undefined;
+  /** Where other servers on the same storage reach this one; its own address where nothing is said. */
+  readonly advertise?: string | undefined;
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly quotas?: Quotas | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
@@ -44,7 +48,7 @@ export interface ServeOptions {
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
   /** Of kernels, events and files. */
-  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session'> | undefined;
+  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers'> | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
@@ -87,13 +91,18 @@ export async function serve(
   const access = stack.use(
     await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
   );
-  const host = stack.use(
-    await LocalSessionHost.open({ ...options.hosting, storage, dataDir, session: options.session ?? {} }),
-  );
+  // Several servers may share a Redis; the files of a folder have one.
+  const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
+  const shared = peers && {
+    elsewhere: () => peers.states(),
+    leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
+  };
+  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {} };
+  const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
-    holdingsOf: (userId) => holdingsOf(host, dataDir, userId),
+    holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
   const socket = socketPath(dataDir);
   const { log } = logs;
@@ -107,8 +116,10 @@ export async function serve(
     }),
     stop: (soon = graceMs) => stop.ask(soon),
   };
-  const parts = { access, host, room, log, tls, life, socketPath: socket };
+  const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
+  const parts = { access, host, room, log, tls, names, peers, life, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
+  await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
   facts.url = server.url;
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
@@ -133,6 +144,15 @@ function checkExposure({ address, tls, insecureHttp = false }: ServeOptions): vo
     'INVALID_OPTIONS',
     `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
   );
+}
+
+/** Other servers say it in their requests. */
+function nameIn(advertise: string): string {
+  const url = URL.parse(advertise);
+  const bare = url && ['http:', 'https:'].includes(url.protocol) && advertise.replace(/\/$/, '') === url.origin;
+  if (bare) return url.hostname;
+  const message = `--advertise takes an address such as http://10.0.0.5:7710, and not ${JSON.stringify(advertise)}.`;
+  throw new CellaError('INVALID_OPTIONS', message);
 }
 
 async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) {

@@ -22,6 +22,12 @@ export const serveSettings = {
   tlsKey: setting('--tls-key <path>', 'its key', kinds.path),
   insecureHttp: setting('--insecure-http', 'another address without TLS: a proxy in front speaks it', kinds.onOff),
   allowHost: setting('--allow-host <name>', 'a name that the server goes by, beside its address', kinds.words),
+  advertise: setting(
+    '--advertise <url>',
+    'where other servers on the same Redis reach it, such as http://10.0.0.5:7710',
+    kinds.text,
+    { otherwise: 'its own address' },
+  ),
   membersMay: setting(
     '--members-may <list>',
     `what members may ask for: ${privileges.join(', ')}`,
@@ -76,6 +82,8 @@ export interface ServeSettings {
   readonly insecureHttp: boolean;
   /** Names that the server goes by beside its address. */
   readonly names: readonly string[];
+  /** Where other servers on the same Redis reach it. */
+  readonly advertise?: string;
   readonly membersMay: readonly Privilege[];
   readonly maxKernels?: number;
   readonly idleMs?: number;

@@ -1,13 +1,23 @@
 /** One suite, three ways: alone, with the server on the data folder, and with one at an address. And what is said of servers. */
 
-import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
 import { removeTree } from '../../src/namespaces/deps/frozen.ts';
 import { Cella, type Started } from '../e2e/command.ts';
+import { McpHost } from '../e2e/mcp-client.ts';
 import { makeWheel } from '../support/wheels.ts';
 import { type Way, waysContract } from './ways.ts';
 
@@ -56,8 +66,11 @@ const cella = newCella();
 let url = '';
 let tokenFile = '';
 
+let serving: ReturnType<typeof serve> | undefined;
+
 async function onFolder(): Promise<Way> {
-  ({ url, tokenFile } = await serve(cella));
+  serving ??= serve(cella);
+  ({ url, tokenFile } = await serving);
   return { cella, flags: [], folder };
 }
 
@@ -71,6 +84,7 @@ waysContract('with the server on its data folder', onFolder);
 waysContract('with a server at an address', atAddress);
 
 describe('a command with a server', () => {
+  beforeAll(onFolder);
   const run = (...words: string[]) => cella.run(words);
 
   it('uses the session that is there as it is, and says what does not fit it', async () => {
@@ -126,8 +140,46 @@ describe('a command with a server', () => {
     expect(await stale.run(['run', '-c', '6 * 7'])).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
+  it.runIf(process.getuid?.() === 0)('asks no server of another user', async () => {
+    const foreign = newCella();
+    const socket = join(foreign.dataDir, 'daemon.sock');
+    await using listening = await new Promise<Server>((resolve) => {
+      const server = createServer().listen(socket, () => resolve(server));
+    });
+    chownSync(socket, 65_534, 65_534);
+    expect(await foreign.run(['run', '-c', '1'])).toMatchObject({
+      code: 2,
+      out: '',
+      err: expect.stringMatching(/belongs to another user\.\n.*--url/),
+    });
+    expect(listening.listening).toBe(true);
+  });
+
+  it('that is killed leaves no code running', async () => {
+    const code = 'import time\nprint("on", flush=True)\ntime.sleep(600)';
+    const killed = cella.start(['run', '--agent', 'killed', '-c', code]);
+    await killed.says('on\n');
+    killed.child.kill('SIGKILL');
+    expect(await killed.ended).toBe('SIGKILL');
+    expect(await run('run', '--agent', 'killed', '--timeout', '30', '-c', '"next"')).toMatchObject({ out: "'next'\n" });
+  });
+
+  it('serves the sessions of the server to an MCP client, who is asked what only they can answer', async () => {
+    await run('tools', 'add', '--replace', yaml());
+    using host = new McpHost();
+    const person = () => ({ allow: true });
+    const wanted = { flags: ['--agent', 'for mcp'], env: { CELLA_DATA_DIR: cella.dataDir } };
+    await using mute = await host.stdio(wanted);
+    expect((await mute.run('x = 41')).failed).toBe(false);
+    expect((await run('run', '--agent', 'for mcp', '-c', 'x + 1')).out).toBe('42\n');
+    expect((await mute.run('tools.speak("hi")')).text).toMatch(/PermissionError.*nobody is there to ask/);
+    await using asked = await host.stdio({ ...wanted, person });
+    expect((await asked.run('x, tools.speak("hi").strip()')).text).toContain("(41, 'hi')");
+    expect((await asked.call('list_artifacts')).isError).not.toBe(true);
+  });
+
   it('lets another who attends the session approve, and the first answer wins', async () => {
-    await run('tools', 'add', yaml());
+    await run('tools', 'add', '--replace', yaml());
     await using client = await connect({ socket: join(cella.dataDir, 'daemon.sock') });
     const asked: string[] = [];
     await using session = await client.open(

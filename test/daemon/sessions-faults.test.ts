@@ -1,11 +1,10 @@
 /** What becomes of sessions whose server is killed, whose disk is full, or whose Redis goes away. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isEnding, type SessionEvent } from '../../src/protocol/http/events.ts';
-import { Child, type Told } from '../faults/storage-processes.ts';
-import { descendants, isAlive } from '../support/processes.ts';
+import { Child } from '../faults/storage-processes.ts';
+import { isAlive } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';
 import {
   collect,
@@ -47,60 +46,6 @@ function expectEnded(events: readonly SessionEvent[]): void {
   }
   expect([...open]).toEqual([]);
 }
-
-type Acknowledged = { acknowledged: [string, string, unknown]; idempotencyKey?: string; code?: string };
-type Seen = { seen: [string, number, string] };
-
-describe.each(['file', 'redis'] as const)('a server in %s storage that is killed under load', (kind) => {
-  test('comes back with every session, gapless numbers and all that it acknowledged', {
-    timeout: 180_000,
-  }, async () => {
-    const place = await newPlace(kind);
-    const known = new Map<string, SessionEvent[]>();
-    const interrupted = new Set<string>();
-    for (const round of upTo(5)) {
-      const child = await startChild('load', place, String(round));
-      const { sessions } = (await child.next()) as { sessions: string[] };
-      const told: Told[] = [];
-      while (told.filter((line) => 'acknowledged' in line).length < 3) told.push(await child.next());
-      await delay(Math.random() * 150);
-      const kernels = descendants(child.pid).map(({ pid }) => pid);
-      await child.kill();
-      for await (const line of child.lines) told.push(line);
-      await until(
-        async () => kernels.filter(isAlive),
-        (left) => left.length === 0,
-      );
-      const { host, end } = await openHost(place);
-      expect((await host.list({})).sessions.map(({ id }) => id).toSorted()).toEqual(sessions.toSorted());
-      for (const id of sessions) {
-        const hosted = await host.open(id);
-        const events = await logged(hosted);
-        expect(numbersOf(events)).toEqual(upTo(events.length));
-        expectEnded(events);
-        // What was there is there, word for word.
-        const before = known.get(id) ?? [];
-        expect(events.slice(0, before.length)).toEqual(before);
-        const mine = told.filter((line): line is Told & Seen => 'seen' in line && (line as Seen).seen[0] === id);
-        for (const { seen } of mine) expect(events[seen[1] - 1]?.type).toBe(seen[2]);
-        for (const event of events) if (event.type === 'interrupted') interrupted.add(event.execution);
-        known.set(id, events);
-      }
-      const done = told.filter((line): line is Told & Acknowledged => 'acknowledged' in line);
-      for (const { acknowledged, idempotencyKey, code = '' } of done) {
-        const [id, execution, value] = acknowledged;
-        const ending = known.get(id)?.find((event) => isEnding(event) && event.execution === execution);
-        expect(ending).toMatchObject({ type: 'result', status: 'ok', value });
-        if (idempotencyKey === undefined) continue;
-        const retried = await (await host.open(id)).execute(code, { idempotencyKey });
-        expect(retried).toMatchObject({ execution, joined: true, result: { value } });
-      }
-      await end();
-    }
-    // Three sessions are always at work: each kill has met some of them.
-    expect(interrupted.size).toBeGreaterThan(0);
-  });
-});
 
 test('what was running is marked once, however often the server starts again', async () => {
   const place = await newPlace('file');

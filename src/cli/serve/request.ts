@@ -38,6 +38,7 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
     logLevel: the(all.logLevel, flags.logLevel) ?? 'info',
     ...tlsOf(flags, defaults),
     ...given({
+      advertise: the(all.advertise, flags.advertise),
       maxKernels: the(all.maxKernels, flags.maxKernels),
       idleMs: the(all.idle, flags.idle),
       rate: the(all.rate, flags.rate),

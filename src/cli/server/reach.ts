@@ -10,6 +10,8 @@ import { UsageError } from '../exit.ts';
 import { hasOtherStorage } from './daemon-facts.ts';
 import { tokenIn } from './token.ts';
 
+const PATIENCE_MS = 15_000;
+
 export interface Reached {
   readonly client: Client;
   /** For messages. */
@@ -61,13 +63,21 @@ async function onFolder(place: StoragePlace): Promise<Reached | undefined> {
   }
   if (await hasOtherStorage(place)) return undefined;
   try {
-    return { client: await connect({ socket }), where: dataDir, here: true };
+    return { client: await soon(connect({ socket }), dataDir), where: dataDir, here: true };
   } catch (error) {
     if (error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE' && error.details.refused === true) {
       return undefined;
     }
     throw error;
   }
+}
+
+/** One that hangs is no reason to work without it: it has its agents. */
+async function soon(connecting: Promise<Client>, dataDir: string): Promise<Client> {
+  const late = Promise.withResolvers<never>();
+  const message = `The server on ${dataDir} does not answer.`;
+  const timer = setTimeout(() => late.reject(new CellaError('DAEMON_UNREACHABLE', message)), PATIENCE_MS);
+  return await Promise.race([connecting, late.promise]).finally(() => clearTimeout(timer));
 }
 
 /** Whom the system keeps from looking cannot know. */

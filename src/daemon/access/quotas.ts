@@ -55,8 +55,8 @@ export class CountedQuotas implements QuotaKeeper {
     return { release, [Symbol.dispose]: release };
   }
 
-  async countExecution(userId: string): Promise<void> {
-    const { executionsPerMinute: limit } = await this.of(userId);
+  async countExecution(userId: string, limits?: Quotas): Promise<void> {
+    const { executionsPerMinute: limit } = limits ?? (await this.of(userId));
     if (limit === undefined) return void this.#executions.delete(userId);
     const now = this.#elapsed();
     this.#dropOld(now);

@@ -20,6 +20,8 @@ export class AuditTrail {
   }
 
   async done(c: ExchangeContext, action: string | undefined, about: About): Promise<void> {
+    // Whoever has answered it has written it down.
+    if (c.get('forwarded')) return;
     await this.#write(c, action, { ...about, outcome: 'ok' });
   }
 
@@ -43,9 +45,10 @@ export class AuditTrail {
       userName: principal.userName,
       credential: credentialText(principal.credential),
     };
-    const written = this.#audit
-      .append({ ...who, action, from: remoteOf(c.env), ...entry })
-      .catch((error) => c.get('log').error({ err: error, action }, 'the audit log could not be written'));
+    const line = { ...who, action, from: remoteOf(c), ...entry };
+    const written = (HOT.has(action) ? this.#audit.note(line) : this.#audit.append(line)).catch((error) =>
+      c.get('log').error({ err: error, action }, 'the audit log could not be written'),
+    );
     if (!HOT.has(action)) await written;
   }
 }

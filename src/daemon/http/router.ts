@@ -10,6 +10,7 @@ import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
+import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { type About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
@@ -23,6 +24,8 @@ export interface Parts {
   readonly bodyLimitBytes: number;
   /** Whether the server takes no new work. */
   readonly stopping: () => boolean;
+  /** Leads to the server that has a session; without it there is no other one. */
+  readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
 }
 
 export interface Call<Params, Query, Body> {
@@ -86,6 +89,8 @@ export class Routes {
         return info;
       };
       const info = await look(principal, access.right);
+      const answered = await this.#parts.forwarder?.forward(c, info, endpoint);
+      if (answered) return answered;
       const recheck: Recheck = async (right = access.right) => {
         const again = await authenticate(c, this.#parts.access);
         await look(again, right);
@@ -120,7 +125,8 @@ export class Routes {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
-    if (principal.credential.kind !== 'daemon') access.rates.admit(principal.credential.id);
+    // What another server has passed on was counted there.
+    if (principal.credential.kind !== 'daemon' && !c.get('hop')) access.rates.admit(principal.credential.id);
     return principal;
   }
 

@@ -31,7 +31,13 @@ export interface SessionHost extends AsyncDisposable {
   delete(id: string): Promise<void>;
   /** Another session of this owner with the same memory, in the same workspace. */
   fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
+  /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
+  forget(ownerId: string): Promise<void>;
   open(id: string): Promise<HostedSession>;
+  /** The sessions of this server that have a live kernel, and what it does. */
+  live(): Promise<Record<string, 'idle' | 'running'>>;
+  /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */
+  holderOf(session: SessionInfo): Promise<string | undefined>;
   /** Every agent of this owner, those without a session too. */
   agents(ownerId: string): Promise<readonly AgentInfo[]>;
   /** Has the live kernels of this owner find the packages as they are configured now. */

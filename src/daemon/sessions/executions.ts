@@ -128,13 +128,16 @@ export class Executions {
 
   async #run(session: Session, execution: HostedExecution, signal: AbortSignal): Promise<void> {
     const { writer, outputs, share, inputs } = this.#parts;
+    const keyed = execution.request !== undefined;
     const started = writer.write(await startedEvent(execution, outputs, share.limits), {
       size: Math.min(execution.code.length, share.limits.eventBytes),
-      flushed: execution.request !== undefined,
+      flushed: keyed,
+      // A cell that is over at once is one write with its result.
+      soon: !keyed,
     });
     execution.begin(started);
     // What must not run twice does not begin before that is written down.
-    if (execution.request !== undefined) await started;
+    if (keyed) await started;
     try {
       await using recorder = new Recorder(execution.id, writer, outputs, share.limits);
       const result = await this.#record(session, execution, { recorder, signal });

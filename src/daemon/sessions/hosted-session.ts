@@ -6,7 +6,7 @@ import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
 import type { AgentInfo, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
-import type { Lock } from '../../storage/contract.ts';
+import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
 import { recordBackground } from './background.ts';
@@ -23,11 +23,12 @@ import { Inputs } from './inputs.ts';
 import { KeyedExecutions } from './keyed.ts';
 import { Lodging } from './lodging.ts';
 import { Outputs } from './outputs.ts';
-import { takeSession } from './ownership.ts';
+import { doubtful, elsewhere, takeSession } from './ownership.ts';
 import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
 import { Upkeep } from './upkeep.ts';
+import { storageOf } from './user-storage.ts';
 
 type Change = Extract<SessionEventBody, { type: 'session_state' }>['change'];
 interface Facts {
@@ -38,6 +39,8 @@ interface Facts {
 /** What is there before it. */
 interface OpenParts {
   readonly lock: Lock;
+  /** For what is written on its behalf. */
+  readonly storage: Storage;
   readonly outputs: Outputs;
   readonly requests: Requests;
   readonly writer: (onFailure: (error: CellaError) => void) => EventWriter;
@@ -45,6 +48,7 @@ interface OpenParts {
 
 export class HostedSession implements contract.HostedSession {
   readonly id: string;
+  readonly storage: Storage;
   readonly #share: HostShare;
   readonly #lock: Lock;
   readonly #writer: EventWriter;
@@ -61,8 +65,11 @@ export class HostedSession implements contract.HostedSession {
   #definition: Definition;
   #ended: CellaError | 'deleted' | undefined;
 
-  private constructor(share: HostShare, definition: Definition, parts: OpenParts) {
+  private constructor(whole: HostShare, definition: Definition, parts: OpenParts) {
+    const { storage } = parts;
+    const share = { ...whole, storage };
     this.id = definition.id;
+    this.storage = storage;
     this.#share = share;
     this.#definition = definition;
     this.#lock = parts.lock;
@@ -72,6 +79,7 @@ export class HostedSession implements contract.HostedSession {
     this.#inputs = new Inputs(this.#writer);
     this.#lodging = new Lodging({
       share,
+      storage: storageOf(storage, definition.ownerId),
       definition: () => this.#definition,
       onSession: (session) => this.#listen(session),
       onSleep: () => this.#tell('hibernated'),
@@ -97,29 +105,41 @@ export class HostedSession implements contract.HostedSession {
       timeoutMs: () => SessionSettings.parse(this.#definition.settings).inputTimeoutMs,
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
+    this.#lock.watch((state) => {
+      if (state === 'doubtful') this.#executions.abort(doubtful());
+      if (state === 'lost') void this.#forsake();
+    });
+    if (!this.#lock.held) void this.#forsake();
   }
 
   /** What ran when the server before this one ended is marked before anybody reads. */
   static async open(share: HostShare, definition: Definition): Promise<HostedSession> {
-    const { storage, dataDir, counters } = share;
+    const { dataDir, counters } = share;
     const key = storageKeyOf(definition.ownerId, definition.agentKey);
     const outputs = new Outputs(dataDir, definition.id);
+    const lock = await takeSession(share.storage, key);
+    const storage = share.storage.fenced(lock);
     const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
-    const lock = await takeSession(storage, definition.id);
-    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests }).catch(
-      async (error) => {
-        await lock.release();
-        throw error;
-      },
-    );
+    const recover = async () => {
+      await share.leftovers?.arrive(definition.id, key);
+      return await recoverLog(storage, { key, sessionId: definition.id, requests });
+    };
+    const { position, interrupted } = await recover().catch(async (error) => {
+      await lock.release();
+      throw error;
+    });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
     return new HostedSession(share, definition, {
       outputs,
       requests,
       lock,
+      storage,
       writer: (onFailure) => {
-        const owned = () => lock.held;
-        return new EventWriter({ log: storage.events, key, counters, owned, onFailure }, position);
+        let owned = true;
+        lock.watch((state) => {
+          if (state === 'lost') owned = false;
+        });
+        return new EventWriter({ log: storage.events, key, counters, owned: () => owned, onFailure }, position);
       },
     });
   }
@@ -266,6 +286,11 @@ export class HostedSession implements contract.HostedSession {
     this.#definition = definition;
   }
 
+  /** Gives a session that has none yet a kernel with the same memory. */
+  branch(child: HostedSession, from: string | undefined): Promise<void> {
+    return this.#lodging.fork(child.#lodging, from);
+  }
+
   /** Another session with the same memory. */
   fork(wanted: NewFork): Promise<HostedSession> {
     return this.#share.fork(this.id, wanted);
@@ -307,8 +332,21 @@ export class HostedSession implements contract.HostedSession {
     await this.#lock.release();
   }
 
+  /** Another server has it: what runs here ends at once, unsaved, and whoever waits or reads along is told. */
+  async #forsake(): Promise<void> {
+    const why = elsewhere();
+    this.#ended ??= why;
+    this.#share.forsaken(this);
+    this.#writer.tell();
+    this.#executions.abort(why);
+    const over = this.#executions.close(why);
+    // What they still want to write is refused.
+    await Promise.allSettled([this.#lodging.abandon(), over]);
+    await this.#finish(why);
+  }
+
   async #finish(why: CellaError | 'deleted'): Promise<void> {
-    this.#ended = why;
+    this.#ended ??= why;
     await this.#writer.close();
     this.#writer.tell();
   }
@@ -338,6 +376,7 @@ export class HostedSession implements contract.HostedSession {
   #checkOpen(): void {
     if (this.#ended instanceof CellaError) throw this.#ended;
     if (this.#ended) throw noSession(this.id);
+    if (!this.#lock.held) throw doubtful();
   }
 }
 

@@ -44,9 +44,8 @@ export function addEventRoutes(service: Service): void {
     const audit = (action: string) => void routes.trail.done(context, action, { session: info.id });
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
-      const owner = info.ownerId;
       const attends = approvals === 'answer';
-      new SessionSocket(socket, { service, session, owner, principal, after, attends, recheck, audit, left, log });
+      new SessionSocket(socket, { service, session, principal, after, attends, recheck, audit, left, log });
     };
     return undefined;
   });
