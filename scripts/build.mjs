@@ -1,6 +1,7 @@
 /** Compiles src to dist with the local TypeScript, and bundles the command line: it starts in half the time from few files. `--if-stale` does nothing where dist is newer than all it is made of. */
 
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -46,14 +47,33 @@ async function bundle() {
 if (process.argv.includes('--if-stale') && isFresh()) process.exit(0);
 if (!existsSync(compiler)) fail('The build needs the packages of package.json, and they are not here. Run: npm ci');
 
-console.error(`Building ${sources.length} files of src into dist …`);
 const began = performance.now();
+const seconds = () => ((performance.now() - began) / 1000).toFixed(0);
+const screen = process.stderr.isTTY;
+const doing = `Building ${sources.length} files of src into dist`;
+process.stderr.write(`${doing} …${screen ? '' : '\n'}`);
+const progress = screen ? setInterval(() => process.stderr.write(`\r${doing} … ${seconds()} s`), 1000) : undefined;
 const options = ['-p', join(root, 'tsconfig.build.json'), '--outDir', staging];
-const tsc = spawnSync(process.execPath, [compiler, ...options], { cwd: root, stdio: 'inherit' });
-if (tsc.error) fail(`The compiler did not start: ${tsc.error.message}`);
-if (tsc.status !== 0) fail('The build failed: the compiler names the places above.');
-await bundle().catch((error) => fail(`The command line could not be bundled: ${error.message}`));
+const tsc = spawn(process.execPath, [compiler, ...options], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+let said = '';
+for (const stream of [tsc.stdout, tsc.stderr]) {
+  stream.setEncoding('utf8').on('data', (text) => {
+    said += text;
+  });
+}
+// A build that is given up ends the compiler, and leaves nothing.
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    tsc.kill(signal);
+    fail('\nThe build was stopped.');
+  });
+}
+const [status] = await once(tsc, 'close').catch((error) => fail(`\nThe compiler did not start: ${error.message}`));
+if (said !== '') console.error(`${screen ? '\n' : ''}${said.trimEnd()}`);
+if (status !== 0) fail('The build failed: the compiler names the places above.');
+await bundle().catch((error) => fail(`\nThe command line could not be bundled: ${error.message}`));
+clearInterval(progress);
 writeFileSync(join(staging, '.built'), list);
 rmSync(dist, { recursive: true, force: true });
 renameSync(staging, dist);
-if (process.stderr.isTTY) console.error(`Built in ${((performance.now() - began) / 1000).toFixed(1)} s.`);
+if (screen) console.error(`\r\u001b[K${doing}: done in ${seconds()} s.`);

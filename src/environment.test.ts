@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { readCredential, readEnvironment } from './environment.ts';
+import { layBeneath, readCredential, readEnvironment } from './environment.ts';
 
 describe('readEnvironment', () => {
   it('takes what is set', () => {
@@ -20,6 +20,14 @@ describe('readEnvironment', () => {
       redis: 'redis://localhost',
       prefix: 'team',
       packages: {},
+      variables: {
+        CELLA_AGENT_KEY: 'ada',
+        CELLA_DATA_DIR: '/data',
+        CELLA_PYTHON: 'python3.12',
+        CELLA_AUTO_SH: '1',
+        ...redis,
+        ...container,
+      },
       agentKey: 'ada',
       dataDir: '/data',
       python: 'python3.12',
@@ -42,7 +50,7 @@ describe('readEnvironment', () => {
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
     const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
-    expect(readEnvironment(env)).toEqual({ ...unset, searchPath: '', home: '/home/ada' });
+    expect(readEnvironment(env)).toEqual({ ...unset, variables: {}, searchPath: '', home: '/home/ada' });
   });
 
   it('takes lists of folders and of package indexes apart', () => {
@@ -79,6 +87,24 @@ describe('readEnvironment', () => {
   it('makes a relative data folder absolute, and manages without HOME', () => {
     expect(readEnvironment({ CELLA_DATA_DIR: 'data' }).dataDir).toBe(`${process.cwd()}/data`);
     expect(readEnvironment({}).dataDir).toBe(`${homedir()}/.local/share/cella`);
+  });
+});
+
+describe('what a config file lays beneath', () => {
+  it('holds where this process has no such variable', () => {
+    const before = process.env.CELLA_PYTHON;
+    try {
+      layBeneath({ CELLA_PYTHON: 'from-file', CELLA_PREFIX: 'from-file', CELLA_ENGINE: 'from-file' });
+      process.env.CELLA_PYTHON = 'from-variable';
+      expect(readEnvironment()).toMatchObject({ python: 'from-variable', prefix: 'from-file', engine: 'from-file' });
+      process.env.CELLA_PYTHON = '';
+      expect(readEnvironment()).toMatchObject({ python: 'from-file', variables: { CELLA_PYTHON: 'from-file' } });
+      expect(readEnvironment({})).toMatchObject({ python: undefined, variables: {} });
+    } finally {
+      layBeneath({});
+      if (before === undefined) delete process.env.CELLA_PYTHON;
+      else process.env.CELLA_PYTHON = before;
+    }
   });
 });
 

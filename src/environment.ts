@@ -1,7 +1,8 @@
-/** The one file that reads the environment of this process. */
+/** The one file that reads the environment of this process, and what a config file lays beneath it. */
 
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { allSettings } from './settings/table.ts';
 
 export interface Environment {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
@@ -35,16 +36,14 @@ export interface Environment {
   readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
   readonly mcpToken: string | undefined;
-  /** CELLA_HOST and CELLA_PORT: where a server listens. */
-  readonly serveHost: string | undefined;
-  readonly servePort: string | undefined;
-  /** CELLA_MEMBERS_MAY: what members of a server may ask for, separated by commas. */
-  readonly membersMay: string | undefined;
-  /** CELLA_LOG_LEVEL: of a server. */
-  readonly logLevel: string | undefined;
-  /** CELLA_URL and CELLA_TOKEN: a server to be asked, and who asks. */
+  /** CELLA_URL, CELLA_TOKEN and CELLA_TOKEN_FILE: a server to be asked, and who asks. */
   readonly serverUrl: string | undefined;
   readonly serverToken: string | undefined;
+  readonly serverTokenFile: string | undefined;
+  /** CELLA_CONFIG: a config file in place of the one in the data folder. */
+  readonly configFile: string | undefined;
+  /** Every variable of the table that is set, as it was written. */
+  readonly variables: Readonly<Record<string, string>>;
   /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
   readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
@@ -55,28 +54,39 @@ export interface Environment {
   readonly noColor: boolean;
 }
 
+type Read = (variable: string) => string | undefined;
+
+/** What a config file stands for, by variable. */
+let beneath: Readonly<Record<string, string>> = {};
+
+/** From here on these hold where this process has no such variable. */
+export function layBeneath(variables: Readonly<Record<string, string>>): void {
+  beneath = variables;
+}
+
 /** A variable that is set to nothing counts as not set. */
 export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
+  const read: Read = (variable) => env[variable] || (env === process.env ? beneath[variable] : undefined) || undefined;
+  const dataDir = read('CELLA_DATA_DIR');
   return {
-    agentKey: env.CELLA_AGENT_KEY || undefined,
-    dataDir: env.CELLA_DATA_DIR ? resolve(env.CELLA_DATA_DIR) : join(dataHome(env), 'cella'),
-    python: env.CELLA_PYTHON || undefined,
-    executor: env.CELLA_EXECUTOR || undefined,
-    image: env.CELLA_IMAGE || undefined,
-    engine: env.CELLA_ENGINE || env.DOCKER_HOST || undefined,
-    storage: env.CELLA_STORAGE || undefined,
-    redis: env.CELLA_REDIS || undefined,
-    prefix: env.CELLA_PREFIX || undefined,
-    packages: packagesOf(env),
-    toolFolders: list(env.CELLA_TOOLS, delimiter)?.map((folder) => resolve(folder)),
-    autoSh: env.CELLA_AUTO_SH === '1',
-    mcpToken: env.CELLA_MCP_TOKEN || undefined,
-    serveHost: env.CELLA_HOST || undefined,
-    servePort: env.CELLA_PORT || undefined,
-    membersMay: env.CELLA_MEMBERS_MAY || undefined,
-    logLevel: env.CELLA_LOG_LEVEL || undefined,
-    serverUrl: env.CELLA_URL || undefined,
-    serverToken: env.CELLA_TOKEN || undefined,
+    agentKey: read('CELLA_AGENT_KEY'),
+    dataDir: dataDir === undefined ? join(dataHome(env), 'cella') : resolve(dataDir),
+    python: read('CELLA_PYTHON'),
+    executor: read('CELLA_EXECUTOR'),
+    image: read('CELLA_IMAGE'),
+    engine: read('CELLA_ENGINE') ?? (env.DOCKER_HOST || undefined),
+    storage: read('CELLA_STORAGE'),
+    redis: read('CELLA_REDIS'),
+    prefix: read('CELLA_PREFIX'),
+    packages: packagesOf(read),
+    toolFolders: list(read('CELLA_TOOLS'), delimiter)?.map((folder) => resolve(folder)),
+    autoSh: read('CELLA_AUTO_SH') === '1',
+    mcpToken: read('CELLA_MCP_TOKEN'),
+    serverUrl: read('CELLA_URL'),
+    serverToken: read('CELLA_TOKEN'),
+    serverTokenFile: read('CELLA_TOKEN_FILE'),
+    configFile: read('CELLA_CONFIG'),
+    variables: variablesOf(read),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),
@@ -84,15 +94,25 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
   };
 }
 
-function packagesOf(env: NodeJS.ProcessEnv): Environment['packages'] {
-  const extraIndexes = list(env.CELLA_EXTRA_INDEX, /\s+/);
-  const wheelFolders = list(env.CELLA_WHEELS, delimiter);
+function packagesOf(read: Read): Environment['packages'] {
+  const index = read('CELLA_INDEX');
+  const extraIndexes = list(read('CELLA_EXTRA_INDEX'), /\s+/);
+  const wheelFolders = list(read('CELLA_WHEELS'), delimiter);
   return {
-    ...(env.CELLA_INDEX ? { index: env.CELLA_INDEX } : {}),
+    ...(index === undefined ? {} : { index }),
     ...(extraIndexes ? { extraIndexes } : {}),
     ...(wheelFolders ? { wheelFolders } : {}),
-    ...(env.CELLA_NO_INDEX === '1' ? { noIndex: true } : {}),
+    ...(read('CELLA_NO_INDEX') === '1' ? { noIndex: true } : {}),
   };
+}
+
+function variablesOf(read: Read): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const { variable } of allSettings) {
+    const text = variable === undefined ? undefined : read(variable);
+    if (variable !== undefined && text !== undefined) found[variable] = text;
+  }
+  return found;
 }
 
 /** Undefined where there is nothing in it. */

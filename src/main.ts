@@ -5,12 +5,14 @@ import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } fr
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
+import { configured } from './configured.ts';
 import type { MakeMcp } from './daemon/http/routes/mcp.ts';
 import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
 import type { Hooks as McpHooks } from './mcp/workshop.ts';
 import { OpenStores } from './stores.ts';
+import { watchFolder } from './watch-folder.ts';
 
 const environment = readEnvironment();
 const { stdin, stdout, stderr } = process;
@@ -126,6 +128,8 @@ const exitCode = await runProgram(process.argv.slice(2), {
   signals: process,
   version: version(),
   defaults: environment,
+  configured,
+  ownCommand: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
   openSession: (options) => doors.openSession(options),
   listAgents: (place) => doors.listAgents(place),
   openShelf: (where) => doors.openShelf(where),
@@ -136,6 +140,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   detect: async (options) => (await import('./machine.ts')).detect(options),
   bench,
   serve,
+  watchFolder,
   serveMcp,
   ...imagesHere(environment, version()),
 });

@@ -2,7 +2,10 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { isReserved } from '../protocol/reserved-key.ts';
 import type { ExecuteOptions } from '../session/api.ts';
+import { seconds } from '../settings/kinds.ts';
+import { settings } from '../settings/table.ts';
 import type { ExecutorOptions, OpenOptions } from './context.ts';
 import {
   addExecutorFlags,
@@ -12,14 +15,9 @@ import {
   executorOptionsOf,
 } from './executor-flags.ts';
 import { UsageError } from './exit.ts';
-import {
-  addPackageFlags,
-  collect,
-  type PackageDefaults,
-  type PackageFlags,
-  packageOptionsOf,
-} from './package-flags.ts';
+import { addPackageFlags, type PackageDefaults, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { parseText } from './parse-text.ts';
+import { addSetting, type SetVariables } from './setting-flags.ts';
 import { typedFlags } from './typed-flags.ts';
 import { addWhereFlags, type WhereDefaults, type WhereFlags, whereOf } from './where-flags.ts';
 
@@ -36,22 +34,16 @@ export interface SessionFlags extends WhereFlags, PackageFlags, ExecutorFlags {
 }
 
 /** What stands in for a flag that is not given. */
-export interface Defaults extends WhereDefaults, PackageDefaults, ExecutorDefaults {
+export interface Defaults extends WhereDefaults, PackageDefaults, ExecutorDefaults, SetVariables {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
-  /** Of a server; any text, as a variable may hold it. */
-  readonly serveHost?: string | undefined;
-  readonly servePort?: string | undefined;
-  readonly membersMay?: string | undefined;
-  readonly logLevel?: string | undefined;
 }
 
 export function addAgentFlags(command: Command): Command {
-  const key = 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")';
-  return addWhereFlags(command.option('--agent <key>', key));
+  return addWhereFlags(addSetting(command, settings.agentKey));
 }
 
 export function addSessionFlags(command: Command): Command {
@@ -61,17 +53,16 @@ export function addSessionFlags(command: Command): Command {
 /** Where and how the code works. */
 export function addPlaceFlags(command: Command): Command {
   const packages = (name: string, about: string) => new Option(name, about).helpGroup('Packages:');
-  command
-    .option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText)
-    .option('--python <path>', 'a Python 3.9 or later (default: CELLA_PYTHON, else python3)', parseText)
+  command.option('--cwd <dir>', "the folder the code works in (default: the agent's own workspace)", parseText);
+  addSetting(command, settings.python)
     .addOption(
       new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']),
     )
     .addOption(
       new Option('--network <none|host>', "none is no network, host is this machine's").choices(['none', 'host']),
     )
-    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes)
-    .option('--tools <dir>', 'a folder with more definitions of tools (default: CELLA_TOOLS)', collect)
+    .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
+  addSetting(command, settings.tools)
     .addOption(packages('--sync-deps', 'install the configured packages before the code runs'))
     .addOption(packages('--no-runtime-deps', 'the code may not add or remove packages'));
   return addPackageFlags(addExecutorFlags(command));
@@ -79,12 +70,25 @@ export function addPlaceFlags(command: Command): Command {
 
 /** As a session takes it: a key of nothing but spaces is none. */
 export function agentKeyOf(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
-  const key = flags.agent ?? defaults.agentKey ?? '';
+  const key = givenKey(flags, defaults) ?? '';
   return key.trim() === '' ? 'default' : key;
 }
 
+/** Undefined where nobody says anything. */
+export function givenKey(
+  flags: { readonly agent?: string },
+  { agentKey }: Pick<Defaults, 'agentKey'>,
+): string | undefined {
+  const key = flags.agent ?? agentKey;
+  if (key === undefined || !isReserved(key)) return key;
+  throw new UsageError(
+    `The agent key ${JSON.stringify(key)} begins with ~, which the keys of a server's users do.`,
+    `Choose another with ${flags.agent === undefined ? 'CELLA_AGENT_KEY' : '--agent'}.`,
+  );
+}
+
 export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
-  const agentKey = flags.agent ?? defaults.agentKey;
+  const agentKey = givenKey(flags, defaults);
   const executor = executorOptionsOf(flags, defaults);
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
@@ -159,9 +163,11 @@ export function parseTransaction(text: string): Transaction {
 
 /** Seconds as people write them, to whole milliseconds. */
 export function parseSeconds(text: string): number {
-  const milliseconds = /^\d*\.?\d+$|^\d+\.$/.test(text) ? Math.ceil(Number(text) * 1000) : 0;
-  if (milliseconds > 0 && milliseconds <= 2_147_483_647) return milliseconds;
-  throw new InvalidArgumentError('It must be a number of seconds above 0, such as 30 or 0.5.');
+  try {
+    return seconds.parse(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
 }
 
 export function parseMegabytes(text: string): number {

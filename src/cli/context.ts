@@ -3,12 +3,15 @@
 import type { ArtifactFacts } from '../protocol/artifact.ts';
 import type { ExecutorKind } from '../protocol/capabilities.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { PackageOptions, ServeSettings } from '../settings/serve-settings.ts';
 import type { Approve } from './approval.ts';
 
 import type { Machine, Surroundings } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 import type { TypedFlag } from './typed-flags.ts';
+
+export type { PackageOptions } from '../settings/serve-settings.ts';
 
 /** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
 export interface StoragePlace {
@@ -17,15 +20,6 @@ export interface StoragePlace {
   readonly redis?: { readonly url: string; readonly prefix?: string };
   /** In place of all that: a server elsewhere. */
   readonly server?: { readonly url: string; readonly token?: string; readonly tokenFile?: string };
-}
-
-/** Where packages come from; PyPI where nothing is said. */
-export interface PackageOptions {
-  readonly index?: string;
-  readonly extraIndexes?: string[];
-  /** Folders with wheels in them. */
-  readonly wheelFolders?: string[];
-  readonly noIndex?: boolean;
 }
 
 /** What a command line can say of tools, skills, artifacts and deps. */
@@ -156,33 +150,9 @@ export interface McpRequest {
   readonly http?: { readonly port: number; readonly tokenFile?: string };
 }
 
-/** What a command line can say of a server. */
-export interface ServeRequest {
+/** A server to start: what is said of it, and where its things are kept. */
+export interface ServeRequest extends ServeSettings {
   readonly place: StoragePlace;
-  readonly address: string;
-  /** 0 is any that is free. */
-  readonly port: number;
-  readonly tls?: { readonly certPath: string; readonly keyPath: string };
-  readonly insecureHttp: boolean;
-  /** Names that the server goes by beside its address. */
-  readonly names: readonly string[];
-  /** Where other servers on the same Redis reach it. */
-  readonly advertise?: string;
-  /** What members may ask for beside a sandbox of their own. */
-  readonly membersMay: readonly string[];
-  readonly maxKernels?: number;
-  readonly idleMs?: number;
-  /** How long running code has when the server ends. */
-  readonly graceMs: number;
-  /** Requests a second of one token. */
-  readonly rate?: number;
-  /** Whether results are on the disk before they are told. */
-  readonly flushResults: boolean;
-  readonly logLevel: string;
-  readonly logFile?: string;
-  readonly python?: string;
-  readonly packages?: PackageOptions;
-  readonly toolFolders?: string[];
 }
 
 /** Where a server is, once it is there. */
@@ -201,8 +171,23 @@ export interface ServeHooks {
   readonly forced: Promise<unknown>;
 }
 
+/** The process that has a data folder as its server, whether it answers or not. */
+export interface Holder {
+  readonly pid: number;
+  readonly host: string;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+}
+
+/** Looks at a data folder again and again. */
+export interface FolderWatch extends AsyncDisposable {
+  holder(): Promise<Holder | undefined>;
+}
+
 export interface Servers {
   serve(request: ServeRequest, hooks: ServeHooks): Promise<void>;
+  /** Makes nothing where there is nothing. */
+  watchFolder(dataDir: string): Promise<FolderWatch>;
   /** Serves until the client has gone, or `ended` resolves; what it has to say goes to stderr. */
   serveMcp(request: McpRequest, ended: Promise<unknown>): Promise<void>;
 }

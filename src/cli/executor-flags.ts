@@ -1,10 +1,11 @@
 /** Where a command line says that code runs: in a sandboxed process, in a container, or in WebAssembly in this process. */
 
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { executorKinds } from '../protocol/capabilities.ts';
+import { settings } from '../settings/table.ts';
 import type { ExecutorChoice, ExecutorOptions } from './context.ts';
 import { UsageError } from './exit.ts';
-import { parseText } from './parse-text.ts';
+import { addSettings } from './setting-flags.ts';
 
 export interface ExecutorFlags {
   readonly executor?: ExecutorChoice;
@@ -24,15 +25,7 @@ const GROUP = 'Executor:';
 const choices: readonly ExecutorChoice[] = ['auto', ...executorKinds];
 
 export function addExecutorFlags(command: Command): Command {
-  const flag = (name: string, about: string) => new Option(name, about).helpGroup(GROUP);
-  const where = `where code runs: ${choices.join(', ')} (default: CELLA_EXECUTOR, else auto, which is subprocess)`;
-  const image = 'for container: the image (default: CELLA_IMAGE, else what `cella image build` made)';
-  const engine =
-    'for container: where Docker or Podman listens (default: CELLA_ENGINE, DOCKER_HOST, the usual sockets)';
-  return command
-    .addOption(flag('--executor <name>', where).choices(choices))
-    .addOption(flag('--image <name>', image).argParser(parseText))
-    .addOption(flag('--engine <address>', engine).argParser(parseText));
+  return addSettings(command, [settings.executor, settings.image, settings.engine], { group: GROUP });
 }
 
 /** A flag wins over a variable. Variables about containers mean nothing to other executors; flags are a mistake there. */

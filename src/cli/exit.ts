@@ -7,6 +7,8 @@ export const Exit = {
   ok: 0,
   failed: 1,
   usage: 2,
+  /** What was asked about is not there, as of a service: no failure of the command. */
+  notRunning: 3,
   timeout: 124,
   hangup: 129,
   interrupted: 130,

@@ -1,5 +1,6 @@
 /** `cella fork`: another agent with the names of this one. Both go on independently, in the same workspace. */
 
+import { isReserved } from '../protocol/reserved-key.ts';
 import type { Checkpoint, SessionApi } from '../session/api.ts';
 import { hasAgent, requireAgent } from './agents.ts';
 import type { CommandContext, OpenOptions, StoragePlace, Stores } from './context.ts';
@@ -22,6 +23,12 @@ export async function fork(request: ForkRequest, context: CommandContext & Store
   const { terminal } = context;
   const { agentKey, fork: other, place } = request;
   if (other === agentKey) throw new UsageError('A fork needs a key of its own.', 'Name another than that of --agent.');
+  if (isReserved(other)) {
+    throw new UsageError(
+      `The agent key ${JSON.stringify(other)} begins with ~, which the keys of a server's users do.`,
+      'Name another.',
+    );
+  }
   await requireAgent(request, context);
   if (!request.replace && (await hasAgent({ agentKey: other, place }, context))) {
     throw new UsageError(

@@ -16,29 +16,21 @@ Examples:
   $ cella store push redis://HOST     copy all of these to another storage
   $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
   $ cella sessions list               see what lives at a server
+  $ cella users add ada               let others use it; \`cella tokens\` for programs
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
   $ cella doctor                      see what this machine can isolate
 
-Environment:
-  CELLA_AGENT_KEY    who owns the kernel where --agent is not given
-  CELLA_DATA_DIR     where Cella keeps its files where --data is not given
-  CELLA_PYTHON       the Python where --python is not given
-  CELLA_EXECUTOR     where code runs where --executor is not given
-  CELLA_IMAGE, CELLA_ENGINE    the image and the engine of --executor container
-  CELLA_STORAGE      file or redis, where --storage is not given
-  CELLA_REDIS        the Redis server where --redis is not given; the place for its password
-  CELLA_PREFIX       what keys in Redis begin with where --prefix is not given
-  CELLA_INDEX        the package index where --index is not given; the place for its password
-  CELLA_EXTRA_INDEX, CELLA_WHEELS, CELLA_NO_INDEX    other places that packages come from
-  CELLA_TOOLS        folders with definitions of tools, separated by colons
-  CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
-  CELLA_AUTO_SH      1 lets a chat run shell commands without asking
-  CELLA_HOST, CELLA_PORT, CELLA_MEMBERS_MAY, CELLA_LOG_LEVEL    of \`cella serve\`
-  CELLA_URL, CELLA_TOKEN    a server that commands work with where --url is not given, and the token for it
-  CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
-  DOCKER_HOST        the container engine where --engine is not given
-  NO_COLOR           any text turns colours off
+Settings:
+  A flag wins over a variable, and that over the config file: config.yaml in the data folder, or the
+  one that --config or CELLA_CONFIG names. There, \`--max-kernels 8\` is \`max-kernels: 8\`.
+  CELLA_DATA_DIR, CELLA_PYTHON, CELLA_EXECUTOR, CELLA_STORAGE, CELLA_REDIS and the like stand for the
+  flags of that name. These have none, and stand in no file:
+    CELLA_TOKEN              the token for the server at CELLA_URL
+    CELLA_MCP_TOKEN          the bearer token of \`cella mcp --http\`
+    CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
+    NO_COLOR                 any text turns colours off
+  docs/settings.md has all of them in one table.
 
 Run \`cella <command> --help\` for a command's options, examples and exit codes.`;
 
@@ -182,32 +174,6 @@ Examples:
 
 A live agent is held by a process, whose number is shown. One that is hibernated comes back with its
 names at the next call.`;
-
-export const serve = `
-Examples:
-  $ cella serve                                       at http://127.0.0.1:7710, for this machine
-  $ cella serve --port 8080 --data ./data             elsewhere
-  $ cella serve --storage redis --redis redis://127.0.0.1:6379
-  $ cella serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
-  $ cella serve --host 10.0.0.5 --insecure-http --allow-host cella.example    behind a proxy
-
-On its first start it makes an admin and a token, in the file admin-token of the data folder, and
-prints a link to log in with, which works once. Sessions, events and users are kept in storage: after
-a restart everything is there. docs/server.md tells the rest.
-
---members-may, for users who are no administrators, any of these separated by commas:
-  in-process    the executor that runs in the server itself: for trusted code
-  unsandboxed   code without a sandbox
-  network       the network of this machine
-  folders       folders of this machine
-
-SIGTERM or Ctrl-C ends it in good order: no new work, running code has --grace seconds, kernels are
-saved, clients are told. A second one ends it at once. Logs are JSON, one line each, on stderr.
-
-Exit codes:
-  0      it was ended in good order
-  1      it could not go on, or was ended at once
-  2      this command line is wrong`;
 
 export const mcp = `
 Examples:

@@ -1,6 +1,8 @@
 /** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { port } from '../settings/kinds.ts';
+import { settings } from '../settings/table.ts';
 import { addPlaceFlags, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
 import type { McpRequest } from './context.ts';
 import { defineCommand } from './define.ts';
@@ -8,6 +10,7 @@ import { Exit, UsageError } from './exit.ts';
 import * as help from './help.ts';
 import { parseText } from './parse-text.ts';
 import type { ProgramContext } from './program.ts';
+import { addSetting } from './setting-flags.ts';
 import { Signals } from './signals.ts';
 import { addWhereFlags } from './where-flags.ts';
 
@@ -20,9 +23,9 @@ interface McpFlags extends SessionFlags {
 const DEFAULT_TIMEOUT_MS = 300_000;
 
 export function addMcp(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const key = 'whose kernel it is where a call names none (default: CELLA_AGENT_KEY, else one for this folder)';
+  const whose = { about: 'whose kernel it is where a call names none', otherwise: 'one for this folder' };
   const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
-  addPlaceFlags(addWhereFlags(command.option('--agent <key>', key), { tokenFile: false }))
+  addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose), { tokenFile: false }))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
     .addOption(
       new Option(
@@ -60,7 +63,9 @@ function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
 }
 
 function parsePort(text: string): number {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : -1;
-  if (port >= 0 && port <= 65_535) return port;
-  throw new InvalidArgumentError('It must be a port from 1 to 65535, or 0 for any that is free.');
+  try {
+    return port.parse(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
 }

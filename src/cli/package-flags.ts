@@ -1,10 +1,12 @@
 /** Where a command line says that packages come from. */
 
 import { resolve } from 'node:path';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
+import { settings } from '../settings/table.ts';
 import type { PackageOptions } from './context.ts';
 import { UsageError } from './exit.ts';
 import { parseText } from './parse-text.ts';
+import { addSettings } from './setting-flags.ts';
 
 export interface PackageFlags {
   /** False where `--no-index` was given. */
@@ -21,12 +23,8 @@ export interface PackageDefaults {
 const GROUP = 'Packages:';
 
 export function addPackageFlags(command: Command): Command {
-  const flag = (name: string, about: string) => new Option(name, about).helpGroup(GROUP);
-  return command
-    .addOption(flag('--index <url>', 'the package index (default: CELLA_INDEX, else PyPI)').argParser(parseText))
-    .addOption(flag('--extra-index <url>', 'another index besides (default: CELLA_EXTRA_INDEX)').argParser(collect))
-    .addOption(flag('--wheels <dir>', 'a folder with wheels in it (default: CELLA_WHEELS)').argParser(collect))
-    .addOption(flag('--no-index', 'ask no index, take from --wheels alone (default: CELLA_NO_INDEX=1)'));
+  const { index, extraIndex, wheels, noIndex } = settings;
+  return addSettings(command, [index, extraIndex, wheels, noIndex], { group: GROUP });
 }
 
 /** For flags that may be given several times. */

@@ -29,6 +29,7 @@ async function cellaWith(
     detect: refuse,
     bench: async (flags) => (flags.quick || flags.only === 'daemon' ? 0 : 1),
     serve: async () => {},
+    watchFolder: refuse,
     serveMcp: refuse,
     buildImage: refuse,
     listImages: refuse,
@@ -53,6 +54,10 @@ describe('the command line', () => {
     'tools',
     'artifacts',
     'store',
+    'serve',
+    'sessions',
+    'users',
+    'tokens',
     'mcp',
     'image',
     'doctor',
@@ -90,6 +95,18 @@ describe('the command line', () => {
       for (const text of [`$ cella ${group} ${name}`, '--json', '--storage', '--redis', '--prefix']) {
         expect(out).toContain(text);
       }
+    }
+  });
+
+  it.each([
+    ['serve', ['status', 'stop']],
+    ['users', ['list', 'show', 'add', 'set', 'disable', 'enable', 'remove', 'login']],
+    ['tokens', ['list', 'create', 'revoke']],
+  ])('teaches %s with examples, and its flags for programs', async (group, names) => {
+    for (const name of names) {
+      const { exitCode, out } = await cella(group, name, '--help');
+      expect(exitCode).toBe(0);
+      for (const text of [`$ cella ${group} ${name}`, '--json', '--data', '--config']) expect(out).toContain(text);
     }
   });
 
@@ -138,6 +155,20 @@ describe('the command line', () => {
     [['help', 'checkpoints', 'craete'], "unknown command 'checkpoints craete'", '`cella --help`'],
     [['fork'], "missing required argument 'key'", '`cella fork --help`'],
     [['fork', 'default'], 'a key of its own', 'Name another'],
+    [['fork', '~ada/x'], 'begins with ~', 'Name another'],
+    [['run', '--agent', '~ada/x', '-c', '1'], 'begins with ~', '--agent'],
+    [['chat', '--agent', '~x'], 'begins with ~', '--agent'],
+    [['mcp', '--agent', '~x'], 'begins with ~', '--agent'],
+    [['checkpoints', 'list', '--agent', '~x'], 'begins with ~', '--agent'],
+    [['users'], 'command is missing', '`cella users --help`'],
+    [['users', 'add', 'ada', '--role', 'king'], 'viewer, member, admin', '`cella users add --help`'],
+    [['users', 'set', 'ada', '--kernels', 'many'], 'a whole number, or none', '`cella users set --help`'],
+    [['tokens', 'create'], "required option '--name <name>'", '`cella tokens create --help`'],
+    [['tokens', 'create', '--name', 'x', '--scopes', 'fly'], 'view, use, manage', '`cella tokens create --help`'],
+    [['tokens', 'create', '--name', 'x', '--expires', 'soon'], '30m, 12h or 90d', '`cella tokens create --help`'],
+    [['serve', '--port', 'http'], 'a port from 1 to 65535', '`cella serve --help`'],
+    [['serve', 'stpo'], 'Did you mean stop?', '`cella serve --help`'],
+    [['serve', 'stop', '--timeout', 'soon'], 'a number of seconds', '`cella serve stop --help`'],
     [['ps', '--agent', 'a'], 'unknown option', '`cella ps --help`'],
     [['repl', '--python', ''], 'must not be empty', '`cella repl --help`'],
     [['repl', 'a.py'], 'too many arguments', '`cella repl --help`'],

@@ -1,6 +1,7 @@
 /** The command line of Cella: what can be typed, what each command is for, and where it goes. */
 
 import { Command, CommanderError, Option } from 'commander';
+import { settings } from '../settings/table.ts';
 import {
   addPlaceFlags,
   addSessionFlags,
@@ -23,19 +24,27 @@ import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
-import { addServe } from './serve.ts';
+import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
+import { addSetting } from './setting-flags.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
 import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 import { addStore } from './store/commands.ts';
+import { addTokens } from './tokens/commands.ts';
 import { addTools } from './tools/commands.ts';
+import { addUsers } from './users/commands.ts';
 import { addWhereFlags, whereRetyped } from './where-flags.ts';
 
 export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
   readonly version: string;
   readonly defaults: Defaults;
+  /** With what the config file says, which these flags choose. */
+  configured?(flags: { readonly data?: string; readonly config?: string }): Promise<Defaults>;
+  /** The program and the first words by which this one is started again, and those that came after them. */
+  readonly ownCommand?: readonly string[];
+  readonly words?: readonly string[];
 }
 
 /** Carries out one command line and gives its exit code. */
@@ -46,9 +55,20 @@ export async function runProgram(words: readonly string[], context: ProgramConte
   const done = (code: number) => {
     exitCode = code;
   };
-  const program = buildProgram({ ...context, openSession: patiently(context) }, done);
-  program.hook('preAction', (_program, command) => {
-    json = command.opts().json === true;
+  let { defaults } = context;
+  const current: ProgramContext = {
+    ...context,
+    words,
+    openSession: patiently(context),
+    get defaults() {
+      return defaults;
+    },
+  };
+  const program = buildProgram(current, done);
+  program.hook('preAction', async (_program, command) => {
+    const flags: { json?: boolean; data?: string; config?: string } = command.optsWithGlobals();
+    json = flags.json === true;
+    defaults = (await context.configured?.(flags)) ?? defaults;
   });
   try {
     await program.parseAsync(words.length === 0 ? ['--help'] : [...words], { from: 'user' });
@@ -86,6 +106,8 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addStore(program, context, done);
   addServe(program, context, done);
   addSessions(program, context, done);
+  addUsers(program, context, done);
+  addTokens(program, context, done);
   addMcp(program, context, done);
   addImage(program, context, done);
   addDoctor(program, context, done);
@@ -128,10 +150,10 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 }
 
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
-  const key = 'whose kernel it is (default: CELLA_AGENT_KEY, else an agent of its own, dropped at the end)';
+  const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addPlaceFlags(addWhereFlags(command.option('--agent <key>', key)))
-    .option('--auto-sh', 'run shell commands without asking (default: CELLA_AUTO_SH=1)')
+  addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose)));
+  addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--json', 'print events and answers as JSON, one a line')
     .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; json?: boolean }) => {
@@ -150,10 +172,10 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
 
 function addDoctor(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const summary = 'tell whether this machine can isolate code, and what is missing';
-  addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor))
-    .option('--python <path>', 'the Python to look at (default: CELLA_PYTHON, else python3)', parseText)
-    .option('--engine <address>', 'the container engine to look at (default: CELLA_ENGINE, DOCKER_HOST)', parseText)
-    .option('--image <name>', 'the image to look at (default: CELLA_IMAGE, else the default image)', parseText)
+  const command = addStorageFlags(defineCommand(program, 'doctor', summary, help.doctor));
+  addSetting(command, settings.python, { about: 'the Python to look at' });
+  addSetting(command, settings.engine, { about: 'the container engine to look at' });
+  addSetting(command, settings.image, { about: 'the image to look at' })
     .option('--json', 'print the report as JSON')
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
       const { doctor } = await import('./doctor.ts');

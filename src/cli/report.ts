@@ -40,6 +40,11 @@ export class Report {
     await (this.#options.aside ? this.terminal.errLines(text, 'dim') : this.terminal.outLines(text));
   }
 
+  /** What a person wants to know besides; a program has it in the facts. */
+  async aside(text: string): Promise<void> {
+    if (!this.json) await this.terminal.errLines(text, 'dim');
+  }
+
   /** That there is nothing to show, and how to change that. */
   async nothing(facts: object, text: string): Promise<void> {
     if (!(await this.tellProgram(facts))) await this.terminal.errLines(text, 'dim');

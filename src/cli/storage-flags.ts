@@ -1,10 +1,11 @@
 /** Where a command line says that agents and their things are kept: in a data folder, or on a Redis server. */
 
 import { resolve } from 'node:path';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
+import { settings } from '../settings/table.ts';
 import type { StoragePlace } from './context.ts';
 import { UsageError } from './exit.ts';
-import { parseText } from './parse-text.ts';
+import { addSettings } from './setting-flags.ts';
 import { toWord } from './texts.ts';
 
 export interface StorageFlags {
@@ -26,16 +27,8 @@ export interface StorageDefaults {
 const GROUP = 'Storage:';
 
 export function addStorageFlags(command: Command): Command {
-  const flag = (name: string, about: string) => new Option(name, about).helpGroup(GROUP);
-  const files = 'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)';
-  const kind = 'what names and things are kept in (default: CELLA_STORAGE, else file)';
-  const server = 'the Redis server, such as redis://127.0.0.1:6379 (default: CELLA_REDIS)';
-  const keys = 'what every key there begins with (default: CELLA_PREFIX, else cella)';
-  return command
-    .addOption(flag('--data <dir>', files).argParser(parseText))
-    .addOption(flag('--storage <file|redis>', kind).choices(['file', 'redis']))
-    .addOption(flag('--redis <url>', server).argParser(parseText))
-    .addOption(flag('--prefix <text>', keys).argParser(parseText));
+  const { dataDir, storage, redis, prefix, config } = settings;
+  return addSettings(command, [dataDir, storage, redis, prefix, config], { group: GROUP });
 }
 
 export function dataDirOf(flags: Pick<StorageFlags, 'data'>, defaults: Pick<StorageDefaults, 'dataDir'>): string {

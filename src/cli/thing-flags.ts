@@ -1,12 +1,13 @@
 /** The flags that the commands on tools, skills, artifacts and deps share. */
 
 import { type Command, Option } from 'commander';
-import type { Defaults } from './arguments.ts';
+import { settings } from '../settings/table.ts';
+import { type Defaults, givenKey } from './arguments.ts';
 import type { CommandContext, NamespacesOptions, Stores } from './context.ts';
 import { addExecutorFlags, bringsPython, type ExecutorFlags, executorOptionsOf } from './executor-flags.ts';
-import { addPackageFlags, collect, type PackageFlags, packageOptionsOf } from './package-flags.ts';
-import { parseText } from './parse-text.ts';
+import { addPackageFlags, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { Report } from './report.ts';
+import { addSetting } from './setting-flags.ts';
 import { addStorageFlags } from './storage-flags.ts';
 import { typedFlags } from './typed-flags.ts';
 import { addWhereFlags, type WhereFlags, whereOf } from './where-flags.ts';
@@ -28,17 +29,12 @@ export function addStoreFlags(command: Command): Command {
 }
 
 function addLocalThingFlags(command: Command): Command {
-  return command
-    .addOption(new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp())
-    .addOption(
-      new Option('--python <path>', 'the Python of the kernels (default: CELLA_PYTHON, else python3)').argParser(
-        parseText,
-      ),
-    );
+  const agent = new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp();
+  return addSetting(command.addOption(agent), settings.python, { about: 'the Python of the kernels' });
 }
 
 export function addToolsFlag(command: Command): Command {
-  return command.option('--tools <dir>', 'a folder with more definitions of tools (default: CELLA_TOOLS)', collect);
+  return addSetting(command, settings.tools);
 }
 
 export function addThingPackageFlags(command: Command): Command {
@@ -50,7 +46,7 @@ export function namespacesOptions(flags: ThingFlags, defaults: Defaults): Namesp
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
-  const agentKey = flags.agent ?? defaults.agentKey;
+  const agentKey = givenKey(flags, defaults);
   const typed = typedFlags(flags);
   return {
     ...whereOf(flags, defaults),

@@ -1,9 +1,10 @@
 /** Where a command line says that agents live: at the server of an address, or on this machine. */
 
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
+import { settings } from '../settings/table.ts';
 import type { StoragePlace } from './context.ts';
 import { UsageError } from './exit.ts';
-import { parseText } from './parse-text.ts';
+import { addSetting } from './setting-flags.ts';
 import { addStorageFlags, retyped, type StorageDefaults, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 import { toWord } from './texts.ts';
 
@@ -16,16 +17,16 @@ export interface WhereFlags extends StorageFlags {
 export interface WhereDefaults extends StorageDefaults {
   readonly serverUrl?: string | undefined;
   readonly serverToken?: string | undefined;
+  readonly serverTokenFile?: string | undefined;
 }
 
-const URL_ABOUT = 'a server elsewhere (default: CELLA_URL, else the one that runs on the data folder, if any)';
-const TOKEN_ABOUT = 'a file with the token for --url (default: CELLA_TOKEN)';
+const GROUP = 'Server:';
 
 /** `tokenFile: false` for a command that calls something else so. */
 export function addWhereFlags(command: Command, { tokenFile = true } = {}): Command {
-  const flag = (name: string, about: string) => new Option(name, about).helpGroup('Server:').argParser(parseText);
-  addStorageFlags(command).addOption(flag('--url <address>', URL_ABOUT));
-  return tokenFile ? command.addOption(flag('--token-file <path>', TOKEN_ABOUT)) : command;
+  const otherwise = 'the one that runs on the data folder, if any';
+  addSetting(addStorageFlags(command), settings.url, { about: 'a server elsewhere', otherwise, group: GROUP });
+  return tokenFile ? addSetting(command, settings.tokenFile, { group: GROUP }) : command;
 }
 
 /** A storage that is named by hand is meant, whatever the variables say. */
@@ -42,8 +43,8 @@ export function whereOf(flags: WhereFlags, defaults: WhereDefaults): StoragePlac
     if (flags.tokenFile === undefined) return storagePlaceOf(flags, defaults);
     throw new UsageError('--token-file means nothing without --url.', 'Leave it out, or add --url ADDRESS.');
   }
-  const { tokenFile } = flags;
-  const token = tokenFile === undefined ? defaults.serverToken : undefined;
+  const token = flags.tokenFile === undefined ? defaults.serverToken : undefined;
+  const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
   return {
     dataDir: defaults.dataDir,
     server: { url, ...(tokenFile === undefined ? {} : { tokenFile }), ...(token === undefined ? {} : { token }) },

@@ -5,8 +5,11 @@ import type { Me } from '../protocol/http/access-routes.ts';
 import { ListAgents } from '../protocol/http/session-routes.ts';
 import type { AgentInfo } from '../session/api.ts';
 import type { Link } from './link.ts';
+import { Server } from './server.ts';
 import { ClientSession, type UseOptions } from './session.ts';
 import { Sessions, type SessionWish } from './sessions.ts';
+import { Tokens } from './tokens.ts';
+import { Users } from './users.ts';
 
 /** Who one is at the server. */
 export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;
@@ -14,12 +17,18 @@ export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;
 export class Client implements AsyncDisposable {
   readonly me: Identity;
   readonly sessions: Sessions;
+  readonly users: Users;
+  readonly tokens: Tokens;
+  readonly server: Server;
   readonly #link: Link;
   readonly #resumeMs: number;
 
   constructor(link: Link, me: Identity, resumeMs: number) {
     this.me = me;
     this.sessions = new Sessions(link);
+    this.users = new Users(link);
+    this.tokens = new Tokens(link);
+    this.server = new Server(link);
     this.#link = link;
     this.#resumeMs = resumeMs;
   }

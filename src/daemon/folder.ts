@@ -1,11 +1,11 @@
 /** One server for each data folder: a lock that ends with its process, and a file that tells others where it is. */
 
 import { rmSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { DaemonFacts } from '../protocol/daemon-facts.ts';
+import { DaemonFacts } from '../protocol/daemon-facts.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Lock, Locks, Storage } from '../storage/contract.ts';
+import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
 
 /** No agent can have this key. */
 const DAEMON_KEY = '\0daemon';
@@ -16,9 +16,26 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
     const { pid, host, since } = error.details;
+    const at = await urlOf(dataDir, Number(pid));
     const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
-    const message = `Another server runs on ${dataDir}: ${who}.`;
+    const message = `Another server runs on ${dataDir}${at === undefined ? '' : ` at ${at}`}: ${who}.`;
     throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details } });
+  }
+}
+
+/** Who has the folder as its server. */
+export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
+  return await locks.holder(DAEMON_KEY);
+}
+
+/** The address of the process that has the folder; a file that another one has left says nothing of it. */
+async function urlOf(dataDir: string, pid: number): Promise<string | undefined> {
+  try {
+    const facts = DaemonFacts.parse(JSON.parse(await readFile(factsPath(dataDir), 'utf8')));
+    return facts.pid === pid ? facts.url : undefined;
+  } catch {
+    // It does not listen yet, or no longer.
+    return undefined;
   }
 }
 

@@ -6,6 +6,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Quotas } from '../protocol/access.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { PoolLimits } from '../session/pool.ts';
+import type { LogLevel, Privilege } from '../settings/serve-settings.ts';
 import type { Storage } from '../storage/contract.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
@@ -15,13 +17,14 @@ import { Peers } from './cluster/peers.ts';
 import { lockFolder, redisOf, socketPath, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
-import { type Logger, type LogLevel, openLogs } from './http/logs.ts';
+import { type Logger, openLogs } from './http/logs.ts';
 import type { MakeMcp } from './http/routes/mcp.ts';
+import type { ServerLife } from './http/routes/server.ts';
 import { type HttpLimits, HttpServer } from './http/server.ts';
-import type { Privilege } from './http/service.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
 import { Leftovers } from './sessions/leftovers.ts';
+import { StopWish } from './stop-wish.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -51,6 +54,8 @@ export interface ServeOptions {
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
   /** How long running code has when the server ends. */
   readonly graceMs: number;
+  /** How often what has expired is removed: tokens, logins, codes, and the oldest of a long audit log. */
+  readonly sweepMs?: number | undefined;
 }
 
 export interface ServedFacts {
@@ -64,6 +69,8 @@ export interface ServedFacts {
 
 const RATES = { burst: 2000, perSecond: 500 };
 const SWEEP_MS = 600_000;
+/** Of a pool that nobody has limited. */
+const MOST_KERNELS = PoolLimits.parse({}).maxKernels;
 const AUDIT_EVENTS = 1_000_000;
 
 /** Serves until `ended` resolves, and then ends in good order. `onReady` is told where it is. */
@@ -99,25 +106,36 @@ export async function serve(
   });
   const socket = socketPath(dataDir);
   const { log } = logs;
+  const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
+  const stop = new StopWish();
+  const life: ServerLife = {
+    facts: () => ({
+      ...{ pid: facts.pid, startedAt: facts.startedAt, url: facts.url, dataDir, graceMs },
+      storage: options.storage ? 'redis' : 'file',
+      maxKernels: options.hosting?.pool?.maxKernels ?? MOST_KERNELS,
+    }),
+    stop: (soon = graceMs) => stop.ask(soon),
+  };
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
-  const parts = { access, host, room, log, tls, names, peers, socketPath: socket };
+  const parts = { access, host, room, log, tls, names, peers, life, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
+  facts.url = server.url;
   if (peers && options.advertise === undefined) {
     log.info({ url: server.url }, 'other servers on this Redis reach it here; --advertise names another address');
   }
-  const facts = { pid: process.pid, url: server.url, socket, version, startedAt: Date.now() };
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
-  stack.use(sweeping(access, log));
+  stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
   log.info({ url: server.url, dataDir, version }, 'serving');
   const { code } = await access.logins.createCode(access.daemon());
   const loginUrl = `${server.url}/login?code=${encodeURIComponent(code)}`;
   const { adminTokenPath } = access;
   await onReady({ url: server.url, dataDir, adminTokenPath, socketPath: socket, loginUrl });
-  await ended;
-  log.info({ graceMs }, 'draining');
+  const patienceMs = await Promise.race([ended.then(() => graceMs), stop.asked]);
+  log.info({ graceMs: patienceMs }, 'draining');
   server.stop();
-  await host.drain(graceMs);
+  stop.onHurry(() => void host.drain(0).catch(() => {})); // told by the drain that is under way
+  await host.drain(patienceMs);
   await server.close();
   log.info('ended');
 }
@@ -149,12 +167,12 @@ async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) 
 }
 
 /** Now and then, what is over is removed. */
-function sweeping(access: Access, log: Logger): Disposable {
+function sweeping(access: Access, log: Logger, everyMs: number): Disposable {
   const sweep = async () => {
     await access.sweep();
     await access.audit.trim({ maxEvents: AUDIT_EVENTS });
   };
-  const timer = setInterval(() => void sweep().catch((error) => log.warn({ err: error }, 'sweep')), SWEEP_MS);
+  const timer = setInterval(() => void sweep().catch((error) => log.warn({ err: error }, 'sweep')), everyMs);
   timer.unref();
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }

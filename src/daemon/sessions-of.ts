@@ -1,17 +1,28 @@
-/** All sessions of one user, oldest first. */
+/** All sessions of one user, oldest first, and how many there are. */
 
-import type { SessionInfo } from '../protocol/http/sessions.ts';
+import type { SessionInfo, SessionQuery } from '../protocol/http/sessions.ts';
 import type { SessionHost } from './sessions/contract.ts';
 
 const PAGE = 1000;
 
 export async function sessionsOf(host: SessionHost, ownerId: string): Promise<SessionInfo[]> {
-  const all: SessionInfo[] = [];
+  const sessions: SessionInfo[] = [];
+  for await (const session of all(host, { ownerId })) sessions.push(session);
+  return sessions;
+}
+
+/** Of all users together. */
+export async function countSessions(host: SessionHost): Promise<number> {
+  let count = 0;
+  for await (const _session of all(host, {})) count += 1;
+  return count;
+}
+
+async function* all(host: SessionHost, query: SessionQuery): AsyncGenerator<SessionInfo, void, undefined> {
   let cursor: string | undefined;
   do {
-    const page = await host.list({ ownerId, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
-    all.push(...page.sessions);
+    const page = await host.list({ ...query, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+    yield* page.sessions;
     cursor = page.next;
   } while (cursor !== undefined);
-  return all;
 }

@@ -1,19 +1,16 @@
 /** Who may use a server, and what for: roles, rights, scopes, users, tokens, shares, quotas and the audit log on the wire. */
 
 import { z } from 'zod';
+import { rights, roles, scopes } from './roles.ts';
 
-/** From the one that may least to the one that may most. */
-export const roles = ['viewer', 'member', 'admin'] as const;
+export { rights, roles, scopes } from './roles.ts';
+
 export const Role = z.enum(roles);
 export type Role = z.infer<typeof Role>;
 
-/** On a session, each with those before it: look at it; run code in it and change its files; change, share and delete it. */
-export const rights = ['view', 'use', 'manage'] as const;
 export const Right = z.enum(rights);
 export type Right = z.infer<typeof Right>;
 
-/** What a token is for. The first three bound the rights on sessions; `tokens` is for one's own tokens, `admin` for all else. */
-export const scopes = [...rights, 'tokens', 'admin'] as const;
 export const Scope = z.enum(scopes);
 export type Scope = z.infer<typeof Scope>;
 

@@ -3,14 +3,21 @@
 import { z } from 'zod';
 import { executorKinds } from './capabilities.ts';
 import { Limits, SandboxOption } from './policy.ts';
+import { isReserved } from './reserved-key.ts';
 import { TransactionPolicy } from './transaction.ts';
 
 export const milliseconds = z.int().min(0).max(2_147_483_647);
 export const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
 const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
 
-/** Who owns a kernel: any text. Blank means `default`. */
+/** Who owns a kernel: any text. Blank means `default`. Also those that only a server gives. */
 export const AgentKey = text.max(1024).transform((key) => (key.trim() === '' ? 'default' : key));
+
+/** What anybody may choose. */
+export const OwnKey = AgentKey.refine(
+  (key) => !isReserved(key),
+  'must not begin with ~, as the keys of a server’s users do',
+);
 
 export const SessionSettings = z.strictObject({
   /** The folder the code works in. By default the agent's own workspace in the data folder. */

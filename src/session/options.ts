@@ -5,7 +5,7 @@ import { PackageSource } from '../namespaces/deps/source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { AgentKey, milliseconds, SessionSettings, text } from '../protocol/session-settings.ts';
+import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Storage } from '../storage/contract.ts';
 
@@ -79,6 +79,11 @@ const CheckpointOptions = z.strictObject({
 
 /** What a fork may have instead of what its parent has. */
 export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress'>;
+
+/** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
+export function checkOwnKey(agentKey: unknown): void {
+  check(z.object({ agentKey: OwnKey.optional() }), { agentKey });
+}
 
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
   return check(ForkOptions, options);

@@ -12,6 +12,7 @@ import {
   AgentKey,
   type CheckedOptions,
   checkOptions,
+  checkOwnKey,
   checkPoolOptions,
   type ForkOthers,
   type SessionOptions,
@@ -30,6 +31,8 @@ export const PoolLimits = z.strictObject({
 });
 
 export type PoolOptions = z.input<typeof PoolLimits> & {
+  /** For a server: also keys that begin with ~, which are those of its users. */
+  readonly reservedKeys?: boolean;
   /** For every session; a key's own options come on top. */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares'>;
 };
@@ -72,11 +75,13 @@ export class KernelPool implements AsyncDisposable {
   readonly #defaults: SessionOptions;
   readonly #slots: LimitedSlots;
   readonly #entries = new Map<string, Entry>();
+  readonly #normal: (agentKey: string) => string;
   #hits = 0;
   #recoveries = 0;
   #closed = false;
 
-  constructor({ session = {}, ...limits }: PoolOptions = {}) {
+  constructor({ session = {}, reservedKeys = false, ...limits }: PoolOptions = {}) {
+    this.#normal = reservedKeys ? normal : ownNormal;
     this.#limits = checkPoolOptions(PoolLimits, limits);
     this.#slots = new LimitedSlots(this.#limits.maxKernels, this.#limits.waitMs);
     this.#defaults = { ...session, spares: this.#limits.minSpares };
@@ -91,7 +96,7 @@ export class KernelPool implements AsyncDisposable {
     const { waitMs = this.#limits.waitMs, signal } = checkPoolOptions(AcquireOptions, wait);
     if (signal?.aborted)
       throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
-    const options = { ...this.#defaults, ...own, agentKey: normal(key) };
+    const options = { ...this.#defaults, ...own, agentKey: this.#normal(key) };
     const patience = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
     const text = sameText(checkOptions(options));
     for (;;) {
@@ -122,12 +127,12 @@ export class KernelPool implements AsyncDisposable {
     own: Omit<SessionOptions, 'agentKey'> = {},
     others: ForkOthers = {},
   ): Promise<Session> {
-    const key = normal(options.agentKey);
+    const key = this.#normal(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
     const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
-    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key }, others);
+    const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {
@@ -141,7 +146,7 @@ export class KernelPool implements AsyncDisposable {
 
   /** The kernel stays alive, until it has been idle for long or another key needs its place. */
   release(agentKey: string): void {
-    const entry = this.#entries.get(normal(agentKey));
+    const entry = this.#entries.get(this.#normal(agentKey));
     if (!entry || this.#limits.idleTtlMs === 0) return;
     clearTimeout(entry.timer);
     const sleep = () => void entry.session.then((session) => session.hibernate()).catch(() => {}); // told at its next use
@@ -151,7 +156,7 @@ export class KernelPool implements AsyncDisposable {
   /** Saves and closes the session of one key, or of all. */
   async shutdown(agentKey?: string): Promise<void> {
     if (agentKey === undefined) this.#closed = true;
-    const keys = agentKey === undefined ? [...this.#entries.keys()] : [normal(agentKey)];
+    const keys = agentKey === undefined ? [...this.#entries.keys()] : [this.#normal(agentKey)];
     const outcomes = await Promise.allSettled(keys.map((key) => this.#close(key)));
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
@@ -254,6 +259,11 @@ export class KernelPool implements AsyncDisposable {
 /** As a session would call it. */
 function normal(agentKey: string): string {
   return checkPoolOptions(z.object({ agentKey: AgentKey }), { agentKey }).agentKey;
+}
+
+function ownNormal(agentKey: string): string {
+  checkOwnKey(agentKey);
+  return normal(agentKey);
 }
 
 /** The same for the same options, in whatever order they are written. Functions count for nothing: they do not compare. */

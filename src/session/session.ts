@@ -40,6 +40,7 @@ import {
   type CheckedOptions,
   checkForkOptions,
   checkOptions,
+  checkOwnKey,
   type ForkOthers,
   type SessionOptions,
 } from './options.ts';
@@ -98,6 +99,7 @@ export class Session implements SessionApi {
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
   static async open(options: SessionOptions = {}): Promise<Session> {
+    checkOwnKey(options?.agentKey);
     return await Session.openIn(unlimited, options);
   }
 
@@ -284,8 +286,13 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  /** `others` are what the fork has instead of what this session has. */
-  fork(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
+  async fork(options: ForkOptions): Promise<Session> {
+    checkOwnKey(options?.agentKey);
+    return await this.forkIn(options);
+  }
+
+  /** For a pool, which has looked at the key. `others` are what the fork has instead of what this session has. */
+  forkIn(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {

@@ -80,6 +80,8 @@ describe.each(kinds)('a client over %s', (name, transport, era) => {
     expect((await run('x = 41')).text).toBe('[done, with no output]');
     expect(await run('x + 1')).toMatchObject({ text: '42', failed: false });
     expect((await run("'x' in globals()", { agent_key: `${agent} too` })).text).toBe('False');
+    // Keys of a server's users in storage begin so.
+    expect(await run('1', { agent_key: '~ada/x' })).toMatchObject({ failed: true, text: expect.stringContaining('~') });
   });
 
   it('sees what code prints and then its value, in one text', async () => {

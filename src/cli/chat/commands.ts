@@ -1,10 +1,10 @@
 /** The commands of a chat: their names, what they are for, and where they go. */
 
+import { closest } from '../../settings/closest.ts';
 import { UsageError } from '../exit.ts';
 import { columnsOf, cut } from '../table.ts';
 import { toPlain } from '../texts.ts';
 import type { Desk, Outcome } from './desk.ts';
-import { closest } from './parse.ts';
 import { py } from './python.ts';
 import { cwd, sh } from './shell.ts';
 import { checkpoint, checkpoints, fork, history, restore, undo, vars } from './state.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { closest, parseLine } from './parse.ts';
+import { parseLine } from './parse.ts';
 
 describe('parseLine', () => {
   it.each([
@@ -19,20 +19,4 @@ describe('parseLine', () => {
   it.each(['hello', '1 / 2', 'a /py b', "'/py'", ''])('%j is none', (text) => {
     expect(parseLine(text)).toEqual({ kind: 'text', text });
   });
-});
-
-describe('closest', () => {
-  const names = ['py', 'sh', 'vars', 'undo', 'checkpoint', 'restore', 'history', 'help', 'quit'];
-
-  it.each([
-    ['chekpoint', 'checkpoint'],
-    ['ckeckpiont', 'checkpoint'],
-    ['check', 'checkpoint'],
-    ['yp', 'py'],
-    ['histroy', 'history'],
-    ['Py', 'py'],
-    ['quti', 'quit'],
-  ])('%s is likely %s', (typed, meant) => expect(closest(typed, names)).toBe(meant));
-
-  it.each(['', 'deploy', 'xyz', '日本'])('%j is like none', (typed) => expect(closest(typed, names)).toBeUndefined());
 });

@@ -1,5 +1,6 @@
 /** `/deps`, `/skills`, `/tools` and `/artifacts`: what the commands of the same names do, within a chat. */
 
+import { closest } from '../../settings/closest.ts';
 import * as artifactWork from '../artifacts/artifacts.ts';
 import { get } from '../artifacts/transfer.ts';
 import * as depsWork from '../deps/deps.ts';
@@ -10,7 +11,6 @@ import { callTool } from '../tools/call.ts';
 import * as toolWork from '../tools/tools.ts';
 import { markedCell } from './cell-mark.ts';
 import { type Desk, type Outcome, remember } from './desk.ts';
-import { closest } from './parse.ts';
 import { splitWords } from './words.ts';
 
 const FOUND = 10;

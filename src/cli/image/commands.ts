@@ -1,6 +1,7 @@
 /** `cella image`: the images that kernels in containers run in. */
 
 import type { Command } from 'commander';
+import { settings } from '../../settings/table.ts';
 import type { ImageRequest } from '../context.ts';
 import { defineCommand } from '../define.ts';
 import { UsageError } from '../exit.ts';
@@ -8,6 +9,7 @@ import { collect } from '../package-flags.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { Report } from '../report.ts';
+import { addSetting, addSettings } from '../setting-flags.ts';
 import { dataDirOf } from '../storage-flags.ts';
 import * as help from './help.ts';
 
@@ -31,43 +33,40 @@ interface BuildFlags extends Flags {
 export function addImage(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'image', 'the images that kernels in containers run in', help.image);
   const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
-  addFlags(defineCommand(group, 'build', "make an image, from this machine's own Python or from another", help.build))
+  const engineOf = (flags: Flags) => flags.engine ?? context.defaults.engine;
+  const summary = "make an image, from this machine's own Python or from another";
+  const build = addFlags(defineCommand(group, 'build', summary, help.build))
     .option('--base <image>', 'an image with Python 3.9 or later that is on this machine', parseText)
     .option('--name <name>', 'what to call it (default: cella-python:local)', parseText)
     .option('--with <program>', 'one more program of this machine, by name or path; may be repeated', collect)
-    .option('--no-packages', 'leave the packages of this Python out')
-    .option('--python <path>', 'the Python to take (default: CELLA_PYTHON, else python3)', parseText)
-    .option(
-      '--data <dir>',
-      'where Cella keeps its files (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
-      parseText,
-    )
-    .action(async (flags: BuildFlags) => {
-      const [{ build }, { stoppable }] = await Promise.all([import('./image.ts'), import('../stoppable.ts')]);
-      const request = requestOf(flags, context);
-      done(await stoppable(context, (signal) => build(request, context, report(flags), signal)));
-    });
+    .option('--no-packages', 'leave the packages of this Python out');
+  addSetting(build, settings.python, { about: 'the Python to take' });
+  addSettings(build, [settings.dataDir, settings.config]).action(async (flags: BuildFlags) => {
+    const [{ build }, { stoppable }] = await Promise.all([import('./image.ts'), import('../stoppable.ts')]);
+    const request = requestOf(flags, context);
+    done(await stoppable(context, (signal) => build(request, context, report(flags), signal)));
+  });
   addFlags(defineCommand(group, 'list', 'the images that Cella has made here', help.list)).action(
     async (flags: Flags) => {
       const { list } = await import('./image.ts');
-      done(await list(flags.engine, context, report(flags)));
+      done(await list(engineOf(flags), context, report(flags)));
     },
   );
   addFlags(defineCommand(group, 'remove', 'remove an image that Cella has made', help.remove))
     .argument('<name>', 'its name', parseText)
     .action(async (name: string, flags: Flags) => {
       const { remove } = await import('./image.ts');
-      done(await remove(name, flags.engine, context, report(flags)));
+      done(await remove(name, engineOf(flags), context, report(flags)));
     });
 }
 
 function addFlags(command: Command): Command {
-  const engine = 'the socket of Docker or Podman (default: CELLA_ENGINE, DOCKER_HOST, the usual ones)';
-  return command.option('--engine <address>', engine, parseText).option('--json', 'print one JSON object');
+  const about = 'the socket of Docker or Podman';
+  return addSetting(command, settings.engine, { about }).option('--json', 'print one JSON object');
 }
 
 function requestOf(flags: BuildFlags, { defaults }: ProgramContext): ImageRequest {
-  const { base, name, engine, packages, with: programs = [] } = flags;
+  const { base, name, engine = defaults.engine, packages, with: programs = [] } = flags;
   const dataDir = dataDirOf(flags, defaults);
   const place = { dataDir, ...(name === undefined ? {} : { name }), ...(engine === undefined ? {} : { engine }) };
   if (base === undefined) return { ...place, python: flags.python ?? defaults.python, programs, packages };

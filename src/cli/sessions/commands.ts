@@ -10,6 +10,7 @@ import type { ProgramContext } from '../program.ts';
 import { Report } from '../report.ts';
 import * as help from './help.ts';
 import type { ServerFlags } from './server.ts';
+import { addServerFlags } from './server-flags.ts';
 
 type Done = (exitCode: number) => void;
 
@@ -97,17 +98,6 @@ function addLogs(command: Command, context: ProgramContext, done: Done): void {
 async function server(flags: ServerFlags, { defaults }: ProgramContext) {
   const { connectTo } = await import('./server.ts');
   return await connectTo(flags, defaults);
-}
-
-function addServerFlags(command: Command): Command {
-  return command
-    .option('--url <address>', 'the server (default: CELLA_URL, else the one on the data folder)', parseText)
-    .option('--token-file <path>', 'a file with the token (default: CELLA_TOKEN)', parseText)
-    .option(
-      '--data <dir>',
-      'the data folder of a server on this machine (default: CELLA_DATA_DIR, else ~/.local/share/cella)',
-      parseText,
-    );
 }
 
 function addFlags(command: Command): Command {

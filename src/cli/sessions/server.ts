@@ -14,13 +14,24 @@ export interface ServerFlags {
   readonly data?: string;
 }
 
-/** A data folder that is named by hand is meant, whatever the variables say. */
+/** Undefined for the server on the data folder. One that is named by hand is meant, whatever the variables say. */
+export function urlOf(flags: ServerFlags, defaults: Defaults): string | undefined {
+  return flags.url ?? (flags.data === undefined ? defaults.serverUrl : undefined);
+}
+
 export async function connectTo(flags: ServerFlags, defaults: Defaults): Promise<Client> {
-  const url = flags.url ?? (flags.data === undefined ? defaults.serverUrl : undefined);
+  const url = urlOf(flags, defaults);
   if (url === undefined) return await connect({ socket: join(dataDirOf(flags, defaults), 'daemon.sock') });
-  const token = flags.tokenFile === undefined ? defaults.serverToken : await tokenIn(flags.tokenFile);
+  const token = await tokenOf(flags, defaults);
   if (token !== undefined) return await connect({ url, token });
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
+}
+
+/** A file that is named by hand, else the variable, else a file that something else names. */
+async function tokenOf({ tokenFile }: ServerFlags, defaults: Defaults): Promise<string | undefined> {
+  if (tokenFile !== undefined) return await tokenIn(tokenFile);
+  const { serverToken, serverTokenFile } = defaults;
+  return serverToken ?? (serverTokenFile === undefined ? undefined : await tokenIn(serverTokenFile));
 }
 
 /** By its id, or by its agent key. */

@@ -93,8 +93,8 @@ export interface CreatedToken {
 }
 
 export interface Logins {
-  /** A code for a login link, as this principal. It works once and not for long. */
-  createCode(by: Principal): Promise<{ readonly code: string; readonly expiresAt: number }>;
+  /** A code for a login link, as this principal, or as another user for `admin`. It works once and not for long. */
+  createCode(by: Principal, user?: string): Promise<{ readonly code: string; readonly expiresAt: number }>;
   /** A login in exchange for a code, or UNAUTHENTICATED. Of two at once with the same code, one gets it. */
   redeem(code: string): Promise<BrowserLogin>;
   /** A login as this principal, for whoever has shown a token. It ends when the token does. */

@@ -5,6 +5,7 @@ import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import type { BrowserLogin, Logins, Principal, Users } from './contract.ts';
 import { type Bearer, Passes } from './passes.ts';
 import { principalOf, unauthenticated } from './principals.ts';
+import { scopesOf } from './rights.ts';
 import { derived, digestOf, sameDigest } from './secret.ts';
 import type { StoredTokens } from './tokens.ts';
 
@@ -16,7 +17,7 @@ const MOST_LOGINS = 50;
 interface Parts {
   readonly documents: DocumentStore;
   readonly clock: Clock;
-  readonly users: Pick<Users, 'find'>;
+  readonly users: Pick<Users, 'find' | 'get'>;
   readonly tokens: Pick<StoredTokens, 'isAlive'>;
 }
 
@@ -33,9 +34,18 @@ export class StoredLogins implements Logins {
     this.#tokens = tokens;
   }
 
-  async createCode(by: Principal): Promise<{ readonly code: string; readonly expiresAt: number }> {
-    const { secret, expiresAt } = await this.#codes.make(bearerOf(by));
+  async createCode(by: Principal, user?: string): Promise<{ readonly code: string; readonly expiresAt: number }> {
+    const own = bearerOf(by);
+    const { secret, expiresAt } = await this.#codes.make(user === undefined ? own : await this.#bearerFor(by, user));
     return { code: secret, expiresAt };
+  }
+
+  /** Never with more than both of them may. */
+  async #bearerFor(by: Principal, user: string): Promise<Bearer> {
+    const { id, role, disabled, name } = await this.#users.get(by, user);
+    if (id === by.userId) return bearerOf(by);
+    if (disabled) throw new CellaError('FORBIDDEN', `The user ${name} is disabled.`);
+    return { userId: id, scopes: scopesOf(role).filter((scope) => by.scopes.includes(scope)) };
   }
 
   async redeem(code: string): Promise<BrowserLogin> {

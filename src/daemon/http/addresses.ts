@@ -22,9 +22,22 @@ export function toUrl({ address, port, tls }: { address: string; port: number; t
 export async function listening(server: Server, listen: () => unknown, where: string): Promise<void> {
   const ready = once(server, 'listening');
   listen();
-  await ready.catch((cause: Error) => {
-    throw new CellaError('INVALID_OPTIONS', `The server cannot listen at ${where}: ${cause.message}.`, { cause });
+  await ready.catch((cause: NodeJS.ErrnoException) => {
+    throw new CellaError('INVALID_OPTIONS', `The server cannot listen at ${where}: ${problemOf(cause)}.`, { cause });
   });
+}
+
+function problemOf({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case 'EADDRINUSE':
+      return 'another program does. End that one, or choose another port with --port; 0 is any that is free';
+    case 'EACCES':
+      return 'this user may not. Choose a port above 1023 with --port';
+    case 'EADDRNOTAVAIL':
+      return 'this machine has no such address. Choose another with --host';
+    default:
+      return message;
+  }
 }
 
 export async function closeServer(server: Server): Promise<void> {

@@ -1,11 +1,9 @@
 /** Structured logs: one line of JSON a request. They never hold a token, a code, a cookie, a body or a query. */
 
 import { type DestinationStream, destination, type Logger, pino } from 'pino';
+import type { LogLevel } from '../../settings/serve-settings.ts';
 
 export type { Logger } from 'pino';
-
-export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
 
 /** Lines are written many at a time: no request waits for one, and none is later than this. */
 const GATHERED_BYTES = 4096;

@@ -2,13 +2,14 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionSettings } from '../../protocol/session-settings.ts';
+import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Principal } from '../access/contract.ts';
-import type { Privilege } from './service.ts';
 
 type Asked = Pick<SessionSettings, 'executor' | 'sandbox' | 'cwd'>;
 
 export function checkPrivileges(principal: Principal, asked: Asked, membersMay: readonly Privilege[]): void {
-  if (principal.role === 'admin') return;
+  // Of an administrator's token only what it was made for.
+  if (principal.scopes.includes('admin')) return;
   const missing = [...neededFor(asked)].find(([privilege]) => !membersMay.includes(privilege));
   if (!missing) return;
   const [privilege, what] = missing;

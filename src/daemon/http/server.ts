@@ -3,6 +3,7 @@
 import { chmodSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import { Forwarder } from '../cluster/forwarder.ts';
 import type { Peers } from '../cluster/peers.ts';
@@ -21,11 +22,12 @@ import { addExecutionRoutes } from './routes/execution.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addMcpRoutes, type MakeMcp } from './routes/mcp.ts';
 import { addNamespaceRoutes } from './routes/namespaces.ts';
+import { addServerRoutes, type ServerLife } from './routes/server.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
 import { addSystemRoutes } from './routes/system.ts';
 import { addTerminalRoutes } from './routes/terminal.ts';
-import type { Privilege, Room, Service, StreamLimits } from './service.ts';
+import type { Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
   readonly access: Access;
@@ -45,6 +47,7 @@ export interface HttpOptions {
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
+  readonly life: ServerLife;
   /** The other servers of the same storage. */
   readonly peers?: Peers | undefined;
 }
@@ -156,6 +159,7 @@ export class HttpServer implements AsyncDisposable {
     addNamespaceRoutes(service);
     if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
     addAccessRoutes(service);
+    addServerRoutes(service, this.#options.life);
     addSystemRoutes(service);
     return (request, bindings) => app.fetch(request, bindings);
   }

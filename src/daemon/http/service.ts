@@ -1,6 +1,7 @@
 /** What the routes work with. */
 
 import type { Quotas } from '../../protocol/access.ts';
+import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
@@ -8,10 +9,6 @@ import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
 import type { HttpMetrics } from './metrics.ts';
 import type { Routes } from './router.ts';
-
-/** What members may ask for beside a sandbox of their own; administrators may in any case. */
-export const privileges = ['in-process', 'unsandboxed', 'network', 'folders'] as const;
-export type Privilege = (typeof privileges)[number];
 
 export interface StreamLimits {
   /** How long a client may take to read what it was sent. */

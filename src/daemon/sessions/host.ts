@@ -43,7 +43,7 @@ export class LocalSessionHost implements contract.SessionHost {
       ...limits,
       idleTtlMs,
       // Kernels are put to sleep here, where it is known what still goes on.
-      pool: new KernelPool({ ...pool, idleTtlMs: 0, session: { ...session, dataDir, storage } }),
+      pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
       hooksOf: (id) => ({

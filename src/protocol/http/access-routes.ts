@@ -46,8 +46,9 @@ export const OpenLogin = endpoint('post /v1/login', tag, anybody, {
 });
 
 export const CreateLoginCode = endpoint('post /v1/login-codes', tag, anybody, {
-  summary: 'A one-time code for a login link',
+  summary: 'A one-time code for a login link: your own, or anybody’s for administrators',
   audit: 'login.code',
+  body: z.strictObject({ user: z.string().min(1).max(128).optional() }).optional(),
   result: z.object({ code: z.string(), path: z.string(), expiresAt: z.number() }),
   status: 201,
 });

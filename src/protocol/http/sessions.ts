@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { Share } from '../access.ts';
-import { AgentKey, SessionSettings } from '../session-settings.ts';
+import { OwnKey, SessionSettings } from '../session-settings.ts';
 
 export const SessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
 
@@ -19,7 +19,7 @@ const name = z.string().max(200);
 const Shares = z.array(Share).max(256);
 
 export const NewSession = z.strictObject({
-  agentKey: AgentKey.prefault(''),
+  agentKey: OwnKey.prefault(''),
   name: name.optional(),
   labels: Labels.optional(),
   shares: Shares.optional(),
@@ -58,7 +58,7 @@ export const SessionChange = z.strictObject({
 export type SessionChange = z.input<typeof SessionChange>;
 
 export const NewFork = z.strictObject({
-  agentKey: AgentKey,
+  agentKey: OwnKey,
   /** A live checkpoint to begin with, instead of now. */
   from: z.string().optional(),
   /** Deletes the session that has this key. */

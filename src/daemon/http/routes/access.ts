@@ -43,8 +43,9 @@ function addLoginRoutes({ routes, access }: Service): void {
     return context.json(meOf(principal, login.csrf), 200);
   });
 
-  routes.add(wire.CreateLoginCode, async ({ principal }) => {
-    const { code, expiresAt } = await access.logins.createCode(principal);
+  routes.add(wire.CreateLoginCode, async ({ body, principal, about }) => {
+    if (body?.user !== undefined) about({ target: body.user });
+    const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
     return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
   });
 

@@ -1,0 +1,96 @@
+/** `cella serve --detach`: the same command again, as a process of its own that outlives this one and its terminal. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync, readSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { CellaError } from '../../protocol/errors.ts';
+import type { ServeRequest } from '../context.ts';
+import { Exit } from '../exit.ts';
+import type { ProgramContext } from '../program.ts';
+import { stoppable } from '../stoppable.ts';
+import { greeting } from './greeting.ts';
+import { readReadiness } from './readiness.ts';
+
+/** A log that is longer makes room for another at the next start. */
+const LONGEST_LOG_BYTES = 10 * 1024 * 1024;
+/** How much of what it said is told where it ended without a word to us. */
+const LAST_WORDS_BYTES = 2000;
+/** After stdin, stdout and stderr. */
+const READY_FD = 3;
+
+/** Resolves when the server is ready, and fails as the server did. */
+export async function detach({ place: { dataDir } }: ServeRequest, context: ProgramContext): Promise<number> {
+  const { terminal, version, ownCommand = [], words = [] } = context;
+  const log = openLog(dataDir);
+  const [program = process.execPath, ...first] = ownCommand;
+  const rest = words.filter((word) => word !== '--detach' && word !== '-d');
+  const child = spawn(program, [...first, ...rest, '--ready-fd', String(READY_FD)], {
+    detached: true,
+    stdio: ['ignore', log.fd, log.fd, 'pipe'],
+  });
+  await terminal.status('Starting the server');
+  const over = once(child, 'exit');
+  over.catch(() => {}); // told where it is waited for
+  const exitCode = await stoppable(context, async (signal) => {
+    // Whoever gives up while it starts does not want it.
+    signal.addEventListener('abort', () => child.kill('SIGTERM'));
+    const told = await textOf(child.stdio[READY_FD]);
+    if (signal.aborted) await over;
+    signal.throwIfAborted();
+    const facts = readReadiness(told);
+    if (!facts) throw await diedSilently(over, log);
+    await terminal.out(greeting(facts, version));
+    await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. \`cella serve stop\` ends it.`);
+    return Exit.ok;
+  });
+  closeSync(log.fd);
+  child.unref();
+  return exitCode;
+}
+
+interface Log {
+  readonly path: string;
+  readonly fd: number;
+  /** How long it was before. */
+  readonly start: number;
+}
+
+/** For this user alone, and never through a link that somebody has put there. */
+function openLog(dataDir: string): Log {
+  const path = join(dataDir, 'daemon.log');
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
+    const open = () => openSync(path, flags, 0o600);
+    let fd = open();
+    if (fstatSync(fd).size > LONGEST_LOG_BYTES) {
+      closeSync(fd);
+      renameSync(path, `${path}.1`);
+      fd = open();
+    }
+    fchmodSync(fd, 0o600);
+    return { path, fd, start: fstatSync(fd).size };
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('INVALID_OPTIONS', `The log ${path} cannot be written: ${reason}.`, { cause });
+  }
+}
+
+async function textOf(stream: unknown): Promise<string> {
+  if (!(stream instanceof Readable)) return '';
+  let text = '';
+  for await (const chunk of stream.setEncoding('utf8')) text += chunk;
+  return text;
+}
+
+async function diedSilently(over: Promise<unknown[]>, { fd, path, start }: Log): Promise<CellaError> {
+  const [code, signal] = await over;
+  const size = Math.min(fstatSync(fd).size - start, LAST_WORDS_BYTES);
+  const bytes = Buffer.alloc(Math.max(0, size));
+  readSync(fd, bytes, 0, bytes.length, fstatSync(fd).size - bytes.length);
+  const said = bytes.toString('utf8').trim();
+  const how = signal === null ? `with the exit code ${code}` : `by ${signal}`;
+  return new CellaError('INTERNAL', `The server ended ${how} before it was ready; see ${path}.${said && `\n${said}`}`);
+}

@@ -1,0 +1,78 @@
+/** From the flags of `cella serve`, and what stands in for them, to a server. */
+
+import { type ServeSettings, serveSettings } from '../../settings/serve-settings.ts';
+import type { Setting } from '../../settings/setting.ts';
+import { settings } from '../../settings/table.ts';
+import type { Defaults } from '../arguments.ts';
+import type { ServeRequest } from '../context.ts';
+import { UsageError } from '../exit.ts';
+import { type PackageFlags, packageOptionsOf } from '../package-flags.ts';
+import { settingOf } from '../setting-flags.ts';
+import { type StorageFlags, storagePlaceOf } from '../storage-flags.ts';
+
+type ValueOf<S> = S extends Setting<infer T> ? T : never;
+type OwnFlags = { readonly [N in keyof typeof serveSettings]?: ValueOf<(typeof serveSettings)[N]> };
+
+export interface ServeFlags extends Omit<OwnFlags, 'noFlush'>, StorageFlags, PackageFlags {
+  /** False where `--no-flush` was given. */
+  readonly flush?: boolean;
+  readonly python?: string;
+  readonly tools?: string[];
+}
+
+const DEFAULT_PORT = 7710;
+const DEFAULT_GRACE_MS = 10_000;
+
+export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
+  const all = serveSettings;
+  const the = <T>(setting: Setting<T>, given: T | undefined) => settingOf(setting, given, defaults);
+  return {
+    place: storagePlaceOf(flags, defaults),
+    address: the(all.host, flags.host) ?? '127.0.0.1',
+    port: the(all.port, flags.port) ?? DEFAULT_PORT,
+    insecureHttp: the(all.insecureHttp, flags.insecureHttp) ?? false,
+    names: (the(all.allowHost, flags.allowHost) ?? []).map((name) => name.toLowerCase()),
+    membersMay: the(all.membersMay, flags.membersMay) ?? [],
+    graceMs: the(all.grace, flags.grace) ?? DEFAULT_GRACE_MS,
+    flushResults: !(the(all.noFlush, flags.flush === false ? true : undefined) ?? false),
+    logLevel: the(all.logLevel, flags.logLevel) ?? 'info',
+    ...tlsOf(flags, defaults),
+    ...given({
+      advertise: the(all.advertise, flags.advertise),
+      maxKernels: the(all.maxKernels, flags.maxKernels),
+      idleMs: the(all.idle, flags.idle),
+      rate: the(all.rate, flags.rate),
+      logFile: the(all.logFile, flags.logFile),
+      python: the(settings.python, flags.python),
+      toolFolders: the(settings.tools, flags.tools),
+      packages: packageOptionsOf(flags, defaults),
+    }),
+    retention: given({
+      maxAgeMs: the(all.keepDays, flags.keepDays),
+      maxBytes: the(all.keepMb, flags.keepMb),
+      maxFileBytes: the(all.keepFilesMb, flags.keepFilesMb),
+    }),
+    quotas: given({
+      liveKernels: the(all.userKernels, flags.userKernels),
+      memoryMb: the(all.userMemory, flags.userMemory),
+      executionsPerMinute: the(all.userExecutions, flags.userExecutions),
+      storageBytes: the(all.userStorage, flags.userStorage),
+    }),
+  };
+}
+
+function tlsOf(flags: ServeFlags, defaults: Defaults): Pick<ServeSettings, 'tls'> {
+  const certPath = settingOf(serveSettings.tlsCert, flags.tlsCert, defaults);
+  const keyPath = settingOf(serveSettings.tlsKey, flags.tlsKey, defaults);
+  if (certPath !== undefined && keyPath !== undefined) return { tls: { certPath, keyPath } };
+  if (certPath === undefined && keyPath === undefined) return {};
+  throw new UsageError('--tls-cert and --tls-key go together.', 'Give both, or neither.');
+}
+
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** Without those that nobody has said anything about. */
+function given<T extends object>(all: T): Given<T> {
+  // What is left has the names and the values that it had.
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as Given<T>;
+}

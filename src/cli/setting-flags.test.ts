@@ -1,0 +1,54 @@
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { settings } from '../settings/table.ts';
+import { addSettings, settingOf } from './setting-flags.ts';
+
+const flagsOf = (...words: string[]) => {
+  const { maxKernels, membersMay, tools, noFlush, logLevel, idle } = settings;
+  const command = addSettings(new Command('x').exitOverride(), [
+    maxKernels,
+    membersMay,
+    tools,
+    noFlush,
+    logLevel,
+    idle,
+  ]);
+  command.configureOutput({ writeErr: () => {} });
+  return command.parse(words, { from: 'user' }).opts();
+};
+
+describe('flags from the table', () => {
+  it('have the values of their kind', () => {
+    const words = ['--max-kernels', '8', '--tools', 'a:b', '--tools', 'c', '--members-may', 'network,folders'];
+    expect(flagsOf(...words, '--no-flush', '--idle', '0.5')).toEqual({
+      maxKernels: 8,
+      tools: ['a:b', 'c'],
+      membersMay: ['network', 'folders'],
+      flush: false,
+      idle: 500,
+    });
+  });
+
+  it.each([
+    [['--max-kernels', '0'], 'a whole number from 1'],
+    [['--members-may', 'fly'], 'knows no "fly"'],
+    [['--log-level', 'loud'], 'debug, info'],
+    [['--tools', ''], 'must not be empty'],
+    [['--idle', '-1'], 'seconds above 0'],
+  ])('refuse %j', (words, problem) => expect(() => flagsOf(...words)).toThrow(problem));
+});
+
+describe('settingOf', () => {
+  it('is the flag, else the variable, else nothing', () => {
+    const variables = { CELLA_PORT: '80' };
+    expect(settingOf(settings.port, 1, { variables })).toBe(1);
+    expect(settingOf(settings.port, undefined, { variables })).toBe(80);
+    expect(settingOf(settings.port, undefined, {})).toBeUndefined();
+  });
+
+  it('names the variable that is wrong, and the flag to use instead', () => {
+    const read = () => settingOf(settings.port, undefined, { variables: { CELLA_PORT: 'http' } });
+    expect(read).toThrow('CELLA_PORT is "http". It must be a port');
+    expect(read).toThrow(expect.objectContaining({ advice: 'Correct it, or use --port.' }));
+  });
+});

@@ -1,0 +1,71 @@
+/** Flags that are made from the table of settings, and what holds where one is not given. */
+
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Kind } from '../settings/kinds.ts';
+import type { Setting } from '../settings/setting.ts';
+import { UsageError } from './exit.ts';
+
+export interface Wording {
+  /** Where a command means it in its own way. */
+  readonly about?: string;
+  readonly otherwise?: string;
+  readonly group?: string;
+}
+
+export function addSetting<T>(command: Command, setting: Setting<T>, wording: Wording = {}): Command {
+  const { kind, flag = '' } = setting;
+  const option = new Option(flag, helpOf(setting, wording));
+  if (wording.group !== undefined) option.helpGroup(wording.group);
+  if (kind.choices) option.choices(kind.choices);
+  else if (kind.written !== 'switch') option.argParser(parserOf(kind));
+  return command.addOption(option);
+}
+
+export function addSettings(command: Command, all: readonly Setting[], wording: Wording = {}): Command {
+  for (const setting of all) addSetting(command, setting, wording);
+  return command;
+}
+
+function helpOf({ about, variable, otherwise, kind }: Setting, wording: Wording): string {
+  const last = wording.otherwise ?? otherwise;
+  const value = kind.written === 'switch' ? `${variable}=1` : variable;
+  return `${wording.about ?? about} (default: ${value}${last === '' ? '' : `, else ${last}`})`;
+}
+
+/** A list may be given several times; a part of it is no list of its own, unless commas say so. */
+function parserOf<T>(kind: Kind<T>): (text: string, before: unknown) => unknown {
+  return (text, before) => {
+    if (text === '') throw new InvalidArgumentError('It must not be empty.');
+    try {
+      if (kind.written !== 'list') return kind.parse(text);
+      const parts = kind.separator === ',' ? kind.parse(text) : [text];
+      return [before ?? [], parts].flat();
+    } catch (error) {
+      throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    }
+  };
+}
+
+/** What stands in for flags: variables, and what a config file says in their place. */
+export interface SetVariables {
+  readonly variables?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A flag wins over a variable, and that over the config file; undefined where none of them says anything. */
+export function settingOf<T>(
+  { variable = '', flag = '', kind }: Setting<T>,
+  given: T | undefined,
+  { variables = {} }: SetVariables,
+): T | undefined {
+  const text = variables[variable];
+  if (given !== undefined || text === undefined) return given;
+  try {
+    return kind.parse(text);
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error);
+    throw new UsageError(
+      `${variable} is ${JSON.stringify(text)}. ${problem}`,
+      `Correct it, or use ${flag.replace(/ .*/, '')}.`,
+    );
+  }
+}

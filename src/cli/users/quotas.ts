@@ -1,0 +1,39 @@
+/** The quotas of a user, from flags and to text. */
+
+import type { Quotas } from '../../protocol/access.ts';
+
+export interface QuotaFlags {
+  readonly kernels?: number | 'none';
+  readonly memory?: number | 'none';
+  readonly executions?: number | 'none';
+  /** In megabytes. */
+  readonly storage?: number | 'none';
+}
+
+const MB = 1024 * 1024;
+
+/** Those before with the changes that the flags say; undefined where they say none. */
+export function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
+  const { kernels, memory, executions, storage } = flags;
+  if ([kernels, memory, executions, storage].every((flag) => flag === undefined)) return undefined;
+  const bytes = typeof storage === 'number' ? storage * MB : storage;
+  return {
+    ...quota('liveKernels', kernels ?? before.liveKernels),
+    ...quota('memoryMb', memory ?? before.memoryMb),
+    ...quota('executionsPerMinute', executions ?? before.executionsPerMinute),
+    ...quota('storageBytes', bytes ?? before.storageBytes),
+  };
+}
+
+function quota(name: keyof Quotas, value: number | 'none' | undefined): Quotas {
+  return typeof value === 'number' ? { [name]: value } : {};
+}
+
+export function quotasToText({ liveKernels, memoryMb, executionsPerMinute, storageBytes }: Quotas): string {
+  return [
+    ...(liveKernels === undefined ? [] : [`${liveKernels} kernels`]),
+    ...(memoryMb === undefined ? [] : [`${memoryMb} MB of memory`]),
+    ...(executionsPerMinute === undefined ? [] : [`${executionsPerMinute} executions a minute`]),
+    ...(storageBytes === undefined ? [] : [`${Math.round(storageBytes / MB)} MB of storage`]),
+  ].join(', ');
+}

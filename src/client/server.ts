@@ -1,0 +1,22 @@
+/** The server itself, for administrators: how it does, and its end. */
+
+import type { ServerStatus, StopServer } from '../protocol/http/system-routes.ts';
+import * as wire from '../protocol/http/system-routes.ts';
+import type { Link } from './link.ts';
+
+export class Server {
+  readonly #link: Link;
+
+  constructor(link: Link) {
+    this.#link = link;
+  }
+
+  status(): Promise<ServerStatus> {
+    return this.#link.call(wire.GetServer);
+  }
+
+  /** Resolves when it has begun to end. `pid` is that of `status`, so that no other server is meant by mistake. */
+  async stop(wanted: StopServer): Promise<void> {
+    await this.#link.call(wire.StopServerRoute, { body: wanted });
+  }
+}

@@ -1,0 +1,57 @@
+/** The users of a server; but for oneself they are for administrators. */
+
+import type { CreateUser, UpdateUser, User } from '../protocol/access.ts';
+import * as wire from '../protocol/http/access-routes.ts';
+import type { Link } from './link.ts';
+
+const PAGE = 200;
+
+/** Users go by their name or id. */
+export class Users {
+  readonly #link: Link;
+
+  constructor(link: Link) {
+    this.#link = link;
+  }
+
+  /** `USER_EXISTS` where the name is taken. */
+  create({ name, role = 'member', quotas = {} }: CreateUser): Promise<User> {
+    return this.#link.call(wire.CreateUserRoute, { body: { name, role, quotas } });
+  }
+
+  /** All of them by name, page by page. */
+  async *all(): AsyncGenerator<User, void, undefined> {
+    let after: string | undefined;
+    do {
+      const { users, next } = await this.#link.call(wire.ListUsers, { query: { after, limit: PAGE } });
+      yield* users;
+      after = next;
+    } while (after !== undefined);
+  }
+
+  get(user: string): Promise<User> {
+    return this.#link.call(wire.GetUser, { params: { user } });
+  }
+
+  /** `quotas` take the place of those before. */
+  update(user: string, change: UpdateUser): Promise<User> {
+    return this.#link.call(wire.UpdateUserRoute, { params: { user }, body: change });
+  }
+
+  /** With its tokens, logins and sessions. */
+  async delete(user: string): Promise<void> {
+    await this.#link.call(wire.DeleteUser, { params: { user } });
+  }
+
+  /** A one-time code for a browser to log in with: one's own, or for administrators that of another user. */
+  loginCode(user?: string): Promise<LoginCode> {
+    return this.#link.call(wire.CreateLoginCode, { body: user === undefined ? {} : { user } });
+  }
+}
+
+export interface LoginCode {
+  readonly code: string;
+  /** To be put behind the address of the server. */
+  readonly path: string;
+  readonly expiresAt: number;
+}

@@ -1,0 +1,39 @@
+/** The server as its administrators see it: how it does, and its end. */
+
+import { CellaError } from '../../../protocol/errors.ts';
+import * as wire from '../../../protocol/http/system-routes.ts';
+import { countSessions } from '../../sessions-of.ts';
+import type { Service } from '../service.ts';
+
+/** What the server knows of its own life. */
+export interface ServerLife {
+  facts(): Pick<wire.ServerStatus, 'pid' | 'startedAt' | 'url' | 'dataDir' | 'storage' | 'graceMs'> & {
+    readonly maxKernels: number;
+  };
+  /** Begins its end, or hurries it. Returns at once. */
+  stop(graceMs?: number): void;
+}
+
+export function addServerRoutes({ routes, host, stopping, version }: Service, life: ServerLife): void {
+  routes.add(wire.GetServer, async () => {
+    const { maxKernels, ...facts } = life.facts();
+    const { pool, running, queued } = await host.metrics();
+    const { live, spare, hibernated } = pool;
+    return {
+      ...facts,
+      version,
+      stopping: stopping.aborted,
+      sessions: await countSessions(host),
+      kernels: { live, spare, hibernated, most: maxKernels },
+      executions: { running, queued },
+    };
+  });
+
+  routes.add(wire.StopServerRoute, async ({ body: { pid, graceMs }, about }) => {
+    about({ target: `process ${pid}` });
+    const own = life.facts().pid;
+    if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
+    life.stop(graceMs);
+    return undefined;
+  });
+}

@@ -1,0 +1,18 @@
+import { describe, expect, it } from 'vitest';
+import { closest } from './closest.ts';
+
+describe('closest', () => {
+  const names = ['py', 'sh', 'vars', 'undo', 'checkpoint', 'restore', 'history', 'help', 'quit'];
+
+  it.each([
+    ['chekpoint', 'checkpoint'],
+    ['ckeckpiont', 'checkpoint'],
+    ['check', 'checkpoint'],
+    ['yp', 'py'],
+    ['histroy', 'history'],
+    ['Py', 'py'],
+    ['quti', 'quit'],
+  ])('%s is likely %s', (typed, meant) => expect(closest(typed, names)).toBe(meant));
+
+  it.each(['', 'deploy', 'xyz', '日本'])('%j is like none', (typed) => expect(closest(typed, names)).toBeUndefined());
+});

@@ -1,0 +1,110 @@
+/** The settings of `cella serve`, and what they amount to. */
+
+import * as kinds from './kinds.ts';
+import { setting } from './setting.ts';
+
+export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** What members may ask for beside a sandbox of their own; administrators may in any case. */
+export const privileges = ['in-process', 'unsandboxed', 'network', 'folders'] as const;
+export type Privilege = (typeof privileges)[number];
+
+export const serveSettings = {
+  host: setting(
+    '--host <address>',
+    'where the server listens; another address than loopback needs a certificate, or --insecure-http',
+    kinds.text,
+    { otherwise: '127.0.0.1' },
+  ),
+  port: setting('--port <port>', 'its port, or 0 for any that is free', kinds.port, { otherwise: '7710' }),
+  tlsCert: setting('--tls-cert <path>', 'a certificate, with those that vouch for it', kinds.path),
+  tlsKey: setting('--tls-key <path>', 'its key', kinds.path),
+  insecureHttp: setting('--insecure-http', 'another address without TLS: a proxy in front speaks it', kinds.onOff),
+  allowHost: setting('--allow-host <name>', 'a name that the server goes by, beside its address', kinds.words),
+  advertise: setting(
+    '--advertise <url>',
+    'where other servers on the same Redis reach it, such as http://10.0.0.5:7710',
+    kinds.text,
+    { otherwise: 'its own address' },
+  ),
+  membersMay: setting(
+    '--members-may <list>',
+    `what members may ask for: ${privileges.join(', ')}`,
+    kinds.anyOf(privileges),
+  ),
+  maxKernels: setting('--max-kernels <n>', 'kernels that may live at a time', kinds.count, { otherwise: '64' }),
+  idle: setting('--idle <seconds>', 'how long until an idle kernel sleeps', kinds.seconds, { otherwise: '600' }),
+  grace: setting('--grace <seconds>', 'how long running code has when the server ends', kinds.seconds, {
+    otherwise: '10',
+  }),
+  noFlush: setting(
+    '--no-flush',
+    'tell results before they are on the disk: faster, and a loss of power may lose the last ones',
+    kinds.onOff,
+  ),
+  rate: setting('--rate <n>', 'requests a second that one token may send; four times as many at once', kinds.count, {
+    otherwise: '500',
+  }),
+  keepDays: setting('--keep-days <days>', 'how long events are kept; 0 is for ever', kinds.days, { otherwise: '30' }),
+  keepMb: setting('--keep-mb <mb>', 'how much of the events of one session is kept; 0 is all', kinds.megabytesAsBytes, {
+    otherwise: '64',
+  }),
+  keepFilesMb: setting(
+    '--keep-files-mb <mb>',
+    'the same for output that was too large for an event',
+    kinds.megabytesAsBytes,
+    { otherwise: '4096' },
+  ),
+  userKernels: setting('--user-kernels <n>', 'live kernels of one user that has no quota of its own', kinds.count),
+  userMemory: setting('--user-memory <mb>', 'the memory limits of these together', kinds.megabytes),
+  userExecutions: setting('--user-executions <n>', 'executions a minute of such a user', kinds.count),
+  userStorage: setting('--user-storage <mb>', 'workspaces and checkpoints of such a user', kinds.megabytesAsBytes),
+  logLevel: setting('--log-level <level>', logLevels.join(', '), kinds.oneOf(logLevels), { otherwise: 'info' }),
+  logFile: setting('--log-file <path>', 'where logs go instead of stderr', kinds.path),
+};
+
+/** Where packages come from; PyPI where nothing is said. */
+export interface PackageOptions {
+  readonly index?: string;
+  readonly extraIndexes?: string[];
+  /** Folders with wheels in them. */
+  readonly wheelFolders?: string[];
+  readonly noIndex?: boolean;
+}
+
+/** What a command line and its files say of a server. What is left out has a default there. */
+export interface ServeSettings {
+  readonly address: string;
+  /** 0 is any that is free. */
+  readonly port: number;
+  readonly tls?: { readonly certPath: string; readonly keyPath: string };
+  readonly insecureHttp: boolean;
+  /** Names that the server goes by beside its address. */
+  readonly names: readonly string[];
+  /** Where other servers on the same Redis reach it. */
+  readonly advertise?: string;
+  readonly membersMay: readonly Privilege[];
+  readonly maxKernels?: number;
+  readonly idleMs?: number;
+  /** How long running code has when the server ends. */
+  readonly graceMs: number;
+  /** Requests a second of one token. */
+  readonly rate?: number;
+  /** Whether results are on the disk before they are told. */
+  readonly flushResults: boolean;
+  /** How much of each session's events stays; 0 is all. */
+  readonly retention: { readonly maxAgeMs?: number; readonly maxBytes?: number; readonly maxFileBytes?: number };
+  /** For users that have none of their own. */
+  readonly quotas: {
+    readonly liveKernels?: number;
+    readonly memoryMb?: number;
+    readonly executionsPerMinute?: number;
+    readonly storageBytes?: number;
+  };
+  readonly logLevel: LogLevel;
+  readonly logFile?: string;
+  readonly python?: string;
+  readonly packages?: PackageOptions;
+  readonly toolFolders?: string[];
+}

@@ -1,0 +1,35 @@
+/** One thing that can be set: by a flag, by a variable, in a config file; the first of them that says something wins. */
+
+import type { Kind } from './kinds.ts';
+
+export interface Setting<T = unknown> {
+  /** As it is typed, with what it takes: `--port <port>`. */
+  readonly flag?: string;
+  readonly variable?: string;
+  /** Its name in a config file. */
+  readonly key?: string;
+  readonly kind: Kind<T>;
+  /** What holds where nobody says anything; empty where that is nothing. */
+  readonly otherwise: string;
+  /** One line that says what it is for. */
+  readonly about: string;
+  /** Whether it can hold a password, so that no others may read where it is written. */
+  readonly mayHoldPassword?: boolean;
+}
+
+/** A flag `--max-kernels` is CELLA_MAX_KERNELS as a variable, and `max-kernels` in a file, where nothing else is said. */
+export function setting<T>(flag: string, about: string, kind: Kind<T>, more: Partial<Setting<T>> = {}): Setting<T> {
+  const key = flag.replace(/^--/, '').replace(/ .*$/, '');
+  const variable = `CELLA_${key.replaceAll('-', '_').toUpperCase()}`;
+  return { flag, variable, key, kind, otherwise: '', about, ...more };
+}
+
+/** Of what has no flag, and never stands in a file. */
+export function secret(variable: string, about: string, kind: Kind<string>): Setting<string> {
+  return { variable, kind, otherwise: '', about };
+}
+
+/** The same, and no config file can say it. */
+export function ofNoFile<T>({ key: _key, ...rest }: Setting<T>): Setting<T> {
+  return rest;
+}

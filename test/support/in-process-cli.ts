@@ -1,0 +1,42 @@
+/** The command line in this process: for suites on commands that only ask a server, where a process of their own costs most. */
+
+import { EventEmitter } from 'node:events';
+import { PassThrough, Readable } from 'node:stream';
+import { runProgram } from '../../src/cli/program.ts';
+import { Terminal } from '../../src/cli/terminal.ts';
+import { readEnvironment } from '../../src/environment.ts';
+import { watchFolder } from '../../src/watch-folder.ts';
+
+export interface Said {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** With the data folder and these variables, and none of this process. */
+export async function runCella(words: readonly string[], env: NodeJS.ProcessEnv): Promise<Said> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const never = () => Promise.reject(new Error('this command needs no such part'));
+  const code = await runProgram(words, {
+    terminal: new Terminal({ stdin: Readable.from([]), stdout, stderr, noColor: true }),
+    signals: new EventEmitter(),
+    version: '0',
+    defaults: readEnvironment(env),
+    openSession: never,
+    listAgents: never,
+    openShelf: never,
+    openNamespaces: never,
+    listStore: never,
+    copyThings: never,
+    factsByName: never,
+    detect: never,
+    bench: never,
+    serve: never,
+    watchFolder,
+    serveMcp: never,
+    buildImage: never,
+    listImages: never,
+    removeImage: never,
+  });
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
