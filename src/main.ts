@@ -6,8 +6,10 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import type { MakeMcp } from './daemon/http/routes/mcp.ts';
+import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
+import type { Hooks as McpHooks } from './mcp/workshop.ts';
 import { OpenStores } from './stores.ts';
 
 const environment = readEnvironment();
@@ -24,7 +26,7 @@ const stores = new OpenStores();
 /** Of whoever runs the command: they go to the tool that mentions them, and nowhere else. */
 const credentials = async (name: string): Promise<string | undefined> => readCredential(name);
 
-async function openSession({ redis, ...options }: OpenOptions) {
+async function openSession({ redis, server, typed, ...options }: OpenOptions) {
   const [{ Session }, executors] = await Promise.all([
     import('./session/session.ts'),
     import('./session/executors.ts'),
@@ -34,16 +36,36 @@ async function openSession({ redis, ...options }: OpenOptions) {
   return await Session.open({ credentials, ...options, ...(storage ? { storage } : {}) });
 }
 
+const doors = new Doors({
+  openSession,
+  listAgents: (place) => stores.listAgents(place),
+  openNamespaces: (options) => stores.openNamespaces(options),
+  listStore: (place) => stores.list(place),
+  openShelf: (where) => stores.openShelf(where),
+});
+
+/** The sessions of an MCP server are those of a server that runs, where one does. */
+async function mcpElsewhere(options: OpenOptions) {
+  const there = await doors.server(options);
+  if (!there) return undefined;
+  const { openAt } = await import('./cli/server/open.ts');
+  return {
+    session: (agentKey: string, hooks: McpHooks) => openAt(there, { ...options, agentKey, ...hooks }),
+    namespaces: (agentKey: string) => doors.openNamespaces({ ...options, agentKey }),
+  };
+}
+
 async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise<unknown>): Promise<void> {
   const [mcp, executors] = await Promise.all([import('./mcp/serve.ts'), import('./session/executors.ts')]);
   stores.closeFirst(executors.shutdown);
-  const { redis, agentKey, approve, onProgress, ...options } = session;
+  const { redis, agentKey, approve, onProgress, server, typed, ...options } = session;
   await mcp.serveMcp({
     version: version(),
     agentKey,
     timeoutMs,
     session: { credentials, ...options },
     storage: () => stores.redis(redis),
+    elsewhere: await mcpElsewhere(session),
     http: http && { ...http, token: environment.mcpToken },
     ended,
     // What it tells may be another's words.
@@ -104,11 +126,11 @@ const exitCode = await runProgram(process.argv.slice(2), {
   signals: process,
   version: version(),
   defaults: environment,
-  openSession,
-  listAgents: (place) => stores.listAgents(place),
-  openShelf: (where) => stores.openShelf(where),
-  openNamespaces: (options) => stores.openNamespaces(options),
-  listStore: (place) => stores.list(place),
+  openSession: (options) => doors.openSession(options),
+  listAgents: (place) => doors.listAgents(place),
+  openShelf: (where) => doors.openShelf(where),
+  openNamespaces: (options) => doors.openNamespaces(options),
+  listStore: (place) => doors.listStore(place),
   copyThings: (from, to, options) => stores.copy(from, to, options),
   factsByName: async (name) => (await import('./storage/media-type.ts')).factsByName(name),
   detect: async (options) => (await import('./machine.ts')).detect(options),
@@ -117,6 +139,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   serveMcp,
   ...imagesHere(environment, version()),
 });
+await doors.close();
 await stores.close();
 const flushed = await terminal.flush().then(
   () => true,

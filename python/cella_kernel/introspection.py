@@ -1,11 +1,11 @@
-"""Questions about the namespace between cells: complete, inspect, is-complete, variables."""
+"""Questions between cells: complete, inspect, is-complete, variables; and which packages to use from here on."""
 
 from __future__ import annotations
 
 from typing import Any, Dict
 
 # All parts load with the template: inside a sandbox, a module of this name could be the code's own file.
-from . import completeness, completion, inspection, variables
+from . import completeness, completion, inspection, packages, variables
 
 
 def answer(namespace: Dict[str, Any], method: str, params: Dict[str, Any]) -> Any:
@@ -18,4 +18,7 @@ def answer(namespace: Dict[str, Any], method: str, params: Dict[str, Any]) -> An
         return completeness.is_complete(params["code"])
     if method == "variables":
         return variables.list_variables(namespace)
+    if method == "usePackages":
+        packages.use(params["folder"])
+        return None
     raise ValueError("there is no introspection method %r" % (method,))

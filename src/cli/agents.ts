@@ -26,8 +26,9 @@ export async function ps(
   const { terminal } = context;
   const agents = await context.listAgents(place);
   if (json) {
-    const { dataDir, redis } = place;
-    await terminal.outLines(JSON.stringify({ dataDir, ...(redis ? { redis: placeToText(place) } : {}), agents }));
+    const { dataDir, redis, server } = place;
+    const where = server ? { url: server.url } : { dataDir, ...(redis ? { redis: placeToText(place) } : {}) };
+    await terminal.outLines(JSON.stringify({ ...where, agents }));
     return Exit.ok;
   }
   if (agents.length === 0) {

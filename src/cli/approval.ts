@@ -9,18 +9,16 @@ export interface Asked {
   readonly terminal: Terminal;
   /** Undefined as long as nobody can be asked. */
   readonly lines: () => LineSource | undefined;
-  /** Before anything is asked. */
-  readonly always?: boolean;
 }
 
 export type Approve = (request: ApprovalRequest) => Promise<boolean | { allowed: false; reason: string }>;
 
-/** Whatever is no clear yes is a no, and so is everything where there is no terminal. */
-export function approver({ terminal, lines, always = false }: Asked): Approve {
+/** Whatever is no clear yes is a no, and so is everything where nobody reads. */
+export function approver({ terminal, lines }: Asked): Approve {
   let before: Promise<unknown> = Promise.resolve();
   const ask: Approve = async ({ tool, recipe, summary, signal }) => {
     const source = lines();
-    if (!terminal.interactive || !source) return { allowed: false, reason: 'there is no terminal to ask at' };
+    if (!source) return { allowed: false, reason: 'there is no terminal to ask at' };
     const callee = recipe === undefined ? tool : `${tool}.${recipe}`;
     await terminal.errLines(`${toPlain(callee)} requires approval, and would do this:`);
     await terminal.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');
@@ -28,7 +26,6 @@ export function approver({ terminal, lines, always = false }: Asked): Approve {
     return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
   };
   return async (request) => {
-    if (always) return true;
     // One question at a time: several tools may be called at once.
     const answer = before.then(() => ask(request));
     before = answer.catch(() => {});

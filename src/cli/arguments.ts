@@ -20,9 +20,10 @@ import {
   packageOptionsOf,
 } from './package-flags.ts';
 import { parseText } from './parse-text.ts';
-import { addStorageFlags, type StorageDefaults, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { typedFlags } from './typed-flags.ts';
+import { addWhereFlags, type WhereDefaults, type WhereFlags, whereOf } from './where-flags.ts';
 
-export interface SessionFlags extends StorageFlags, PackageFlags, ExecutorFlags {
+export interface SessionFlags extends WhereFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly cwd?: string;
   readonly python?: string;
@@ -35,7 +36,7 @@ export interface SessionFlags extends StorageFlags, PackageFlags, ExecutorFlags 
 }
 
 /** What stands in for a flag that is not given. */
-export interface Defaults extends StorageDefaults, PackageDefaults, ExecutorDefaults {
+export interface Defaults extends WhereDefaults, PackageDefaults, ExecutorDefaults {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
@@ -46,14 +47,11 @@ export interface Defaults extends StorageDefaults, PackageDefaults, ExecutorDefa
   readonly servePort?: string | undefined;
   readonly membersMay?: string | undefined;
   readonly logLevel?: string | undefined;
-  /** Of a server to be asked. */
-  readonly serverUrl?: string | undefined;
-  readonly serverToken?: string | undefined;
 }
 
 export function addAgentFlags(command: Command): Command {
   const key = 'who owns the kernel (default: CELLA_AGENT_KEY, else "default")';
-  return addStorageFlags(command.option('--agent <key>', key));
+  return addWhereFlags(command.option('--agent <key>', key));
 }
 
 export function addSessionFlags(command: Command): Command {
@@ -91,6 +89,7 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
+  const typed = typedFlags(flags);
   return {
     ...(agentKey === undefined ? {} : { agentKey }),
     ...(python === undefined ? {} : { python }),
@@ -100,7 +99,8 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     ...(toolFolders === undefined ? {} : { toolFolders: [...toolFolders] }),
     ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
     ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
-    ...storagePlaceOf(flags, defaults),
+    ...(typed.length === 0 ? {} : { typed }),
+    ...whereOf(flags, defaults),
     ...executor,
     sandbox: sandboxOption(flags, executor),
   };

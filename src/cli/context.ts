@@ -4,15 +4,19 @@ import type { ArtifactFacts } from '../protocol/artifact.ts';
 import type { ExecutorKind } from '../protocol/capabilities.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { Approve } from './approval.ts';
+
 import type { Machine, Surroundings } from './doctor.ts';
 import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
+import type { TypedFlag } from './typed-flags.ts';
 
 /** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
 export interface StoragePlace {
   readonly dataDir: string;
   /** In place of the files there. */
   readonly redis?: { readonly url: string; readonly prefix?: string };
+  /** In place of all that: a server elsewhere. */
+  readonly server?: { readonly url: string; readonly token?: string; readonly tokenFile?: string };
 }
 
 /** Where packages come from; PyPI where nothing is said. */
@@ -26,6 +30,10 @@ export interface PackageOptions {
 
 /** What a command line can say of tools, skills, artifacts and deps. */
 export interface NamespacesOptions extends StoragePlace, ExecutorOptions {
+  /** Whose they are where a server has them. */
+  readonly agentKey?: string;
+  /** The flags that were typed: the rest comes from variables and defaults. */
+  readonly typed?: readonly TypedFlag[];
   readonly python?: string;
   readonly packages?: PackageOptions;
   /** Folders with definitions of tools, beside those in storage. */
@@ -45,7 +53,6 @@ export interface ExecutorOptions {
 
 /** What a command line can say of a session. */
 export interface OpenOptions extends NamespacesOptions {
-  readonly agentKey?: string;
   readonly cwd?: string;
   readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
   readonly limits?: { readonly memoryMb: number };
@@ -123,6 +130,8 @@ export interface BenchFlags {
   readonly json: boolean;
   readonly markdown: boolean;
   readonly quick: boolean;
+  /** One part instead of all. */
+  readonly only?: string;
 }
 
 /** The commands that are about this machine and not about a session. */
@@ -157,6 +166,8 @@ export interface ServeRequest {
   readonly insecureHttp: boolean;
   /** Names that the server goes by beside its address. */
   readonly names: readonly string[];
+  /** Where other servers on the same Redis reach it. */
+  readonly advertise?: string;
   /** What members may ask for beside a sandbox of their own. */
   readonly membersMay: readonly string[];
   readonly maxKernels?: number;

@@ -44,7 +44,8 @@ export async function fork(request: ForkRequest, context: CommandContext & Store
 
 /** The other kernel is made, saved and ended, so that any process can go on with it. Gives the save. */
 export async function forkInto(session: SessionApi, agentKey: string): Promise<Checkpoint | undefined> {
-  await using other = await session.fork({ agentKey });
+  // Whoever asked for it has looked whether something would be lost.
+  await using other = await session.fork({ agentKey, replace: true });
   await other.save();
   return (await other.checkpoints()).findLast(({ automatic }) => automatic);
 }

@@ -35,7 +35,7 @@ Environment:
   CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
   CELLA_AUTO_SH      1 lets a chat run shell commands without asking
   CELLA_HOST, CELLA_PORT, CELLA_MEMBERS_MAY, CELLA_LOG_LEVEL    of \`cella serve\`
-  CELLA_URL, CELLA_TOKEN    the server of \`cella sessions\`, and the token for it
+  CELLA_URL, CELLA_TOKEN    a server that commands work with where --url is not given, and the token for it
   CELLA_MCP_TOKEN    the bearer token of \`cella mcp --http\`
   DOCKER_HOST        the container engine where --engine is not given
   NO_COLOR           any text turns colours off
@@ -119,7 +119,8 @@ others lack, and which program installs packages.`;
 export const bench = `
 Examples:
   $ cella bench
-  $ cella bench --json > numbers.json`;
+  $ cella bench --json > numbers.json
+  $ cella bench --only daemon`;
 
 export const checkpoints = `
 Examples:

@@ -9,7 +9,7 @@ import * as help from './help.ts';
 import { parseText } from './parse-text.ts';
 import type { ProgramContext } from './program.ts';
 import { Signals } from './signals.ts';
-import { addStorageFlags } from './storage-flags.ts';
+import { addWhereFlags } from './where-flags.ts';
 
 interface McpFlags extends SessionFlags {
   readonly timeout?: number;
@@ -22,7 +22,7 @@ const DEFAULT_TIMEOUT_MS = 300_000;
 export function addMcp(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const key = 'whose kernel it is where a call names none (default: CELLA_AGENT_KEY, else one for this folder)';
   const command = defineCommand(program, 'mcp', 'serve kernels to an MCP client: Claude, an IDE, an agent', help.mcp);
-  addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
+  addPlaceFlags(addWhereFlags(command.option('--agent <key>', key), { tokenFile: false }))
     .option('--timeout <seconds>', 'stop code that names no limit after this long (default: 300)', parseSeconds)
     .addOption(
       new Option(
@@ -48,12 +48,12 @@ async function serve(request: McpRequest, context: ProgramContext): Promise<numb
 }
 
 function requestOf(flags: McpFlags, context: ProgramContext): McpRequest {
-  const { http, tokenFile } = flags;
+  const { http, tokenFile, ...others } = flags;
   if (http === undefined && tokenFile !== undefined) {
     throw new UsageError('--token-file means nothing without --http.', 'Leave it out, or add --http PORT.');
   }
   return {
-    session: sessionOptions({ ...flags, syncDeps: flags.syncDeps !== false }, context.defaults),
+    session: sessionOptions({ ...others, syncDeps: flags.syncDeps !== false }, context.defaults),
     timeoutMs: flags.timeout ?? DEFAULT_TIMEOUT_MS,
     ...(http === undefined ? {} : { http: { port: http, ...(tokenFile === undefined ? {} : { tokenFile }) } }),
   };

@@ -28,9 +28,10 @@ import { addSessions } from './sessions/commands.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
-import { addStorageFlags, retyped, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
 import { addStore } from './store/commands.ts';
 import { addTools } from './tools/commands.ts';
+import { addWhereFlags, whereRetyped } from './where-flags.ts';
 
 export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
   readonly version: string;
@@ -129,7 +130,7 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const key = 'whose kernel it is (default: CELLA_AGENT_KEY, else an agent of its own, dropped at the end)';
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
-  addPlaceFlags(addStorageFlags(command.option('--agent <key>', key)))
+  addPlaceFlags(addWhereFlags(command.option('--agent <key>', key)))
     .option('--auto-sh', 'run shell commands without asking (default: CELLA_AUTO_SH=1)')
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--json', 'print events and answers as JSON, one a line')
@@ -137,7 +138,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
-        placeFlags: retyped(flags),
+        placeFlags: whereRetyped(flags),
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
@@ -176,8 +177,10 @@ function addBench(program: Command, context: ProgramContext, done: (exitCode: nu
     .option('--json', 'print the numbers as JSON')
     .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
-    .action(async ({ json = false, markdown = false, quick = false }: Partial<BenchFlags>) => {
-      done(await context.bench({ json, markdown, quick }, context.terminal));
+    .option('--only <part>', 'one part instead of all: kernels, executors or daemon', parseText)
+    .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
+      const part = only === undefined ? {} : { only };
+      done(await context.bench({ json, markdown, quick, ...part }, context.terminal));
     });
 }
 

@@ -39,9 +39,7 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
 async function showBanner(terminal: Terminal, request: ReplRequest, session: SessionApi): Promise<void> {
   await terminal.err(`Cella ${request.version}`, 'bold');
   await terminal.err(`, the kernel of ${JSON.stringify(session.agentKey)}\n`);
-  await terminal.err(
-    `Python ${placeOf(session, request.session, 'in a sandbox')}: what one line defines, the next ones can use.\n`,
-  );
+  await terminal.err(`Python ${placeOf(session, 'in a sandbox')}: what one line defines, the next ones can use.\n`);
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
 }
 

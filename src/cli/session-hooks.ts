@@ -12,13 +12,10 @@ export interface Attended {
   readonly lines: () => LineSource | undefined;
 }
 
-export function sessionHooks({
-  terminal,
-  json,
-  lines,
-}: Attended): Required<Pick<OpenOptions, 'approve' | 'onProgress'>> {
+export function sessionHooks({ terminal, json, lines }: Attended): Pick<OpenOptions, 'approve' | 'onProgress'> {
   return {
-    approve: approver({ terminal, lines }),
+    // Somebody else may be there to ask, where the session is a server's.
+    ...(terminal.interactive ? { approve: approver({ terminal, lines }) } : {}),
     onProgress: (text) => {
       // What cannot be shown here fails again, and is told, with the first output.
       if (!json) void terminal.status(text).catch(() => {});

@@ -7,7 +7,7 @@ import { defineCommand } from './define.ts';
 import * as help from './help.ts';
 import { parseText } from './parse-text.ts';
 import type { ProgramContext } from './program.ts';
-import { addStorageFlags, retyped, storagePlaceOf } from './storage-flags.ts';
+import { addWhereFlags, whereOf, whereRetyped } from './where-flags.ts';
 
 interface Flags extends SessionFlags {
   readonly json?: boolean;
@@ -19,7 +19,7 @@ export function addCheckpoints(program: Command, context: ProgramContext, done: 
   const group = defineCommand(program, 'checkpoints', 'points that an agent can go back to', help.checkpoints);
   const where = (flags: Flags): ShelfRequest => ({
     agentKey: agentKeyOf(flags, context.defaults),
-    place: storagePlaceOf(flags, context.defaults),
+    place: whereOf(flags, context.defaults),
     json: flags.json === true,
   });
   const whereWithSession = (flags: Flags): SessionRequest => ({
@@ -67,8 +67,8 @@ export function addFork(program: Command, context: ProgramContext, done: Done): 
       const request = {
         agentKey: agentKeyOf(flags, context.defaults),
         fork: key,
-        place: storagePlaceOf(flags, context.defaults),
-        placeFlags: retyped(flags),
+        place: whereOf(flags, context.defaults),
+        placeFlags: whereRetyped(flags),
         session: sessionOptions(flags, context.defaults),
         replace: flags.replace === true,
         json: flags.json === true,
@@ -78,10 +78,10 @@ export function addFork(program: Command, context: ProgramContext, done: Done): 
 }
 
 export function addPs(program: Command, context: ProgramContext, done: Done): void {
-  addStorageFlags(defineCommand(program, 'ps', 'list all agents: live ones, and those that sleep', help.ps))
+  addWhereFlags(defineCommand(program, 'ps', 'list all agents: live ones, and those that sleep', help.ps))
     .option('--json', 'print them as JSON')
     .action(async (flags: Flags) => {
       const { ps } = await import('./agents.ts');
-      done(await ps({ place: storagePlaceOf(flags, context.defaults), json: flags.json === true }, context));
+      done(await ps({ place: whereOf(flags, context.defaults), json: flags.json === true }, context));
     });
 }

@@ -72,7 +72,8 @@ function kindOf(flags: StorageFlags, defaults: StorageDefaults): 'file' | 'redis
   );
 }
 
-export function placeToText({ dataDir, redis }: StoragePlace): string {
+export function placeToText({ dataDir, redis, server }: StoragePlace): string {
+  if (server) return server.url;
   return redis === undefined ? dataDir : withoutPassword(redis.url);
 }
 

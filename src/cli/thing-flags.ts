@@ -7,9 +7,11 @@ import { addExecutorFlags, bringsPython, type ExecutorFlags, executorOptionsOf }
 import { addPackageFlags, collect, type PackageFlags, packageOptionsOf } from './package-flags.ts';
 import { parseText } from './parse-text.ts';
 import { Report } from './report.ts';
-import { addStorageFlags, type StorageFlags, storagePlaceOf } from './storage-flags.ts';
+import { addStorageFlags } from './storage-flags.ts';
+import { typedFlags } from './typed-flags.ts';
+import { addWhereFlags, type WhereFlags, whereOf } from './where-flags.ts';
 
-export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
+export interface ThingFlags extends WhereFlags, PackageFlags, ExecutorFlags {
   readonly agent?: string;
   readonly python?: string;
   readonly tools?: readonly string[];
@@ -17,7 +19,16 @@ export interface ThingFlags extends StorageFlags, PackageFlags, ExecutorFlags {
 }
 
 export function addThingFlags(command: Command): Command {
-  return addStorageFlags(command.option('--json', 'print one JSON object'))
+  return addLocalThingFlags(addWhereFlags(command.option('--json', 'print one JSON object')));
+}
+
+/** For what works on storages, and with no server. */
+export function addStoreFlags(command: Command): Command {
+  return addLocalThingFlags(addStorageFlags(command.option('--json', 'print one JSON object')));
+}
+
+function addLocalThingFlags(command: Command): Command {
+  return command
     .addOption(new Option('--agent <key>', 'all agents of a storage share these; taken and not needed').hideHelp())
     .addOption(
       new Option('--python <path>', 'the Python of the kernels (default: CELLA_PYTHON, else python3)').argParser(
@@ -39,8 +50,12 @@ export function namespacesOptions(flags: ThingFlags, defaults: Defaults): Namesp
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = packageOptionsOf(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
+  const agentKey = flags.agent ?? defaults.agentKey;
+  const typed = typedFlags(flags);
   return {
-    ...storagePlaceOf(flags, defaults),
+    ...whereOf(flags, defaults),
+    ...(agentKey === undefined ? {} : { agentKey }),
+    ...(typed.length === 0 ? {} : { typed }),
     ...executor,
     ...(python === undefined ? {} : { python }),
     ...(packages === undefined ? {} : { packages }),

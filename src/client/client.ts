@@ -2,8 +2,10 @@
 
 import type { z } from 'zod';
 import type { Me } from '../protocol/http/access-routes.ts';
+import { ListAgents } from '../protocol/http/session-routes.ts';
+import type { AgentInfo } from '../session/api.ts';
 import type { Link } from './link.ts';
-import { ClientSession } from './session.ts';
+import { ClientSession, type UseOptions } from './session.ts';
 import { Sessions, type SessionWish } from './sessions.ts';
 
 /** Who one is at the server. */
@@ -23,13 +25,20 @@ export class Client implements AsyncDisposable {
   }
 
   /** The session with this id; `NOT_FOUND` where there is none, or it is not yours. */
-  async session(id: string): Promise<ClientSession> {
-    return await ClientSession.open(this.#link, await this.sessions.get(id), this.#resumeMs);
+  async session(id: string, use: UseOptions = {}): Promise<ClientSession> {
+    const info = await this.sessions.get(id);
+    return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
   }
 
   /** The session of this agent key, made where there is none. */
-  async open(wish: SessionWish = {}): Promise<ClientSession> {
-    return await ClientSession.open(this.#link, await this.sessions.create(wish), this.#resumeMs);
+  async open(wish: SessionWish = {}, use: UseOptions = {}): Promise<ClientSession> {
+    const info = await this.sessions.create(wish);
+    return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
+  }
+
+  /** Your agents and what is kept of them, those without a session too. */
+  async agents(): Promise<readonly AgentInfo[]> {
+    return (await this.#link.call(ListAgents)).agents;
   }
 
   /** Lets connections go; sessions go on at the server. */

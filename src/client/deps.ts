@@ -1,8 +1,16 @@
 /** The packages of a session at a server. */
 
+import type { Endpoint } from '../protocol/http/endpoint.ts';
+import { Failure } from '../protocol/http/failure.ts';
 import * as wire from '../protocol/http/namespace-routes.ts';
 import type { DepsApi, DepsResult, DepsStatus, WorkOptions } from '../session/api.ts';
-import { callAt, type Place } from './place.ts';
+import { toError } from './failure.ts';
+import { jsonLines } from './lines.ts';
+import { checked, type Given } from './link.ts';
+import { callAt, openAt, type Place } from './place.ts';
+import { aborted, unreachable } from './transport.ts';
+
+const NDJSON = 'application/x-ndjson';
 
 export class RemoteDeps implements DepsApi {
   readonly #place: Place;
@@ -19,15 +27,37 @@ export class RemoteDeps implements DepsApi {
     return await callAt(this.#place, wire.DepsStatus);
   }
 
-  async add(requirements: string | readonly string[], { signal }: WorkOptions = {}): Promise<DepsResult> {
-    return await callAt(this.#place, wire.AddDeps, { body: { requirements: [requirements].flat() }, signal });
+  async add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult> {
+    return await this.#change(wire.AddDeps, { body: { requirements: [requirements].flat() } }, options);
   }
 
-  async remove(name: string, { signal }: WorkOptions = {}): Promise<DepsResult> {
-    return await callAt(this.#place, wire.RemoveDep, { params: { name }, signal });
+  async remove(name: string, options?: WorkOptions): Promise<DepsResult> {
+    return await this.#change(wire.RemoveDep, { params: { name } }, options);
   }
 
-  async sync({ signal }: WorkOptions = {}): Promise<DepsResult> {
-    return await callAt(this.#place, wire.SyncDeps, { signal });
+  async sync(options?: WorkOptions): Promise<DepsResult> {
+    return await this.#change(wire.SyncDeps, {}, options);
+  }
+
+  /** Lines tell how far it is, where somebody wants to know. */
+  async #change<P, Q, B>(
+    endpoint: Endpoint<P, Q, B, DepsResult>,
+    given: Given<B>,
+    { signal, onProgress }: WorkOptions = {},
+  ): Promise<DepsResult> {
+    if (!onProgress) return await callAt(this.#place, endpoint, { ...given, signal });
+    const response = await openAt(this.#place, endpoint, { ...given, signal, accept: NDJSON });
+    const lines = jsonLines(response);
+    while (true) {
+      const { value: line, done } = await lines.next().catch((cause) => {
+        throw signal?.aborted ? aborted() : unreachable(this.#place.link.where, cause);
+      });
+      if (done) throw unreachable(this.#place.link.where, new Error('the answer has no end'));
+      const failure = Failure.safeParse(line);
+      if (failure.success) throw toError(failure.data.error);
+      const item = checked(wire.DepsLine, line, endpoint.path);
+      if (item.type === 'result') return item.result;
+      onProgress(item.text);
+    }
   }
 }

@@ -23,6 +23,8 @@ export interface ExecutionParts {
   readonly resumeMs: number;
   /** Aborted where the session is closed here. */
   readonly closing: AbortSignal;
+  /** Has the server interrupt it where this client goes away. */
+  readonly stopWhenGone?: boolean | undefined;
 }
 
 const NDJSON = 'application/x-ndjson';
@@ -33,7 +35,6 @@ const PASSING: readonly ErrorCode[] = [
   'SESSION_ELSEWHERE',
   'RATE_LIMITED',
   'QUOTA_EXCEEDED',
-  'CLIENT_TOO_SLOW',
   'STORAGE_UNREACHABLE',
 ];
 
@@ -53,7 +54,9 @@ export class RemoteExecution {
     if (signal?.aborted) throw this.#ended(aborted());
     signal?.addEventListener('abort', this.#onAbort, { once: true });
     return await this.#again((first) => {
-      const passing = (error: CellaError) => (first ? error.details.refused === false : PASSING.includes(error.code));
+      // Another server may be about to go on with the session; what else fails at first does not pass.
+      const soon = ({ code, details }: CellaError) => details.refused === false || code === 'SESSION_ELSEWHERE';
+      const passing = (error: CellaError) => (first ? soon(error) : PASSING.includes(error.code));
       return { attempt: () => this.#post(NDJSON), passing };
     });
   }
@@ -92,6 +95,12 @@ export class RemoteExecution {
     }
   }
 
+  /** False where it has not arrived there yet, or is over. */
+  async interrupt(): Promise<boolean> {
+    const { link, sessionId: id } = this.#parts;
+    return (await link.call(InterruptCode, { params: { id }, body: { idempotencyKey: this.#key } })).interrupted;
+  }
+
   /** What it has come to, with all that a result keeps. It has ended: nothing runs by asking. */
   async result(): Promise<Executed> {
     return await this.#again(() => ({
@@ -128,11 +137,11 @@ export class RemoteExecution {
   }
 
   #request() {
-    const { sessionId: id, code, options, closing } = this.#parts;
+    const { sessionId: id, code, options, closing, stopWhenGone } = this.#parts;
     const { timeoutMs, inputTimeoutMs, transaction } = options;
     return {
       params: { id },
-      body: { code, timeoutMs, inputTimeoutMs, transaction },
+      body: { code, timeoutMs, inputTimeoutMs, transaction, stopWhenGone },
       idempotencyKey: this.#key,
       signal: closing,
     } satisfies Given<unknown>;
@@ -154,12 +163,10 @@ export class RemoteExecution {
 
   /** Until the server knows of it: it may have been asked before the code has arrived there. */
   async #stop(): Promise<void> {
-    const { link, sessionId: id, resumeMs } = this.#parts;
-    const patience = new Patience(resumeMs);
-    const body = { idempotencyKey: this.#key };
+    const patience = new Patience(this.#parts.resumeMs);
     while (!this.#over) {
       try {
-        if ((await link.call(InterruptCode, { params: { id }, body })).interrupted) return;
+        if (await this.interrupt()) return;
         await patience.wait(aborted());
       } catch (error) {
         // Whoever waits for the result is told what is wrong.

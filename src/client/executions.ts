@@ -20,12 +20,15 @@ export interface ExecutionsParts {
   readonly resumeMs: number;
   readonly closing: AbortSignal;
   readonly session: Pick<api.SessionApi, 'answerInput' | 'cancelInput'>;
+  readonly stopWhenGone: boolean;
 }
 
 export class RemoteExecutions {
   readonly #parts: ExecutionsParts;
   /** The next goes when the one before was accepted. */
   #sent: Promise<unknown> = Promise.resolve();
+  /** Those that are not over, the oldest first. */
+  readonly #live = new Set<RemoteExecution>();
 
   constructor(parts: ExecutionsParts) {
     this.#parts = parts;
@@ -35,9 +38,11 @@ export class RemoteExecutions {
   begin(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent, void, undefined> {
     if (this.#parts.closing.aborted) throw closedHere();
     if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
-    const { link, info, resumeMs, closing } = this.#parts;
+    const { link, info, resumeMs, closing, stopWhenGone } = this.#parts;
     const params = { id: info.id };
-    const execution = new RemoteExecution({ link, sessionId: info.id, code, options, resumeMs, closing });
+    const parts = { link, sessionId: info.id, code, options, resumeMs, closing };
+    const execution = new RemoteExecution({ ...parts, ...(stopWhenGone ? { stopWhenGone } : {}) });
+    this.#live.add(execution);
     const first = Promise.race([this.#sent, whenAborted(options.signal)]).then(() => execution.send());
     first.catch(() => {}); // told to who reads
     const over = Promise.withResolvers<void>();
@@ -56,7 +61,22 @@ export class RemoteExecutions {
       limit: info.settings.outputLimitBytes ?? 0,
       resumeMs,
     });
-    return ending(events, over.resolve);
+    return ending(events, () => {
+      this.#live.delete(execution);
+      over.resolve();
+    });
+  }
+
+  /** The one that was begun here before the others. False where there is none. */
+  async interrupt(): Promise<boolean> {
+    const [first] = this.#live;
+    return (await first?.interrupt()) ?? false;
+  }
+
+  /** All that was begun here and is not over. */
+  async stop(): Promise<void> {
+    // The last first, so that none of them begins.
+    for (const execution of [...this.#live].toReversed()) await execution.interrupt();
   }
 
   /** For a reader who leaves, the code goes on; nobody is there to answer it then. */

@@ -7,7 +7,7 @@ import { CloseCode } from '../protocol/http/frames.ts';
 import { GetSession } from '../protocol/http/session-routes.ts';
 import { isCode, jsonOf } from './failure.ts';
 import { jsonLines } from './lines.ts';
-import { checked, type Link } from './link.ts';
+import { checked, type Given, type Link } from './link.ts';
 import { Patience } from './patience.ts';
 import type { Socket } from './transport.ts';
 
@@ -16,10 +16,16 @@ export interface FollowOptions {
   readonly after: number;
   readonly resumeMs: number;
   readonly signal: AbortSignal;
+  /** Says to the server that approvals are answered here. Needs a WebSocket. */
+  readonly approvals?: 'answer';
+  /** Told whenever the server has answered, what that was. */
+  readonly onReached?: (frame: unknown) => void;
 }
 
 /** What may wait here for a reader. Past it the connection is closed, and opened again when he has read. */
 const MOST_WAITING = 8_000_000;
+/** Of a server that ends, or whose session another one goes on with. */
+const PASSING = ['DAEMON_UNREACHABLE', 'DAEMON_STOPPING', 'SESSION_ELSEWHERE'] as const;
 /** The frames beside events. */
 const OTHERS = new Set(['hello', 'stopping', 'reply', 'error']);
 
@@ -36,14 +42,21 @@ const endings = new Map<number, () => CellaError>([
 export async function* follow(
   link: Link,
   id: string,
-  { after, resumeMs, signal }: FollowOptions,
+  { after, resumeMs, signal, approvals, onReached }: FollowOptions,
 ): AsyncGenerator<FeedItem, void, undefined> {
   const patience = new Patience(resumeMs);
   let last = after;
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
-    const socket = link.socket(FollowEvents, given);
-    const reached = () => patience.reached();
+    const wanted = { ...given, query: { ...given.query, approvals } };
+    const socket = link.socket(FollowEvents, wanted);
+    if (!socket && approvals) {
+      throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
+    }
+    const reached = (frame: unknown) => {
+      patience.reached();
+      onReached?.(frame);
+    };
     const items = socket ? new Frames(socket, { signal, reached }).read() : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
@@ -54,18 +67,26 @@ export async function* follow(
       }
     } catch (error) {
       if (signal.aborted || isCode(error, 'NOT_FOUND')) return;
-      if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
+      if (!isCode(error, ...PASSING)) throw error;
     }
     if (signal.aborted) return;
     try {
       // A WebSocket does not tell why it was refused; a request does.
       await link.call(GetSession, { params: { id }, signal });
+      if (approvals) await mayFollow(link, wanted);
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
-      if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
+      if (!isCode(error, ...PASSING)) throw error;
       await patience.wait(error);
     }
   }
+}
+
+/** The only thing wrong with the request may be that it is none for a WebSocket. */
+async function mayFollow(link: Link, wanted: Given<undefined>): Promise<void> {
+  await link.open(FollowEvents, wanted).catch((error) => {
+    if (!isCode(error, 'INVALID_REQUEST')) throw error;
+  });
 }
 
 /** Where a WebSocket cannot say who it is. */
@@ -82,13 +103,13 @@ async function* lines(
 interface FramesOptions {
   readonly signal: AbortSignal;
   /** Told where the server says something beside events. */
-  readonly reached: () => void;
+  readonly reached: (frame: unknown) => void;
 }
 
 /** Ends where the connection does. */
 class Frames {
   readonly #socket: Socket;
-  readonly #reached: () => void;
+  readonly #reached: (frame: unknown) => void;
   readonly #waiting: string[] = [];
   #size = 0;
   #over = false;
@@ -117,7 +138,7 @@ class Frames {
         if (text !== undefined) {
           this.#size -= text.length;
           const value = jsonOf(text);
-          if (OTHERS.has(Object(value).type)) this.#reached();
+          if (OTHERS.has(Object(value).type)) this.#reached(value);
           else yield checked(FeedItem, value, 'ws');
         } else if (this.#over) {
           if (this.#why) throw this.#why;

@@ -11,5 +11,5 @@ export type * from '../session/api.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
 export type { RemoteFiles } from './files.ts';
-export type { ClientSession, EventPage } from './session.ts';
+export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';

@@ -19,3 +19,13 @@ export async function callAt<P, Q, B, R>(
   check();
   return await link.call(endpoint, { ...given, params: { id, ...given.params } });
 }
+
+/** The same, with the answer still to be read. */
+export async function openAt<P, Q, B, R>(
+  { link, id, check }: Place,
+  endpoint: Endpoint<P, Q, B, R>,
+  given: Given<B> = {},
+): Promise<Response> {
+  check();
+  return await link.open(endpoint, { ...given, params: { id, ...given.params } });
+}

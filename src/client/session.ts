@@ -13,6 +13,7 @@ import * as state from '../protocol/http/state.ts';
 import { toBackground } from '../protocol/http/to-background.ts';
 import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type * as api from '../session/api.ts';
+import { type Attend, attend } from './approvals.ts';
 import { RemoteArtifacts } from './artifacts.ts';
 import { RemoteDeps } from './deps.ts';
 import { closedHere, RemoteExecutions } from './executions.ts';
@@ -31,7 +32,21 @@ export interface EventPage {
   readonly next: number;
 }
 
-export interface SessionParts {
+/** How a session is used from here. */
+export interface UseOptions {
+  /** Asked before a tool runs that requires approval, whoever's code calls it. The first who answers decides. */
+  readonly approve?: Attend;
+  /**
+   * Code that is begun here is this client's own: `interrupt` is for it alone, and it ends where the session is closed
+   * here; with `when-gone` also where the connection is gone. By default it goes on.
+   */
+  readonly stop?: 'when-closed' | 'when-gone';
+}
+
+/** How long a server has to stop what was begun here. */
+const STOPPING_MS = 5000;
+
+export interface SessionParts extends UseOptions {
   readonly link: Link;
   readonly info: SessionInfo;
   readonly resumeMs: number;
@@ -43,6 +58,7 @@ export class ClientSession implements api.SessionApi {
   readonly id: string;
   readonly agentKey: string;
   readonly executor: ExecutorKind;
+  readonly sandboxed: boolean;
   readonly capabilities: Capabilities;
   readonly tools: api.ToolsApi;
   readonly skills: api.SkillsApi;
@@ -62,8 +78,10 @@ export class ClientSession implements api.SessionApi {
     this.agentKey = info.agentKey;
     this.executor = executorOf(info.settings.executor);
     this.capabilities = capabilitiesOf(this.executor);
+    this.sandboxed = this.executor !== 'in-process' && info.settings.sandbox !== 'off';
     this.#backgroundAfter = last;
-    this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal });
+    const stopWhenGone = parts.stop === 'when-gone';
+    this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
     const place = { link, id: info.id, check: () => this.#checkOpen() };
     this.tools = new RemoteTools(place);
     this.skills = new RemoteSkills(place);
@@ -72,10 +90,14 @@ export class ClientSession implements api.SessionApi {
     this.files = new RemoteFiles(place, this.#closing.signal);
   }
 
-  static async open(link: Link, info: SessionInfo, resumeMs: number): Promise<ClientSession> {
+  static async open(link: Link, info: SessionInfo, options: UseOptions & { resumeMs: number }): Promise<ClientSession> {
     const query = { after: Number.MAX_SAFE_INTEGER, limit: 1 };
     const { last } = await link.call(ReadEvents, { params: { id: info.id }, query });
-    return new ClientSession({ link, info, resumeMs, last });
+    const session = new ClientSession({ link, info, last, ...options });
+    const { resumeMs, approve } = options;
+    const closing = session.#closing.signal;
+    if (approve) await attend({ link, sessionId: info.id, after: last, resumeMs, closing, approve });
+    return session;
   }
 
   async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
@@ -108,6 +130,7 @@ export class ClientSession implements api.SessionApi {
   }
 
   async interrupt(): Promise<boolean> {
+    if (this.#parts.stop) return await this.#executions.interrupt();
     return (await this.#call(InterruptCode, {})).interrupted;
   }
 
@@ -143,9 +166,11 @@ export class ClientSession implements api.SessionApi {
     return this.#call(state.DeleteCheckpoint, undefined, { checkpoint: idOrName });
   }
 
-  async fork({ agentKey, from }: api.ForkOptions): Promise<ClientSession> {
-    const { link, resumeMs } = this.#parts;
-    return await ClientSession.open(link, await this.#call(ForkSession, { agentKey, from }), resumeMs);
+  /** What is used as this one is, but for approvals: nobody can tell whose are asked about. */
+  async fork({ agentKey, from, replace }: api.ForkOptions): Promise<ClientSession> {
+    const { link, resumeMs, stop } = this.#parts;
+    const forked = await this.#call(ForkSession, { agentKey, from, replace });
+    return await ClientSession.open(link, forked, { resumeMs, ...(stop === undefined ? {} : { stop }) });
   }
 
   undo(): Promise<void> {
@@ -224,6 +249,12 @@ export class ClientSession implements api.SessionApi {
 
   /** Only here: the session goes on at the server. */
   async close(): Promise<void> {
+    if (this.#parts.stop && !this.#closing.signal.aborted) {
+      const late = AbortSignal.timeout(STOPPING_MS);
+      const given = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve(), { once: true }));
+      // A server that does not answer cannot be told.
+      await Promise.race([this.#executions.stop().catch(() => {}), given]);
+    }
     this.#closing.abort();
   }
 

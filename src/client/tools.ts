@@ -53,9 +53,9 @@ export class RemoteTools implements ToolsApi {
   }
 
   async call(name: string, named: Record<string, PyValue>, options: ToolCallOptions = {}): Promise<PyValue> {
-    const { recipe, positional = [], signal } = options;
+    const { recipe, positional = [], approved, signal } = options;
     const values = Object.fromEntries(Object.entries(named).map(([key, value]) => [key, toWire(value)]));
-    const body = { recipe, positional: positional.map(toWire), named: values };
+    const body = { recipe, positional: positional.map(toWire), named: values, approved };
     return fromWire((await callAt(this.#place, wire.CallTool, { params: { name }, body, signal })).value);
   }
 

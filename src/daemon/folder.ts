@@ -3,8 +3,9 @@
 import { rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { DaemonFacts } from '../protocol/daemon-facts.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Lock, Locks } from '../storage/contract.ts';
+import type { Lock, Locks, Storage } from '../storage/contract.ts';
 
 /** No agent can have this key. */
 const DAEMON_KEY = '\0daemon';
@@ -21,17 +22,6 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   }
 }
 
-/** What a client of this machine needs to know. It holds no secret. */
-export interface DaemonFacts {
-  readonly pid: number;
-  readonly url: string;
-  /** Its Unix socket. */
-  readonly socket: string;
-  readonly version: string;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
-}
-
 export const factsPath = (dataDir: string): string => join(dataDir, 'daemon.json');
 export const socketPath = (dataDir: string): string => join(dataDir, 'daemon.sock');
 
@@ -45,4 +35,14 @@ export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Di
   }
   await rename(partial, path);
   return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}
+
+/** Where a server keeps things, if not in files: without a password. */
+export function redisOf(storage: Storage): Pick<DaemonFacts, 'redis'> {
+  const config = storage.toBootstrapConfig();
+  if (config.type !== 'redis') return {};
+  const url = new URL(config.url);
+  url.username = '';
+  url.password = '';
+  return { redis: { url: url.href, prefix: config.prefix } };
 }

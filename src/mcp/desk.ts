@@ -42,6 +42,11 @@ export class Desk {
     return this.#runs.size === 0;
   }
 
+  /** Whether what runs came from somebody who can be asked. */
+  get canAsk(): boolean {
+    return this.#queue[0]?.canAsk === true;
+  }
+
   begin(request: RunRequest, caller: Caller): Run {
     const run = new Run(caller, (begun) => this.#perform(begun, request));
     this.#runs.add(run);

@@ -1,10 +1,10 @@
 /** What all clients of one server share: sessions by agent key, opened when first used, and the things in storage. */
 
 import { CellaError } from '../protocol/errors.ts';
+import type { Approval, ApprovalRequest, NamespacesApi, SessionApi } from '../session/api.ts';
 import { type OpenedNamespaces, openNamespaces } from '../session/open-namespaces.ts';
 import type { SessionOptions } from '../session/options.ts';
 import { KernelPool } from '../session/pool.ts';
-import type { Session } from '../session/session.ts';
 import type { Storage } from '../storage/contract.ts';
 import { Desk } from './desk.ts';
 import type { Log } from './failure.ts';
@@ -24,13 +24,28 @@ export interface WorkshopOptions {
   };
   /** In place of the files in the data folder, where it gives one. Asked again after it has failed. */
   readonly storage: () => Promise<Storage | undefined>;
+  /** Where sessions live in another process: they are opened there, and none here. */
+  readonly elsewhere?: Elsewhere | undefined;
   readonly log: Log;
+}
+
+export interface Elsewhere {
+  session(agentKey: string, hooks: Hooks): Promise<SessionApi>;
+  namespaces(agentKey: string): Promise<NamespacesApi & AsyncDisposable>;
+}
+
+export interface Hooks {
+  /** Undefined leaves the answer to others who use the session. */
+  readonly approve: (request: ApprovalRequest) => Promise<Approval | undefined>;
+  readonly onProgress: (text: string) => void;
 }
 
 export class Workshop implements Shop, AsyncDisposable {
   readonly options: WorkshopOptions;
   readonly suspended = new Suspended();
   readonly #desks = new Map<string, Desk>();
+  /** Those that live elsewhere. */
+  readonly #sessions = new Map<string, Promise<SessionApi>>();
   #pool: Promise<KernelPool> | undefined;
   #namespaces: Promise<OpenedNamespaces> | undefined;
   #closing: Promise<void> | undefined;
@@ -60,11 +75,16 @@ export class Workshop implements Shop, AsyncDisposable {
     return desk;
   }
 
-  async session(agentKey = this.options.agentKey, signal?: AbortSignal): Promise<Session> {
+  async session(agentKey = this.options.agentKey, signal?: AbortSignal): Promise<SessionApi> {
     this.#checkOpen();
     const desk = this.desk(agentKey);
-    const pool = await this.#openPool();
     const hooks = { approve: desk.approve, onProgress: (text: string) => desk.tell(text) };
+    const { elsewhere } = this.options;
+    if (elsewhere) {
+      const approve: Hooks['approve'] = async (request) => (desk.canAsk ? await desk.approve(request) : undefined);
+      return await this.#openElsewhere(elsewhere, agentKey, { ...hooks, approve });
+    }
+    const pool = await this.#openPool();
     return await pool.acquire(agentKey, hooks, signal === undefined ? {} : { signal });
   }
 
@@ -96,12 +116,20 @@ export class Workshop implements Shop, AsyncDisposable {
   async #end(): Promise<void> {
     await Promise.all([...this.#desks.values()].map((desk) => desk.close()));
     const opened = [
+      ...[...this.#sessions.values()].map(async (session) => await (await session).close()),
       this.#pool?.then((pool) => pool.shutdown()),
       this.#namespaces?.then((all) => all[Symbol.asyncDispose]()),
     ];
     for (const outcome of await Promise.allSettled(opened)) {
       if (outcome.status === 'rejected') this.options.log(`at the end: ${outcome.reason}`);
     }
+  }
+
+  #openElsewhere({ session }: Elsewhere, agentKey: string, hooks: Hooks): Promise<SessionApi> {
+    const opening = this.#sessions.get(agentKey) ?? session(agentKey, hooks);
+    this.#sessions.set(agentKey, opening);
+    opening.catch(() => this.#sessions.delete(agentKey)); // told to whoever asked for it, who may ask again
+    return opening;
   }
 
   #openPool(): Promise<KernelPool> {
@@ -121,6 +149,8 @@ export class Workshop implements Shop, AsyncDisposable {
   }
 
   async #openNamespaces(): Promise<OpenedNamespaces> {
+    const { elsewhere, agentKey } = this.options;
+    if (elsewhere) return await elsewhere.namespaces(agentKey);
     const { dataDir, python, packages, toolFolders, executor, image, engine } = this.options.session;
     const storage = await this.options.storage();
     const place = { executor, image, engine };

@@ -11,6 +11,8 @@ export interface CallContext {
   progress(text: string): void;
   /** Waits for a person: the time of the cell stands still meanwhile. */
   whileAsking<T>(work: () => Promise<T>): Promise<T>;
+  /** Whoever calls has allowed it; never set for the code of a kernel. */
+  readonly approved?: boolean;
 }
 
 /** One thing that the code can ask for: its parameters, checked, and the work. The code is hostile. */

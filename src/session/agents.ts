@@ -10,14 +10,17 @@ import { storageFor } from './storages.ts';
 export interface WhichAgents {
   readonly dataDir?: string;
   readonly storage?: Storage | undefined;
+  /** By their keys; all by default. */
+  readonly which?: (agentKey: string) => boolean;
 }
 
-export async function listAgents({ dataDir, storage: given }: WhichAgents = {}): Promise<AgentInfo[]> {
+export async function listAgents({ dataDir, storage: given, which }: WhichAgents = {}): Promise<AgentInfo[]> {
   const { storage: opening, giveBack } = storageFor(given, dataFolder(dataDir));
   try {
     const storage = await opening;
     const records = await storage.records.list();
-    return await Promise.all(records.map((record) => describe(storage, record)));
+    const wanted = which ? records.filter(({ agentKey }) => which(agentKey)) : records;
+    return await Promise.all(wanted.map((record) => describe(storage, record)));
   } finally {
     giveBack();
   }

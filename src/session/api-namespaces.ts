@@ -8,7 +8,7 @@ import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
 import type { PyValue } from '../protocol/values.ts';
 
 export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/contract.ts';
-export type { ApprovalRequest } from '../namespaces/tools/approval.ts';
+export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/approval.ts';
 export type { ToolProblem } from '../namespaces/tools/catalog.ts';
 export type { RecipeInfo, ToolInfo } from '../namespaces/tools/info.ts';
 export type { Parameter as ToolParameter } from '../namespaces/tools/parameter.ts';
@@ -85,6 +85,8 @@ export interface ToolsApi {
 export interface ToolCallOptions extends WorkOptions {
   readonly recipe?: string;
   readonly positional?: readonly PyValue[];
+  /** Whoever calls it allows it: nobody else is asked. */
+  readonly approved?: boolean;
 }
 
 export interface NamespacesApi {

@@ -51,6 +51,8 @@ export interface ForkOptions {
   readonly agentKey: string;
   /** A live checkpoint to begin with, instead of now. */
   readonly from?: string;
+  /** Also where a server has a session for that key, which is deleted. Without a server its names are lost in any case. */
+  readonly replace?: boolean;
 }
 
 /** What a durable checkpoint brought back; a live one brings back everything. */
@@ -127,6 +129,8 @@ export interface SessionApi extends NamespacesApi, AsyncDisposable {
   readonly agentKey: string;
   /** Where its code runs. */
   readonly executor: ExecutorKind;
+  /** False where nothing isolates its code. */
+  readonly sandboxed: boolean;
   /** What that executor can do. What it cannot is refused with `CAPABILITY_MISSING`. */
   readonly capabilities: Capabilities;
   /** Runs code to its end. Exceptions in the code are results, not rejections. */

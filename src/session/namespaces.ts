@@ -66,9 +66,10 @@ export class Namespaces implements NamespacesApi {
     add: async (yaml, options) => (await this.#openTools()).add(yaml, options),
     remove: async (name) => (await this.#openTools()).remove(name),
     problems: async () => (await this.#openTools()).problems(),
-    call: async (name, named, { recipe, positional = [], ...options } = {}) => {
+    call: async (name, named, { recipe, positional = [], approved = false, ...options } = {}) => {
       const tools = await this.#openTools();
-      return await tools.call({ name, recipe, positional: [...positional], named }, contextOf(options));
+      const given = { name, recipe, positional: [...positional], named };
+      return await tools.call(given, { ...contextOf(options), ...(approved ? { approved } : {}) });
     },
   };
 

@@ -64,6 +64,7 @@ const ExecuteOptions = z.object({
 const ForkOptions = z.strictObject({
   agentKey: text.max(1024).refine((key) => key.trim() !== '', 'must not be blank'),
   from: z.string().optional(),
+  replace: z.boolean().optional(),
 });
 
 const CheckpointOptions = z.strictObject({
@@ -75,6 +76,9 @@ const CheckpointOptions = z.strictObject({
     .optional(),
   durable: z.boolean().default(false),
 });
+
+/** What a fork may have instead of what its parent has. */
+export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress'>;
 
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
   return check(ForkOptions, options);

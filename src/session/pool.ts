@@ -8,7 +8,14 @@ import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folder.ts';
 import { Launch } from './launch.ts';
-import { AgentKey, type CheckedOptions, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
+import {
+  AgentKey,
+  type CheckedOptions,
+  checkOptions,
+  checkPoolOptions,
+  type ForkOthers,
+  type SessionOptions,
+} from './options.ts';
 import { Session } from './session.ts';
 
 export const PoolLimits = z.strictObject({
@@ -105,14 +112,22 @@ export class KernelPool implements AsyncDisposable {
     }
   }
 
-  /** A second kernel with the memory of a key's, for another key that this pool has none for. */
-  async fork(agentKey: string, options: ForkOptions, own: Omit<SessionOptions, 'agentKey'> = {}): Promise<Session> {
+  /**
+   * A second kernel with the memory of a key's, for another key that this pool has none for; `others` are what it has
+   * instead of the key's own.
+   */
+  async fork(
+    agentKey: string,
+    options: ForkOptions,
+    own: Omit<SessionOptions, 'agentKey'> = {},
+    others: ForkOthers = {},
+  ): Promise<Session> {
     const key = normal(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
-    const text = sameText(checkOptions({ ...this.#defaults, ...own, agentKey: key }));
-    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key });
+    const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
+    const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key }, others);
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);
     try {

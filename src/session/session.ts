@@ -36,7 +36,13 @@ import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
-import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
+import {
+  type CheckedOptions,
+  checkForkOptions,
+  checkOptions,
+  type ForkOthers,
+  type SessionOptions,
+} from './options.ts';
 import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
 import { openTerminal } from './terminal.ts';
@@ -166,6 +172,10 @@ export class Session implements SessionApi {
     return this.#parts.launch.recipe.kind;
   }
 
+  get sandboxed(): boolean {
+    return this.executor !== 'in-process' && (this.executor === 'container' || this.#options.sandbox !== 'off');
+  }
+
   /** What its executor can do. */
   get capabilities(): Capabilities {
     return this.#parts.executor.capabilities;
@@ -173,6 +183,11 @@ export class Session implements SessionApi {
 
   get closed(): boolean {
     return this.#closing !== undefined;
+  }
+
+  /** How many executions it has had, also in earlier processes: the number of the last one. */
+  get executions(): number {
+    return this.#keeper.executions;
   }
 
   /** How often its kernel was brought back after it had died. */
@@ -269,7 +284,8 @@ export class Session implements SessionApi {
     await this.#keeper.hibernate();
   }
 
-  fork(options: ForkOptions): Promise<Session> {
+  /** `others` are what the fork has instead of what this session has. */
+  fork(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -277,9 +293,10 @@ export class Session implements SessionApi {
         throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
       }
       const mine = this.#options;
-      const forked: CheckedOptions = { ...mine, agentKey };
+      const forked: CheckedOptions = { ...mine, ...others, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
-      const { launch, slots, dataDir } = this.#parts;
+      const { slots, dataDir } = this.#parts;
+      const launch = others.storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
@@ -331,9 +348,24 @@ export class Session implements SessionApi {
     return this.#background.read();
   }
 
+  /** Has a live kernel find the packages as they are configured now, whoever has changed them. */
+  async refreshPackages(): Promise<void> {
+    this.#checkOpen();
+    const folder = await this.#namespaces.currentPackages();
+    this.#parts.launch.packages = folder;
+    if (this.pid === 0) return;
+    await this.#inTurn(async () => (await this.#keeper.live()).ask('usePackages', { folder: folder ?? null }));
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
+  }
+
+  /** Ends the kernel and saves nothing; what was saved before stays. For whoever has lost the agent to another. */
+  async abandon(): Promise<void> {
+    this.#closing ??= this.#end({ keep: false });
+    await this.#closing;
   }
 
   async destroy(): Promise<void> {

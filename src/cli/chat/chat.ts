@@ -44,7 +44,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
     voice: new Voice(terminal, request),
     interactive: terminal.interactive,
-    place: placeOf(session, options),
+    place: placeOf(session),
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     past: [],

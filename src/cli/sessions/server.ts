@@ -1,11 +1,11 @@
 /** Which server a command line means, and the session there that it names. */
 
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Defaults } from '../arguments.ts';
 import { UsageError } from '../exit.ts';
+import { tokenIn } from '../server/token.ts';
 import { dataDirOf } from '../storage-flags.ts';
 
 export interface ServerFlags {
@@ -21,13 +21,6 @@ export async function connectTo(flags: ServerFlags, defaults: Defaults): Promise
   const token = flags.tokenFile === undefined ? defaults.serverToken : await tokenIn(flags.tokenFile);
   if (token !== undefined) return await connect({ url, token });
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
-}
-
-async function tokenIn(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((error: Error) => {
-    throw new UsageError(`The token cannot be read: ${error.message}.`, 'Give --token-file a file that holds one.');
-  });
-  return text.trim();
 }
 
 /** By its id, or by its agent key. */

@@ -6,7 +6,8 @@ import { defineCommand } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { dataDirOf, storagePlaceOf } from '../storage-flags.ts';
-import { addThingFlags, reportOf, type ThingFlags } from '../thing-flags.ts';
+import { addStoreFlags, addThingFlags, reportOf, type ThingFlags } from '../thing-flags.ts';
+import { whereOf } from '../where-flags.ts';
 import * as help from './help.ts';
 
 type Done = (exitCode: number) => void;
@@ -25,8 +26,10 @@ export function addStore(program: Command, context: ProgramContext, done: Done):
     .argument('[storage]', `${PLACE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: ThingFlags) => {
       const [{ list }, { checkSource, parsePlace }] = await Promise.all([import('./store.ts'), import('./place.ts')]);
-      const own = storagePlaceOf(flags, context.defaults);
-      const place = named === undefined ? own : parsePlace(named, own.dataDir);
+      const place =
+        named === undefined
+          ? whereOf(flags, context.defaults)
+          : parsePlace(named, storagePlaceOf(flags, context.defaults).dataDir);
       if (named !== undefined) checkSource(place);
       done(await list(place, context, reportOf(flags, context)));
     });
@@ -43,7 +46,7 @@ function addCopy(
   examples: string,
 ): void {
   const role = direction === 'pull' ? 'source' : 'target';
-  addThingFlags(defineCommand(group, direction, summary, examples))
+  addStoreFlags(defineCommand(group, direction, summary, examples))
     .argument(`<${role}>`, PLACE, parseText)
     .argument('[names...]', 'only these; all of them where none is named')
     .option('--only <kinds>', 'only some of tools,skills,artifacts,deps', parseKinds)

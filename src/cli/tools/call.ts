@@ -18,12 +18,12 @@ export interface ToolWords {
   readonly words: readonly string[];
   readonly args: string | undefined;
   readonly signal?: AbortSignal;
+  /** Whoever types it has allowed it. */
+  readonly approved?: boolean;
 }
 
 export interface CallRequest extends ToolWords {
   readonly session: OpenOptions;
-  /** Somebody has approved it before. */
-  readonly approved: boolean;
   readonly json: boolean;
 }
 
@@ -31,9 +31,9 @@ export async function call(request: CallRequest, context: ThingContext): Promise
   const { terminal } = context;
   const report = new Report(terminal, request);
   let lines: LineSource | undefined;
-  const approve = approver({ terminal, lines: () => lines, always: request.approved });
+  const approve = terminal.interactive ? { approve: approver({ terminal, lines: () => lines }) } : {};
   try {
-    return await withSession({ ...request.session, approve }, context, async (session, signals) => {
+    return await withSession({ ...request.session, ...approve }, context, async (session, signals) => {
       if (terminal.interactive) lines = openLines(terminal, signals.interrupt);
       return await callTool(session.tools, request, report);
     });
@@ -43,7 +43,7 @@ export async function call(request: CallRequest, context: ThingContext): Promise
 }
 
 export async function callTool(tools: ToolsApi, request: ToolWords, report: Report): Promise<number> {
-  const { callee, words, args, signal } = request;
+  const { callee, words, args, signal, approved = false } = request;
   const dot = callee.indexOf('.');
   const [name, recipe] = dot < 0 ? [callee, undefined] : [callee.slice(0, dot), callee.slice(dot + 1)];
   const tool = await tools.describe(name);
@@ -51,6 +51,7 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Repo
   const { named, positional } = parseArguments(words, args, parameters);
   const result = await tools.call(tool.name, named, {
     positional,
+    approved,
     ...(recipe === undefined ? {} : { recipe }),
     ...(signal === undefined ? {} : { signal }),
     onProgress: (text) => {

@@ -5,6 +5,7 @@ import type { WebSocket } from 'ws';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ServerFrame } from '../../protocol/http/frames.ts';
 import type { TerminalServerFrame } from '../../protocol/http/terminal-routes.ts';
+import { eventText } from './event-text.ts';
 import type { StreamLimits } from './service.ts';
 
 export class Outbox {
@@ -28,7 +29,7 @@ export class Outbox {
 
   /** Resolves when there is room for more. */
   put(frame: ServerFrame | FeedItem | TerminalServerFrame): Promise<void> {
-    return this.#send(JSON.stringify(frame));
+    return this.#send('seq' in frame ? eventText(frame) : JSON.stringify(frame));
   }
 
   /** The same for a frame of bytes. */

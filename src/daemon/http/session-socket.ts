@@ -10,7 +10,9 @@ import type { RawData, WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
+import type { Attendant } from '../sessions/approvals.ts';
 import type { HostedSession } from '../sessions/contract.ts';
+import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import type { Logger } from './logs.ts';
 import type { Recheck } from './router.ts';
@@ -20,13 +22,13 @@ import { SocketLife } from './socket-life.ts';
 export interface SocketOptions {
   readonly service: Service;
   readonly session: HostedSession;
-  /** The id of the user whose session it is. */
-  readonly owner: string;
   readonly principal: Principal;
   readonly after: number;
+  /** Whether it answers approvals. */
+  readonly attends: boolean;
   readonly recheck: Recheck;
-  /** Writes into the audit log what it did. */
-  readonly audit: (action: string) => void;
+  /** Writes into the audit log what it asked for, and what came of it. */
+  readonly audit: (action: string, outcome: Promise<unknown>) => void;
   /** Told when it has gone. */
   readonly left: () => void;
   readonly log: Logger;
@@ -37,6 +39,7 @@ const MOST_AT_WORK = 64;
 
 export class SessionSocket {
   readonly #options: SocketOptions;
+  readonly #attendant: Attendant | undefined;
   readonly #life: SocketLife;
   #atWork = 0;
 
@@ -45,7 +48,9 @@ export class SessionSocket {
     const { service, log, principal, session, recheck } = options;
     const warn = () => void this.#life.outbox.put({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
+    this.#attendant = options.attends ? session.attend() : undefined;
     const onClosed = (code: number) => {
+      this.#attendant?.leave();
       service.stopping.removeEventListener('abort', warn);
       options.left();
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
@@ -60,7 +65,8 @@ export class SessionSocket {
     const { session, after } = this.#options;
     const signal = this.#life.over;
     try {
-      await this.#life.outbox.put({ type: 'hello', session: session.id, ...(await session.position()) });
+      const attendant = this.#attendant && { attendant: this.#attendant.id };
+      await this.#life.outbox.put({ type: 'hello', session: session.id, ...(await session.position()), ...attendant });
       for await (const event of session.events({ after, signal })) {
         await this.#life.outbox.put(event);
         if (signal.aborted) return;
@@ -103,30 +109,48 @@ export class SessionSocket {
   }
 
   async #carryOut(frame: ClientFrame): Promise<unknown> {
-    const { service, session, owner, recheck } = this.#options;
     if (frame.type === 'ping') return {};
+    const work = this.#work(frame);
+    this.#options.audit(
+      actions[frame.type],
+      work.then(({ outcome }) => outcome),
+    );
+    return (await work).reply;
+  }
+
+  async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<Work> {
+    const { service, session, recheck } = this.#options;
     const { userId: by, credential } = await recheck('use');
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
-    this.#options.audit(actions[frame.type]);
     switch (frame.type) {
       case 'execute': {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
-        await service.access.quotas.countExecution(owner);
-        await service.kernels.admit(await service.host.get(session.id));
-        await service.room.admit(owner);
+        await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
-        const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
-        outcome.catch(() => {}); // its events tell
-        return { execution, firstSeq, joined };
+        const { outcome, ...reply } = await session.start(code, { ...defined(options), by });
+        return { reply, outcome };
       }
       case 'interrupt':
-        return { interrupted: await session.interrupt() };
+        return { reply: { interrupted: await session.interrupt() } };
       case 'input':
-        return void (await session.answerInput(frame.request, frame.text, { by }));
+        await session.answerInput(frame.request, frame.text, { by });
+        return {};
       case 'cancel_input':
-        return void (await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) }));
+        await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) });
+        return {};
+      case 'approval': {
+        const { approval, allowed, reason } = frame;
+        await session.answerApproval(approval, { by, allowed, ...defined({ reason }) });
+        return {};
+      }
     }
   }
+}
+
+/** What a frame is answered with, and what it comes to where that takes longer. */
+interface Work {
+  readonly reply?: unknown;
+  readonly outcome?: Promise<unknown>;
 }
 
 const actions = {
@@ -134,10 +158,12 @@ const actions = {
   interrupt: 'session.interrupt',
   input: 'session.input',
   cancel_input: 'session.input',
+  approval: 'session.approval',
 } as const;
 
 const endings: Partial<Record<string, readonly [number, string]>> = {
   DAEMON_STOPPING: [CloseCode.stopping, 'the server is ending'],
+  SESSION_ELSEWHERE: [CloseCode.moved, 'the session has moved'],
   NOT_FOUND: [CloseCode.gone, 'the session was deleted'],
 };
 

@@ -4,9 +4,11 @@ import type { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NewFork, NewSession, SessionChange, SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
 import { SessionQuery } from '../../protocol/http/sessions.ts';
+import type { AgentInfo } from '../../session/api.ts';
 import { checkPoolOptions } from '../../session/options.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
+import { agentsOf } from './agents.ts';
 import type * as contract from './contract.ts';
 import { type Counters, newCounters } from './counters.ts';
 import { changed, checkSame, type Definition, newDefinition } from './definition.ts';
@@ -15,7 +17,7 @@ import { eraseSession } from './erase.ts';
 import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
-import { storageKeyOf } from './ids.ts';
+import { isLocal, storageKeyOf } from './ids.ts';
 import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
@@ -28,11 +30,13 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #deleting = new Map<string, Promise<void>>();
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
+  readonly #elsewhere: HostOptions['elsewhere'];
   #stopping = false;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HostOptions) {
-    const { storage, dataDir, session, pool, idleTtlMs, ...limits } = checkHostOptions(options);
+    const { storage, dataDir, session, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    this.#elsewhere = elsewhere;
     this.#share = {
       storage,
       dataDir,
@@ -42,11 +46,19 @@ export class LocalSessionHost implements contract.SessionHost {
       pool: new KernelPool({ ...pool, idleTtlMs: 0, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
+      hooksOf: (id) => ({
+        approve: async (request) => await (await this.#opened(id)).approvals.ask(request),
+        onProgress: (text) =>
+          void this.#opened(id)
+            .then((hosted) => hosted.tellProgress(text))
+            .catch(() => {}), // it is being deleted
+      }),
       fork: async (id, wanted) => {
         const { ownerId } = await this.#definitions.get(id);
         return await this.#opened((await this.fork(id, ownerId, wanted)).id);
       },
       delete: (id) => this.delete(id),
+      forsaken: (session) => void this.#forsake(session),
     };
     this.#definitions = new Definitions(storage.documents);
     this.#sweeper = new Sweeper(this.#share, this.#definitions, this.#open);
@@ -58,10 +70,11 @@ export class LocalSessionHost implements contract.SessionHost {
     for await (const definition of host.#definitions.all()) {
       if (definition.life === 'present') continue;
       await host.#erase(definition).catch((error) => {
-        // Another server is at it.
-        if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+        // Another one is at it.
+        if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
       });
     }
+    await host.#sweeper.clear();
     host.#sweeper.begin();
     return host;
   }
@@ -88,9 +101,10 @@ export class LocalSessionHost implements contract.SessionHost {
   async list(query: SessionQuery, visible: (session: SessionInfo) => boolean = () => true): Promise<SessionPage> {
     const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
     const sessions: SessionInfo[] = [];
-    for await (const definition of this.#definitions.all(cursor)) {
+    const others = await this.#elsewhere?.();
+    for await (const definition of this.#definitionsFor(wanted, cursor)) {
       if (definition.life !== 'present') continue;
-      const info = await this.#describe(definition);
+      const info = await this.#describe(definition, others?.get(definition.id));
       if (!matches(info, wanted) || !visible(info)) continue;
       if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
       sessions.push(info);
@@ -109,41 +123,43 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
-    const definition = await this.#definitions.update(id, (there) => {
+    const hosted = await this.#opened(id);
+    const apply = (there: Definition) => {
       if (there.life !== 'present') throw noSession(id);
       return changed(there, change);
-    });
-    const hosted = await this.#opened(id);
+    };
+    const definition = await this.#definitions.update(id, apply, hosted.storage.documents);
     hosted.redefine(definition);
     await hosted.note('updated', { by });
     return await hosted.info();
   }
 
   async delete(id: string): Promise<void> {
-    const { definition } = await this.#opened(id);
+    const { definition, storage } = await this.#opened(id);
     await this.#checkUnshared(definition);
-    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }));
+    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }), storage.documents);
     await this.#erase(definition);
   }
 
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     this.#checkRunning();
     const parent = await this.#opened(id);
-    const { from, ...facts } = wanted;
+    const { from, replace = false, ...facts } = wanted;
     const { settings } = parent.definition;
     // Until the kernel is there, a server that starts would take it away again.
     const definition: Definition = { ...newDefinition(ownerId, { ...settings, ...facts }), life: 'making', forkOf: id };
-    const there = await this.#definitions.add(definition);
-    if (there) throw conflict(there);
+    for (let there = await this.#definitions.add(definition); there; there = await this.#definitions.add(definition)) {
+      if (!replace || there.id === id) throw conflict(there);
+      await (there.life === 'present' ? this.delete(there.id) : this.#erase(there));
+    }
     try {
-      const agentKey = storageKeyOf(ownerId, definition.agentKey);
-      const key = storageKeyOf(parent.definition.ownerId, parent.definition.agentKey);
-      await this.#share.pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, settings);
-      const present = await this.#definitions.update(definition.id, (made) => ({ ...made, life: 'present' }));
-      const hosted = await this.#opened(present.id);
+      const hosted = await this.#enter(definition);
+      await parent.branch(hosted, from);
+      const { documents } = hosted.storage;
+      hosted.redefine(await this.#definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents));
       await hosted.session();
       await hosted.note('created', { subject: id, by: ownerId });
-      await parent.note('forked', { subject: present.id, by: ownerId });
+      await parent.note('forked', { subject: hosted.id, by: ownerId });
       return await hosted.info();
     } catch (error) {
       await this.#erase(definition);
@@ -151,10 +167,27 @@ export class LocalSessionHost implements contract.SessionHost {
     }
   }
 
+  async forget(ownerId: string): Promise<void> {
+    if (isLocal(ownerId)) return;
+    await this.#share.storage.deleteScope(ownerId);
+  }
+
   async open(id: string): Promise<HostedSession> {
     // While the server ends, what runs may still be answered, interrupted and followed.
     if (!this.#open.has(id)) this.#checkRunning();
     return await this.#opened(id);
+  }
+
+  async holderOf({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
+    if (this.#open.has(id)) return undefined;
+    const { locks } = this.#share.storage;
+    const holder = await locks.holder(storageKeyOf(ownerId, agentKey));
+    return holder?.id === locks.id ? undefined : holder?.id;
+  }
+
+  async live(): Promise<Record<string, 'idle' | 'running'>> {
+    const states = (await this.#hosted()).map(({ id, state }) => [id, state] as const);
+    return Object.fromEntries(states.flatMap(([id, state]) => (state === 'hibernated' ? [] : [[id, state]])));
   }
 
   async drain(graceMs: number): Promise<void> {
@@ -180,14 +213,45 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.close();
   }
 
+  async agents(ownerId: string): Promise<readonly AgentInfo[]> {
+    return await agentsOf(this.#share, ownerId, await this.#hosted());
+  }
+
+  async refreshPackages(ownerId: string): Promise<void> {
+    const mine = (await this.#hosted()).filter(({ definition }) => definition.ownerId === ownerId);
+    await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
+  }
+
+  /** One is found without looking at all the others. */
+  async *#definitionsFor({ ownerId, agentKey }: SessionQuery, cursor: string | undefined): AsyncGenerator<Definition> {
+    if (ownerId === undefined || agentKey === undefined || cursor !== undefined) {
+      yield* this.#definitions.all(cursor);
+      return;
+    }
+    const found = await this.#definitions.find(ownerId, agentKey);
+    if (found) yield found;
+  }
+
   async #opened(id: string): Promise<HostedSession> {
     const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
     const known = this.#open.get(id);
     if (known || !definition) return await (known ?? this.#opened(id));
+    return await this.#enter(definition);
+  }
+
+  async #enter(definition: Definition): Promise<HostedSession> {
+    const { id } = definition;
     const opening = HostedSession.open(this.#share, definition);
     this.#open.set(id, opening);
     opening.catch(() => this.#open.delete(id)); // told to those who wait for it
     return await opening;
+  }
+
+  /** Another server has it: whoever asks for it is led there. */
+  async #forsake(session: HostedSession): Promise<void> {
+    const known = this.#open.get(session.id);
+    const current = await known?.catch(() => undefined); // it is not the one
+    if (current === session && this.#open.get(session.id) === known) this.#open.delete(session.id);
   }
 
   async #hosted(): Promise<HostedSession[]> {
@@ -195,9 +259,10 @@ export class LocalSessionHost implements contract.SessionHost {
     return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   }
 
-  async #describe(definition: Definition): Promise<SessionInfo> {
+  /** `state` is what is known of it elsewhere. */
+  async #describe(definition: Definition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
     const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // as if nobody had opened it
-    return infoOf(definition, hosted);
+    return infoOf(definition, hosted ?? { state, queued: 0 });
   }
 
   /** Forks share the workspace: it goes with the last of them. */

@@ -29,6 +29,10 @@ export class HostedApi implements api.SessionApi {
     return this.#session.executor;
   }
 
+  get sandboxed(): boolean {
+    return this.#session.sandboxed;
+  }
+
   get capabilities(): Capabilities {
     return this.#session.capabilities;
   }
@@ -129,8 +133,12 @@ export class HostedApi implements api.SessionApi {
     await this.#hosted.note('checkpoint_deleted', { subject: idOrName });
   }
 
-  async fork({ agentKey, from }: api.ForkOptions): Promise<api.SessionApi> {
-    const forked = await this.#hosted.fork({ agentKey, ...(from === undefined ? {} : { from }) });
+  async fork({ agentKey, from, replace }: api.ForkOptions): Promise<api.SessionApi> {
+    const forked = await this.#hosted.fork({
+      agentKey,
+      ...(from === undefined ? {} : { from }),
+      ...(replace === undefined ? {} : { replace }),
+    });
     return await forked.api();
   }
 
@@ -161,7 +169,7 @@ export class HostedApi implements api.SessionApi {
   }
 
   history(): Promise<readonly api.HistoryEntry[]> {
-    return this.#use((session) => session.history());
+    return this.#hosted.history();
   }
 
   variables(): Promise<readonly api.Variable[]> {

@@ -12,13 +12,26 @@ export function newExecutionId(): string {
   return `exe_${stamp()}${random(8)}`;
 }
 
+export function newApprovalId(): string {
+  return `apr_${stamp()}${random(8)}`;
+}
+
 export function newFileId(ending: string): string {
   return `out_${stamp()}${random(8)}.${ending}`;
 }
 
-/** The keys of the user `local` are those that sessions without a server have. */
+/** The user who has what sessions without a server have made. */
+export const isLocal = (ownerId: string): boolean => ownerId === 'local';
+
 export function storageKeyOf(ownerId: string, agentKey: string): string {
-  return ownerId === 'local' ? agentKey : `~${ownerId}/${agentKey}`;
+  return isLocal(ownerId) ? agentKey : `~${ownerId}/${agentKey}`;
+}
+
+/** Undefined where it is the key of another user's agent. */
+export function agentKeyIn(ownerId: string, storageKey: string): string | undefined {
+  if (ownerId === 'local') return /^~[^/]+~[a-z0-9]{12}\//.test(storageKey) ? undefined : storageKey;
+  const mine = storageKeyOf(ownerId, '');
+  return storageKey.startsWith(mine) ? storageKey.slice(mine.length) : undefined;
 }
 
 /** Milliseconds since 1970, in 8 digits. */

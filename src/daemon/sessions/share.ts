@@ -1,18 +1,24 @@
 /** What all sessions of a host have in common. */
 
 import type { NewFork } from '../../protocol/http/sessions.ts';
+import type { SessionOptions } from '../../session/options.ts';
 import type { KernelPool } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { Retention } from './contract.ts';
 import type { Counters } from './counters.ts';
 import type { HostedSession } from './hosted-session.ts';
+import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
 import type { RequestLimits } from './requests.ts';
+
+export type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress'>>;
 
 export interface HostShare {
   readonly pool: KernelPool;
   readonly storage: Storage;
   readonly dataDir: string;
+  /** Where others share the storage, and not the data folder. */
+  readonly leftovers: Leftovers | undefined;
   readonly counters: Counters;
   readonly limits: RecordLimits;
   readonly requests: RequestLimits;
@@ -25,6 +31,10 @@ export interface HostShare {
   readonly sweepEveryMs: number;
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
+  /** What a kernel asks and tells its session, by the id of that. */
+  readonly hooksOf: (id: string) => KernelHooks;
   readonly fork: (id: string, wanted: NewFork) => Promise<HostedSession>;
   readonly delete: (id: string) => Promise<void>;
+  /** Told of a session that another server has taken over. */
+  readonly forsaken: (session: HostedSession) => void;
 }

@@ -94,7 +94,7 @@ export class ToolCalls {
     summary: string,
     context: CallContext,
   ): Promise<void> {
-    if (!tool.requires_approval) return;
+    if (!tool.requires_approval || context.approved === true) return;
     const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary };
     await askApproval(this.#means.approve, request, context);
   }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { milliseconds } from '../session-settings.ts';
 import { TransactionPolicy } from '../transaction.ts';
 import { endpoint } from './endpoint.ts';
-import { ExecutionId, FeedItem } from './events.ts';
+import { ApprovalId, ExecutionId, FeedItem } from './events.ts';
 import { ExecutionResult } from './results.ts';
 import { SessionId } from './sessions.ts';
 
@@ -67,6 +67,19 @@ export const AnswerInput = endpoint('post /v1/sessions/{id}/input', tag, use, {
   ]),
 });
 
+export const AnswerApproval = endpoint('post /v1/sessions/{id}/approvals/{approval}', tag, use, {
+  summary: 'Allow a tool that requires approval to run, refuse to, or leave it to others; the first answer wins',
+  audit: 'session.approval',
+  whileStopping: true,
+  params: z.object({ id: SessionId, approval: ApprovalId }),
+  body: z.union([
+    z.strictObject({ allowed: z.boolean(), reason: z.string().max(500).optional() }),
+    z.strictObject({
+      abstain: z.int().meta({ description: '`attendant` of the WebSocket. Where everybody abstains, it is refused.' }),
+    }),
+  ]),
+});
+
 export const EventsQuery = z.strictObject({
   after: z.coerce
     .number()
@@ -96,7 +109,13 @@ export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
 
 export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
   summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
-  query: z.strictObject({ after: EventsQuery.shape.after }),
+  query: z.strictObject({
+    after: EventsQuery.shape.after,
+    approvals: z
+      .literal('answer')
+      .optional()
+      .meta({ description: 'This client answers `approval_request`; where none does, such tools are refused.' }),
+  }),
 });
 
 export const ReadOutput = endpoint('get /v1/sessions/{id}/outputs/{file}', tag, view, {

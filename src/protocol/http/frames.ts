@@ -1,6 +1,7 @@
 /** What crosses the WebSocket of a session, beside its events: what a client asks, and what it is told. */
 
 import { z } from 'zod';
+import { ApprovalId } from './events.ts';
 import { executeFields, IdempotencyKey } from './execution-routes.ts';
 
 /** The client's own word for what it asks; the reply has the same. */
@@ -16,6 +17,13 @@ export const ClientFrame = z.discriminatedUnion('type', [
     request: z.int().min(0),
     reason: z.string().max(500).optional(),
   }),
+  z.strictObject({
+    type: z.literal('approval'),
+    id,
+    approval: ApprovalId,
+    allowed: z.boolean(),
+    reason: z.string().max(500).optional(),
+  }),
   z.strictObject({ type: z.literal('ping'), id }),
 ]);
 /** What a frame is called that is wrong otherwise. */
@@ -24,7 +32,14 @@ export type ClientFrame = z.infer<typeof ClientFrame>;
 
 /** Events go as they are; these are the other frames. `hello` is the first. */
 export type ServerFrame =
-  | { readonly type: 'hello'; readonly session: string; readonly floor: number; readonly last: number }
+  | {
+      readonly type: 'hello';
+      readonly session: string;
+      readonly floor: number;
+      readonly last: number;
+      /** What somebody who answers approvals is called when they abstain. */
+      readonly attendant?: number;
+    }
   /** The server takes no new work; what runs may still end. */
   | { readonly type: 'stopping' }
   | { readonly type: 'reply'; readonly id: ClientFrame['id']; readonly result: unknown }
@@ -49,6 +64,8 @@ export const CloseCode = {
   gone: 4404,
   /** It did not read what it was sent; nothing is lost. */
   slow: 4408,
+  /** Another server has the session: whoever connects again gets there. */
+  moved: 4421,
   /** It sent too much. */
   tooMuch: 4429,
 } as const;

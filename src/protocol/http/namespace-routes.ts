@@ -82,12 +82,18 @@ export const CallTool = endpoint('post /v1/sessions/{id}/tools/{name}/call', 'To
     recipe: z.string().max(200).optional(),
     positional: z.array(z.unknown()).max(1000).optional(),
     named: z.record(z.string(), z.unknown()).optional(),
+    approved: z.boolean().optional().meta({ description: 'You allow it where it requires approval.' }),
   }),
   result: z.object({ value: z.unknown() }),
 });
 
 const SkillInfo = z
-  .looseObject({ name: z.string(), description: z.string(), updatedAt: z.number() })
+  .looseObject({
+    name: z.string(),
+    description: z.string(),
+    updatedAt: z.number(),
+    shared: z.literal(true).exactOptional().meta({ description: 'Whether it is the operator’s, for all users.' }),
+  })
   .meta({ id: 'SkillInfo' });
 
 export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use, {
@@ -176,6 +182,13 @@ const DepsResult = z
   })
   .meta({ id: 'DepsResult' });
 
+/** A change that is streamed: lines on how far it is, and its result as the last. */
+export const DepsLine = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('progress'), text: z.string() }),
+  z.object({ type: z.literal('result'), result: DepsResult }),
+]);
+export type DepsLine = z.infer<typeof DepsLine>;
+
 export const ListDeps = endpoint('get /v1/sessions/{id}/deps', 'Packages', view, {
   summary: 'The packages that the code is to have',
   result: z.object({ deps: z.array(z.string()).readonly() }),
@@ -191,6 +204,7 @@ export const AddDeps = endpoint('post /v1/sessions/{id}/deps', 'Packages', use, 
   audit: 'deps.add',
   body: z.strictObject({ requirements: z.array(z.string().max(500)).min(1).max(100) }),
   result: DepsResult,
+  gives: ['application/x-ndjson'],
 });
 
 export const RemoveDep = endpoint('delete /v1/sessions/{id}/deps/{name}', 'Packages', use, {
@@ -198,10 +212,12 @@ export const RemoveDep = endpoint('delete /v1/sessions/{id}/deps/{name}', 'Packa
   audit: 'deps.remove',
   params: Named,
   result: DepsResult,
+  gives: ['application/x-ndjson'],
 });
 
 export const SyncDeps = endpoint('post /v1/sessions/{id}/deps/sync', 'Packages', use, {
   summary: 'Install what is configured and not there',
   audit: 'deps.sync',
   result: DepsResult,
+  gives: ['application/x-ndjson'],
 });

@@ -43,6 +43,25 @@ export const ListSessions = endpoint('get /v1/sessions', tag, anybody, {
   result: SessionPage,
 });
 
+export const AgentInfo = z
+  .object({
+    agentKey: z.string(),
+    state: z.enum(['live', 'hibernated']),
+    holder: z.object({ pid: z.int(), since: z.number() }).exactOptional(),
+    pid: z.int().exactOptional(),
+    memoryBytes: z.number().exactOptional(),
+    idleMs: z.number(),
+    lastSave: z.object({ id: z.string(), at: z.number() }).exactOptional(),
+    executions: z.int(),
+    workspaceOf: z.string().exactOptional(),
+  })
+  .meta({ id: 'AgentInfo' });
+
+export const ListAgents = endpoint('get /v1/agents', tag, anybody, {
+  summary: 'Your agents and what is kept of them, those without a session too',
+  result: z.object({ agents: z.array(AgentInfo).readonly() }),
+});
+
 export const GetSession = endpoint('get /v1/sessions/{id}', tag, view, {
   summary: 'What is known of a session',
   result: SessionInfo,

@@ -61,6 +61,8 @@ export const NewFork = z.strictObject({
   agentKey: AgentKey,
   /** A live checkpoint to begin with, instead of now. */
   from: z.string().optional(),
+  /** Deletes the session that has this key. */
+  replace: z.boolean().optional(),
   name: name.optional(),
   labels: Labels.optional(),
 });

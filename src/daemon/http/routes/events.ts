@@ -35,16 +35,18 @@ export function addEventRoutes(service: Service): void {
 
   routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
     const { upgrade } = context.env;
+    const { after, approvals } = query;
+    if (approvals) await recheck('use');
     if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
     const session = await host.open(info.id);
     const log = context.get('log');
-    const { after } = query;
     service.followers.check(principal);
-    const audit = (action: string) => void routes.trail.done(context, action, { session: info.id });
+    const audit = (action: string, outcome: Promise<unknown>) =>
+      void routes.trail.settled(context, action, { session: info.id }, outcome);
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
-      const owner = info.ownerId;
-      new SessionSocket(socket, { service, session, owner, principal, after, recheck, audit, left, log });
+      const attends = approvals === 'answer';
+      new SessionSocket(socket, { service, session, principal, after, attends, recheck, audit, left, log });
     };
     return undefined;
   });

@@ -5,24 +5,26 @@ import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { fromWire, toWire } from '../../../protocol/http/values.ts';
-import type { SessionApi } from '../../../session/api.ts';
+import type { DepsApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
 import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
-import { cut } from '../exchange.ts';
+import { cut, type ExchangeContext } from '../exchange.ts';
+import { type Work, withProgress } from '../progress-lines.ts';
 import type { Service } from '../service.ts';
 
 type Api = (info: SessionInfo) => Promise<SessionApi>;
 
-export function addNamespaceRoutes({ routes, host, kernels, room }: Service): void {
+export function addNamespaceRoutes(service: Service): void {
+  const { routes, host, kernels, room } = service;
   const api: Api = async (info) => {
     await kernels.admit(info);
     return await (await host.open(info.id)).api();
   };
   addToolRoutes(routes, api);
-  addSkillRoutes(routes, api);
+  addSkillRoutes(routes, api, room);
   addArtifactRoutes(routes, api, room);
-  addDepsRoutes(routes, api);
+  addDepsRoutes(service, api);
 }
 
 function addToolRoutes(routes: Service['routes'], api: Api): void {
@@ -45,18 +47,19 @@ function addToolRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.GetTool, async ({ info, params }) => plain(await (await api(info)).tools.describe(params.name)));
   routes.session(wire.CallTool, async ({ info, params, body, about, context }) => {
     about({ target: params.name });
-    const { recipe, positional = [], named = {} } = body;
+    const { recipe, positional = [], named = {}, approved = false } = body;
     const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, fromWire(value)]));
     const value = await (await api(info)).tools.call(params.name, values, {
       ...(recipe === undefined ? {} : { recipe }),
       positional: positional.map(fromWire),
+      approved,
       signal: context.req.raw.signal,
     });
     return { value: toWire(value) };
   });
 }
 
-function addSkillRoutes(routes: Service['routes'], api: Api): void {
+function addSkillRoutes(routes: Service['routes'], api: Api, room: Service['room']): void {
   routes.session(wire.ListSkills, async ({ info, query: { q, limit } }) => {
     const { skills } = await api(info);
     return { skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain) };
@@ -65,6 +68,7 @@ function addSkillRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.GetSkill, async ({ info, params }) => plain(await (await api(info)).skills.get(params.name)));
   routes.session(wire.CreateSkill, async ({ info, body: { name, source, description, replace = false }, about }) => {
     about({ target: name });
+    await room.admit(info.ownerId, Buffer.byteLength(source));
     const skill = { name, source, ...(description === undefined ? {} : { description }) };
     return plain(await (await api(info)).skills.create(skill, { replace }));
   });
@@ -110,21 +114,31 @@ function metadataOf(text: string): ArtifactFacts['metadata'] {
   }
 }
 
-function addDepsRoutes(routes: Service['routes'], api: Api): void {
+function addDepsRoutes(service: Service, api: Api): void {
+  const { routes, host } = service;
+  /** Kernels that live find what has changed, too. */
+  const change = async (info: SessionInfo, context: ExchangeContext, work: (deps: DepsApi) => Work) => {
+    const { deps } = await api(info);
+    return await withProgress(service, context, async (options) => {
+      const result = await work(deps)(options);
+      if (result.installed.length + (result.removed?.length ?? 0) > 0) await host.refreshPackages(info.ownerId);
+      return result;
+    });
+  };
   routes.session(wire.ListDeps, async ({ info }) => ({ deps: await (await api(info)).deps.list() }));
   routes.session(wire.DepsStatus, async ({ info }) => (await api(info)).deps.status());
-  routes.session(wire.AddDeps, async ({ info, body, about, context }) => {
-    about({ target: body.requirements.join(' ').slice(0, 500) });
+  routes.session(wire.AddDeps, async ({ info, body: { requirements }, about, context }) => {
+    about({ target: requirements.join(' ').slice(0, 500) });
     checkUnlocked(info);
-    return await (await api(info)).deps.add(body.requirements, { signal: context.req.raw.signal });
+    return await change(info, context, (deps) => (options) => deps.add(requirements, options));
   });
-  routes.session(wire.RemoveDep, async ({ info, params, about, context }) => {
-    about({ target: params.name });
+  routes.session(wire.RemoveDep, async ({ info, params: { name }, about, context }) => {
+    about({ target: name });
     checkUnlocked(info);
-    return await (await api(info)).deps.remove(params.name, { signal: context.req.raw.signal });
+    return await change(info, context, (deps) => (options) => deps.remove(name, options));
   });
   routes.session(wire.SyncDeps, async ({ info, context }) =>
-    (await api(info)).deps.sync({ signal: context.req.raw.signal }),
+    change(info, context, (deps) => (options) => deps.sync(options)),
   );
 }
 

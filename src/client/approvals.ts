@@ -1,0 +1,94 @@
+/** Attends a session: tools that require approval are asked about here, and whoever answers first decides. */
+
+import { z } from 'zod';
+import type { FeedItem } from '../protocol/http/events.ts';
+import { AnswerApproval } from '../protocol/http/execution-routes.ts';
+import { fromWire } from '../protocol/http/values.ts';
+import type { Approval, ApprovalRequest } from '../session/api.ts';
+import { isCode } from './failure.ts';
+import { follow } from './follow.ts';
+import type { Link } from './link.ts';
+
+export interface Attendance {
+  readonly link: Link;
+  readonly sessionId: string;
+  /** The number of the last event that there was. */
+  readonly after: number;
+  readonly resumeMs: number;
+  /** Aborted where the session is closed here. */
+  readonly closing: AbortSignal;
+  readonly approve: Attend;
+}
+
+type Asked = Extract<FeedItem, { type: 'approval_request' }>;
+
+/** Undefined leaves the answer to others. Where everybody does, the tool is refused. */
+export type Attend = (request: ApprovalRequest) => Promise<Approval | undefined>;
+
+const Hello = z.object({ type: z.literal('hello'), attendant: z.int() });
+
+/** Resolves when the server knows that somebody is there; it goes on until the session is closed here. */
+export async function attend(attendance: Attendance): Promise<void> {
+  const known = Promise.withResolvers<void>();
+  new Attending(attendance, known.resolve).watch().then(known.resolve, known.reject);
+  await known.promise;
+}
+
+class Attending {
+  readonly #attendance: Attendance;
+  readonly #onKnown: () => void;
+  /** What the server calls this client; another after each time that the connection broke. */
+  #attendant = 0;
+
+  constructor(attendance: Attendance, onKnown: () => void) {
+    this.#attendance = attendance;
+    this.#onKnown = onKnown;
+  }
+
+  async watch(): Promise<void> {
+    const { link, sessionId, after, resumeMs, closing: signal } = this.#attendance;
+    const asked = new Map<string, AbortController>();
+    const onReached = (frame: unknown) => {
+      const hello = Hello.safeParse(frame);
+      if (!hello.success) return;
+      this.#attendant = hello.data.attendant;
+      this.#onKnown();
+    };
+    try {
+      for await (const item of follow(link, sessionId, { after, resumeMs, signal, approvals: 'answer', onReached })) {
+        if (item.type === 'approval_request') {
+          const over = new AbortController();
+          asked.set(item.id, over);
+          void this.#answer(item, over.signal);
+        } else if (item.type === 'approval_answered') {
+          asked.get(item.id)?.abort();
+          asked.delete(item.id);
+        }
+      }
+    } finally {
+      for (const over of asked.values()) over.abort();
+    }
+  }
+
+  async #answer({ id, tool, recipe, arguments: given, summary }: Asked, signal: AbortSignal): Promise<void> {
+    const { link, sessionId, approve } = this.#attendance;
+    const reply = (body: Reply) => link.call(AnswerApproval, { params: { id: sessionId, approval: id }, body });
+    try {
+      const values = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, fromWire(value)]));
+      const answer = await approve({ tool, recipe, arguments: values, summary, signal });
+      if (!signal.aborted) await reply(answer === undefined ? { abstain: this.#attendant } : replyOf(answer));
+    } catch (error) {
+      // Somebody else was faster.
+      if (isCode(error, 'INPUT_NOT_PENDING')) return;
+      const reason = `the answer failed: ${error}`.slice(0, 500);
+      await reply({ allowed: false, reason }).catch(() => {}); // answered meanwhile, or nobody is there any more
+    }
+  }
+}
+
+type Reply = { allowed: boolean; reason?: string } | { abstain: number };
+
+function replyOf(answer: Approval): Reply {
+  const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
+  return { allowed, ...(reason === undefined ? {} : { reason: reason.slice(0, 500) }) };
+}
