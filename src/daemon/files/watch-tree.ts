@@ -18,8 +18,9 @@ import type { WatchShare } from './watch-share.ts';
 
 /** What follows closely is told together. */
 const GATHER_MS = 50;
-/** After too much, nothing is listened to for a while. */
+/** After too much, nothing is listened to for a while, and for longer where it goes on. */
 const REST_MS = 500;
+const LONGEST_REST_MS = 8000;
 /** How often it is looked whether the folder itself is still there: the system does not tell while it is held. */
 const LOOK_MS = 1000;
 const MOST_DEEP = 64;
@@ -44,6 +45,7 @@ export async function* watchTree({ root, path, share, signal }: WatchOptions): A
     throw explained(path, error);
   });
   const tree = new WatchedTree(folder, share);
+  let restMs = REST_MS;
   try {
     await tree.begin();
     yield { type: 'watching', folders: tree.folders };
@@ -54,10 +56,13 @@ export async function* watchTree({ root, path, share, signal }: WatchOptions): A
       if (signal.aborted) return;
       if (await folder.removed()) throw missing(path);
       const taken = tree.changes.take();
-      if (taken !== 'lost') yield* tree.tell(taken);
-      else {
+      if (taken !== 'lost') {
+        restMs = REST_MS;
+        yield* tree.tell(taken);
+      } else {
         tree.rest();
-        await sleep(REST_MS, signal);
+        await sleep(restMs, signal);
+        restMs = Math.min(restMs * 2, LONGEST_REST_MS);
         // Told when it is watched again: whoever lists after it misses nothing.
         await tree.begin();
         yield { type: 'overflow', reason: 'events' };

@@ -8,12 +8,17 @@ import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import { goingOn } from '../feed.ts';
+import { PerSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
+
+/** Of one session at a time. */
+const MOST_WATCHES = 32;
 
 export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
   const share = new WatchShare();
+  const watches = new PerSession('watches', MOST_WATCHES);
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
     const session = await host.open(info.id);
     const there = await session.workspace();
@@ -27,18 +32,21 @@ export function addFileRoutes(service: Service): void {
 
   routes.session(wire.WatchFiles, async ({ info, query, principal, context, recheck }) => {
     followers.check(principal);
+    watches.check(info.id);
     const over = new AbortController();
     const changes = (await workspace(info)).watch(query.path, share, over.signal);
     // A folder that cannot be watched is told as an answer.
     const first = await changes.next();
     const form = formOf(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
+    const left = watches.enter(info.id);
     const source = (signal: AbortSignal) => {
       const end = () => {
+        left();
         over.abort();
         void changes.return(undefined);
       };
-      signal.addEventListener('abort', end, { once: true });
       if (signal.aborted) end();
+      else signal.addEventListener('abort', end, { once: true });
       return from(first, changes);
     };
     return goingOn(service, source, { form, principal, recheck, cut: () => cut(context.env) });

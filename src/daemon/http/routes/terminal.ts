@@ -4,6 +4,7 @@ import { capabilitiesOf, executorOf } from '../../../protocol/capabilities.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { CloseCode } from '../../../protocol/http/frames.ts';
 import { OpenTerminal } from '../../../protocol/http/terminal-routes.ts';
+import { PerSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { TerminalSocket } from '../terminal-socket.ts';
 
@@ -12,8 +13,7 @@ const MOST_OPEN = 16;
 
 export function addTerminalRoutes(service: Service): void {
   const { routes, host, followers, access, kernels, room } = service;
-  const open = new Map<string, number>();
-  const full = (id: string) => (open.get(id) ?? 0) >= MOST_OPEN;
+  const open = new PerSession('terminals', MOST_OPEN);
 
   routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
     const { id, ownerId, settings } = info;
@@ -22,7 +22,7 @@ export function addTerminalRoutes(service: Service): void {
     if (!capabilitiesOf(executor).subprocesses) {
       throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no terminals.`);
     }
-    if (full(id)) throw tooMany();
+    open.check(id);
     followers.check(principal);
     await access.quotas.countExecution(ownerId);
     await kernels.admit(info);
@@ -34,15 +34,13 @@ export function addTerminalRoutes(service: Service): void {
     await session.session();
     const log = context.get('log');
     upgrade.accept = (socket) => {
-      if (full(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
+      if (open.full(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
       const gone = followers.enter(principal, 'terminal');
-      open.set(id, (open.get(id) ?? 0) + 1);
+      const leave = open.enter(id);
       log.info({ session: id, user: principal.userName }, 'terminal opened');
       const left = (code: number) => {
         gone();
-        const others = (open.get(id) ?? 1) - 1;
-        if (others === 0) open.delete(id);
-        else open.set(id, others);
+        leave();
         log.info({ session: id, user: principal.userName, code }, 'terminal closed');
         void routes.trail.done(context, 'terminal.close', { session: id });
       };
@@ -50,9 +48,4 @@ export function addTerminalRoutes(service: Service): void {
     };
     return undefined;
   });
-}
-
-function tooMany(): CellaError {
-  const message = `The session has ${MOST_OPEN} open terminals already.`;
-  return new CellaError('QUOTA_EXCEEDED', message, { details: { terminals: MOST_OPEN } });
 }
