@@ -16,6 +16,8 @@ export interface WhereFlags extends StorageFlags {
 export interface WhereDefaults extends StorageDefaults {
   readonly serverUrl?: string | undefined;
   readonly serverToken?: string | undefined;
+  /** A file with it, where the token itself is not given. */
+  readonly serverTokenFile?: string | undefined;
 }
 
 const URL_ABOUT = 'a server elsewhere (default: CELLA_URL, else the one that runs on the data folder, if any)';
@@ -42,8 +44,8 @@ export function whereOf(flags: WhereFlags, defaults: WhereDefaults): StoragePlac
     if (flags.tokenFile === undefined) return storagePlaceOf(flags, defaults);
     throw new UsageError('--token-file means nothing without --url.', 'Leave it out, or add --url ADDRESS.');
   }
-  const { tokenFile } = flags;
-  const token = tokenFile === undefined ? defaults.serverToken : undefined;
+  const token = flags.tokenFile === undefined ? defaults.serverToken : undefined;
+  const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
   return {
     dataDir: defaults.dataDir,
     server: { url, ...(tokenFile === undefined ? {} : { tokenFile }), ...(token === undefined ? {} : { token }) },
