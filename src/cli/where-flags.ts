@@ -16,8 +16,6 @@ export interface WhereFlags extends StorageFlags {
 export interface WhereDefaults extends StorageDefaults {
   readonly serverUrl?: string | undefined;
   readonly serverToken?: string | undefined;
-  /** A file with it, where the token itself is not given. */
-  readonly serverTokenFile?: string | undefined;
 }
 
 const URL_ABOUT = 'a server elsewhere (default: CELLA_URL, else the one that runs on the data folder, if any)';
@@ -44,8 +42,8 @@ export function whereOf(flags: WhereFlags, defaults: WhereDefaults): StoragePlac
     if (flags.tokenFile === undefined) return storagePlaceOf(flags, defaults);
     throw new UsageError('--token-file means nothing without --url.', 'Leave it out, or add --url ADDRESS.');
   }
-  const token = flags.tokenFile === undefined ? defaults.serverToken : undefined;
-  const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
+  const { tokenFile } = flags;
+  const token = tokenFile === undefined ? defaults.serverToken : undefined;
   return {
     dataDir: defaults.dataDir,
     server: { url, ...(tokenFile === undefined ? {} : { tokenFile }), ...(token === undefined ? {} : { token }) },
