@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 
-/** Two at a time: most of them wait for other processes most of the time. */
-const crossing = { testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: 2, isolate: true };
+/** Three at a time, also on two cores: they wait for other processes a good part of their time. */
+const crossing = { testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: 3, isolate: true };
 /** What only a root host can show lies here; scripts/test.mjs says so where it cannot run. */
 const rootOnly = process.getuid?.() === 0 ? [] : ['test/root/**'];
 

@@ -1,76 +1,32 @@
-/** All measurements, in an order in which none gets in another's way. */
+/** All parts of the comparison, one after the other, or one of them alone. */
 
 import { compareExecutors } from './compare-executors.ts';
+import { compareKernels } from './compare-kernels.ts';
+import { jupyterServerVersion } from './jupyter-server.ts';
 import { describeMachine } from './machine.ts';
-import { measureDensity } from './measurements/density.ts';
-import { measureFirstByte } from './measurements/first-byte.ts';
-import { measureInterrupt } from './measurements/interrupt.ts';
-import { measureMemory } from './measurements/memory.ts';
-import { measureBigPrint, measureSmallPrints } from './measurements/prints.ts';
-import { measureRollback } from './measurements/rollback.ts';
-import { measureRoundTrip } from './measurements/round-trip.ts';
-import { measureSpare } from './measurements/spare.ts';
-import { measureStart } from './measurements/start.ts';
-import { measurePool, measureState } from './measurements/state.ts';
-import { measureTemplate } from './measurements/template.ts';
+import { measureDaemon } from './measurements/daemon.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
-import type { BenchResult } from './result.ts';
-import { rounded } from './statistics.ts';
+import type { BenchResult, Part } from './result.ts';
 import type { Subjects } from './subjects.ts';
 
-export async function compare(subjects: Subjects, plan: Plan, progress: Progress): Promise<BenchResult> {
-  progress.step('template');
-  const template = await measureTemplate(subjects);
-  progress.step('start');
-  const start = await measureStart(subjects, plan.start, progress);
-  progress.step('round trip');
-  const roundTrip = await measureRoundTrip(subjects, plan.roundTrip, progress);
-  progress.step('memory');
-  const memory = await measureMemory(subjects, plan.memory, progress);
-  progress.step('one big print');
-  const bigPrint = await measureBigPrint(subjects, plan.bigPrint, progress);
-  progress.step('many small prints');
-  const smallPrints = await measureSmallPrints(subjects, plan.smallPrints, progress);
-  progress.step('interrupt');
-  const interrupt = await measureInterrupt(subjects, plan.interrupt, progress);
-  progress.step('first byte');
-  const firstByte = await measureFirstByte(subjects, plan.firstByte, progress);
-  progress.step('density');
-  const density = await measureDensity(subjects, template.pid, plan.density, progress);
-  // Last, because spares stay for a while and would count as kernels.
-  progress.step('first result from a spare');
-  const spare = await measureSpare(subjects, plan.spare, progress);
-  progress.step('rollback');
-  const rollback = await measureRollback(subjects, plan.rollback, progress);
-  progress.step('rollback of 1 GB');
-  const rollback1gb = await measureRollback(subjects, plan.rollback1gb, progress);
-  progress.step('checkpoints, forks, saves and waking');
-  const state = await measureState(subjects, plan.state, progress);
-  progress.step('many agents on few kernels');
-  const pool = await measurePool(subjects, plan.pool, progress);
-  await subjects.end(template.session);
-  const executors = await compareExecutors(subjects, plan.executors, progress);
-  const templateMs = rounded(template.firstOpenMs - start.cellaMs);
-  const templateMb = rounded(template.templateMb);
-  const machine = describeMachine(subjects.peer);
+export async function compare(
+  subjects: Subjects,
+  plan: Plan,
+  progress: Progress,
+  wanted: readonly Part[],
+): Promise<BenchResult> {
+  const wants = (part: Part) => wanted.includes(part);
+  // Before anything is measured: what is missing is told at once.
+  const jupyter = wants('daemon') ? await jupyterServerVersion(subjects.peer.python) : undefined;
+  const kernels = wants('kernels') ? await compareKernels(subjects, plan, progress) : undefined;
+  const executors = wants('executors') ? await compareExecutors(subjects, plan.executors, progress) : undefined;
+  if (wants('daemon')) progress.step('the daemon');
+  const daemon = wants('daemon') ? await measureDaemon(subjects, plan.daemon, progress) : undefined;
   return {
-    start,
-    spare,
-    roundTrip,
-    memory,
-    bigPrint,
-    smallPrints,
-    interrupt,
-    firstByte,
-    density,
-    rollback,
-    rollback1gb,
-    ...state,
-    pool,
-    executors,
-    templateMs,
-    templateMb,
-    machine,
+    ...(kernels ? { kernels } : {}),
+    ...(executors ? { executors } : {}),
+    ...(daemon ? { daemon } : {}),
+    machine: describeMachine(subjects.peer, jupyter),
   };
 }

@@ -5,7 +5,8 @@ import type { Peer } from './peer.ts';
 import type { Machine } from './result.ts';
 import { rounded } from './statistics.ts';
 
-export function describeMachine(peer: Peer): Machine {
+/** `jupyterServer` where it was measured. */
+export function describeMachine(peer: Peer, jupyterServer?: string): Machine {
   return {
     cpu: cpus()[0]?.model ?? 'unknown',
     cores: availableParallelism(),
@@ -14,5 +15,6 @@ export function describeMachine(peer: Peer): Machine {
     node: process.versions.node,
     python: peer.pythonVersion,
     ipykernel: peer.ipykernelVersion,
+    ...(jupyterServer === undefined ? {} : { jupyterServer }),
   };
 }

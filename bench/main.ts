@@ -5,7 +5,7 @@ import { compare } from './compare.ts';
 import { full, quick } from './plan.ts';
 import { Progress } from './progress.ts';
 import { toMarkdown, toTable } from './report.ts';
-import type { BenchResult } from './result.ts';
+import { type BenchResult, type Part, parts } from './result.ts';
 import { Subjects } from './subjects.ts';
 
 export interface BenchOptions {
@@ -14,6 +14,8 @@ export interface BenchOptions {
   readonly markdown?: boolean;
   /** Few rounds and small sizes: shows that everything can be measured, and gives no numbers to quote. */
   readonly quick?: boolean;
+  /** One part instead of all: `kernels`, `executors` or `daemon`. */
+  readonly only?: string;
 }
 
 type Signal = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
@@ -35,8 +37,9 @@ export async function bench(
   };
   for (const signal of SIGNALS) process.once(signal, onSignal);
   try {
+    const wanted = wantedParts(options.only);
     await using subjects = await Subjects.prepare();
-    const comparison = compare(subjects, options.quick ? quick : full, new Progress(progress));
+    const comparison = compare(subjects, options.quick ? quick : full, new Progress(progress), wanted);
     // Once stopped, what is still measured fails as its subjects are closed under it.
     comparison.catch(() => {});
     const outcome = await Promise.race([comparison, stopped.promise]);
@@ -55,7 +58,16 @@ export async function bench(
   }
 }
 
+function wantedParts(only: string | undefined): readonly Part[] {
+  if (only === undefined) return parts;
+  const part = parts.find((one) => one === only);
+  if (part) return [part];
+  const message = `The benchmark has no part ${JSON.stringify(only)}; it has ${parts.join(', ')}.`;
+  throw new CellaError('INVALID_OPTIONS', message);
+}
+
 function render(result: BenchResult, options: BenchOptions): string {
-  if (options.json) return `${JSON.stringify(result, null, 2)}\n`;
+  const { kernels, ...rest } = result;
+  if (options.json) return `${JSON.stringify({ ...kernels, ...rest }, null, 2)}\n`;
   return options.markdown ? toMarkdown(result) : toTable(result);
 }

@@ -22,6 +22,7 @@ export interface Plan {
     readonly bytes: number;
     readonly kernels: number;
   };
+  readonly daemon: { readonly rounds: number; readonly cellsPerRound: number; readonly warmUpCells: number };
 }
 
 export const full: Plan = {
@@ -39,6 +40,7 @@ export const full: Plan = {
   state: { rounds: 20 },
   pool: { keys: 1000, kernels: 50 },
   executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
+  daemon: { rounds: 10, cellsPerRound: 100, warmUpCells: 200 },
 };
 
 export const quick: Plan = {
@@ -56,4 +58,5 @@ export const quick: Plan = {
   state: { rounds: 2 },
   pool: { keys: 12, kernels: 4 },
   executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
+  daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5 },
 };

@@ -1,7 +1,7 @@
 /** A result for people: one row a measure, with its target. */
 
 import { executorLines } from './report-executors.ts';
-import type { BenchResult, Milliseconds, Rollback, Throughput, Times } from './result.ts';
+import type { BenchResult, Daemon, Kernels, Milliseconds, Rollback, Throughput, Times } from './result.ts';
 
 interface Row {
   readonly measure: string;
@@ -9,7 +9,8 @@ interface Row {
   readonly ipykernel: string;
   readonly ratio: string;
   readonly target: string;
-  readonly met: boolean;
+  /** Undefined where it is only told. */
+  readonly met: boolean | undefined;
 }
 
 const HEADINGS = ['measure', 'cella', 'ipykernel', 'ratio', 'target', 'met'] as const;
@@ -23,16 +24,53 @@ export function toTable(result: BenchResult): string {
       .join('  ')
       .trimEnd(),
   );
-  return `${[...aligned, '', ...executorLines(result.executors), '', describe(result)].join('\n')}\n`;
+  return toText(aligned, result);
 }
 
 export function toMarkdown(result: BenchResult): string {
   const lines = [[...HEADINGS], HEADINGS.map(() => '---'), ...rows(result).map(cells)];
   const own = lines.map((line) => `| ${line.join(' | ')} |`);
-  return `${[...own, '', ...executorLines(result.executors), '', describe(result)].join('\n')}\n`;
+  return toText(own, result);
 }
 
-function rows(result: BenchResult): Row[] {
+function toText(table: readonly string[], result: BenchResult): string {
+  const executors = result.executors ? [...executorLines(result.executors), ''] : [];
+  const measured = rows(result).length > 0 ? [...table, ''] : [];
+  return `${[...measured, ...executors, describe(result)].join('\n')}\n`;
+}
+
+function rows({ kernels, daemon }: BenchResult): Row[] {
+  return [...(kernels ? kernelRows(kernels) : []), ...(daemon ? daemonRows(daemon) : [])];
+}
+
+function daemonRows({ libraryMs, overheadMs, ratio, ...daemon }: Daemon): Row[] {
+  return [
+    {
+      measure: 'daemon: x=1 over HTTP, beyond the library (median)',
+      cella: `${overheadMs} ms more than ${libraryMs} ms`,
+      ipykernel: '',
+      ratio: '',
+      target: '<= 1.5 ms',
+      met: overheadMs <= 1.5,
+    },
+    {
+      measure: "daemon: x=1 over HTTP, against Jupyter's server (median / p95)",
+      cella: `${daemon.httpMs} / ${daemon.httpP95Ms} ms`,
+      ipykernel: `${daemon.jupyterMs} / ${daemon.jupyterP95Ms} ms`,
+      ...ratioAtLeast(ratio, 10),
+    },
+    {
+      measure: 'daemon: x=1 over WebSocket (median / p95)',
+      cella: `${daemon.webSocketMs} / ${daemon.webSocketP95Ms} ms`,
+      ipykernel: '',
+      ratio: '',
+      target: '',
+      met: undefined,
+    },
+  ];
+}
+
+function kernelRows(result: Kernels): Row[] {
   const { start, spare, roundTrip, memory, bigPrint, smallPrints, interrupt, density, save, pool } = result;
   return [
     timesRow('start of a kernel, no spare (median / p95)', start, 50),
@@ -131,12 +169,14 @@ function ratioAtLeast(ratio: number, target: number): Pick<Row, 'ratio' | 'targe
 }
 
 function cells(row: Row): string[] {
-  return HEADINGS.map((heading) => (heading === 'met' ? (row.met ? 'yes' : 'no') : row[heading]));
+  const met = row.met === undefined ? '' : row.met ? 'yes' : 'no';
+  return HEADINGS.map((heading) => (heading === 'met' ? met : row[heading]));
 }
 
-function describe({ machine, templateMs, templateMb }: BenchResult): string {
+function describe({ machine, kernels }: BenchResult): string {
+  const jupyter = machine.jupyterServer === undefined ? '' : `; jupyter-server ${machine.jupyterServer}`;
   return [
-    `The template started once in ${templateMs} ms and takes ${templateMb} MB.`,
-    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB; Linux ${machine.kernel}; Node ${machine.node}; Python ${machine.python}; ipykernel ${machine.ipykernel}.`,
+    ...(kernels ? [`The template started once in ${kernels.templateMs} ms and takes ${kernels.templateMb} MB.`] : []),
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB; Linux ${machine.kernel}; Node ${machine.node}; Python ${machine.python}; ipykernel ${machine.ipykernel}${jupyter}.`,
   ].join('\n');
 }

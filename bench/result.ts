@@ -50,7 +50,26 @@ export interface Executors {
   readonly inProcess: ExecutorNumbers & { readonly coldMs: number; readonly startRatio: number };
 }
 
-export interface BenchResult {
+/** `x=1` in a row; medians. */
+export interface Daemon {
+  /** In this process, without a daemon. */
+  readonly libraryMs: number;
+  /** One JSON answer on a kept-alive connection. */
+  readonly httpMs: number;
+  readonly httpP95Ms: number;
+  /** Of HTTP over the library. */
+  readonly overheadMs: number;
+  readonly webSocketMs: number;
+  readonly webSocketP95Ms: number;
+  /** Jupyter's server, over its WebSocket. */
+  readonly jupyterMs: number;
+  readonly jupyterP95Ms: number;
+  /** Jupyter's time to that of HTTP. */
+  readonly ratio: number;
+}
+
+/** Kernels of the library beside ipykernel. */
+export interface Kernels {
   readonly start: Times;
   readonly spare: { readonly firstResultMs: number; readonly p95Ms: number };
   readonly roundTrip: Times;
@@ -80,11 +99,20 @@ export interface BenchResult {
     readonly mostMb: number;
     readonly seconds: number;
   };
-  readonly executors: Executors;
   readonly templateMs: number;
   readonly templateMb: number;
+}
+
+/** Parts that were not asked for are not there. */
+export interface BenchResult {
+  readonly kernels?: Kernels;
+  readonly executors?: Executors;
+  readonly daemon?: Daemon;
   readonly machine: Machine;
 }
+
+export const parts = ['kernels', 'executors', 'daemon'] as const;
+export type Part = (typeof parts)[number];
 
 export interface Machine {
   readonly cpu: string;
@@ -94,4 +122,5 @@ export interface Machine {
   readonly node: string;
   readonly python: string;
   readonly ipykernel: string;
+  readonly jupyterServer?: string;
 }

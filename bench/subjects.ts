@@ -5,10 +5,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Session, type SessionOptions, shutdown } from '../src/index.ts';
+import { DaemonClient } from './daemon-client.ts';
 import { IPykernel } from './ipykernel.ts';
+import { JupyterServer } from './jupyter-server.ts';
 import { findPeer, type Peer } from './peer.ts';
 
-export type Subject = Session | IPykernel;
+export type Subject = Session | IPykernel | JupyterServer | DaemonClient;
 
 export interface Pair extends AsyncDisposable {
   readonly cella: Session;
@@ -19,8 +21,7 @@ export class Subjects implements AsyncDisposable {
   readonly peer: Peer;
   readonly #folder: string;
   readonly #opening = new Set<Promise<Subject>>();
-  readonly #sessions = new Set<Session>();
-  readonly #ipykernels = new Set<IPykernel>();
+  readonly #subjects = new Set<Subject>();
   readonly #onExit = () => rmSync(this.#folder, { recursive: true, force: true });
   #opened = 0;
   #closed = false;
@@ -43,11 +44,19 @@ export class Subjects implements AsyncDisposable {
   /** Each session has an agent, and so a workspace, of its own. */
   cella(options: SessionOptions = {}): Promise<Session> {
     const agentKey = `bench ${this.#opened++}`;
-    return this.#keep(this.#sessions, () => Session.open({ agentKey, ...this.options, ...options }));
+    return this.#keep(() => Session.open({ agentKey, ...this.options, ...options }));
   }
 
   ipykernel(): Promise<IPykernel> {
-    return this.#keep(this.#ipykernels, () => IPykernel.start(this.peer, this.#folder));
+    return this.#keep(() => IPykernel.start(this.peer, this.#folder));
+  }
+
+  jupyterServer(): Promise<JupyterServer> {
+    return this.#keep(() => JupyterServer.start(this.peer.python, this.#folder));
+  }
+
+  daemon(): Promise<DaemonClient> {
+    return this.#keep(() => DaemonClient.start(this.peer.python));
   }
 
   async pair(): Promise<Pair> {
@@ -57,28 +66,25 @@ export class Subjects implements AsyncDisposable {
 
   async end(...subjects: readonly Subject[]): Promise<void> {
     await Promise.all(subjects.map((subject) => subject.close()));
-    for (const subject of subjects) {
-      if (subject instanceof Session) this.#sessions.delete(subject);
-      else this.#ipykernels.delete(subject);
-    }
+    for (const subject of subjects) this.#subjects.delete(subject);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     await Promise.allSettled(this.#opening);
-    await this.end(...this.#sessions, ...this.#ipykernels);
+    await this.end(...this.#subjects);
     await shutdown();
     await rm(this.#folder, { recursive: true, force: true });
     process.off('exit', this.#onExit);
   }
 
-  async #keep<T extends Subject>(kept: Set<T>, open: () => Promise<T>): Promise<T> {
+  async #keep<T extends Subject>(open: () => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error('The benchmark was stopped.');
     const opening = open();
     this.#opening.add(opening);
     try {
       const subject = await opening;
-      kept.add(subject);
+      this.#subjects.add(subject);
       return subject;
     } finally {
       this.#opening.delete(opening);

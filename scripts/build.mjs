@@ -1,7 +1,7 @@
-/** Compiles src to dist with the local TypeScript. `--if-stale` does nothing where dist is newer than all it is made of. */
+/** Compiles src to dist with the local TypeScript, and bundles the command line: it starts in half the time from few files. `--if-stale` does nothing where dist is newer than all it is made of. */
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,8 @@ const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes:
   .filter((entry) => entry.isFile() && !entry.name.endsWith('.test.ts'))
   .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
   .sort();
-const inputs = [...sources, join(root, 'tsconfig.json'), join(root, 'tsconfig.build.json'), join(root, 'package.json')];
+const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'scripts/build.mjs'];
+const inputs = [...sources, ...settings.map((name) => join(root, name))];
 const list = sources.map((file) => file.slice(root.length)).join('\n');
 
 function isFresh() {
@@ -33,6 +34,15 @@ function fail(message) {
   process.exit(1);
 }
 
+/** In place of the compiled main.js. The other packages load from where they are, most of them only when they are used. */
+async function bundle() {
+  const { rolldown } = await import('rolldown');
+  const inside = (name) => /^(\.|\/|zod$|zod\/|commander$)/.test(name);
+  const made = await rolldown({ input: join(staging, 'main.js'), platform: 'node', external: (name) => !inside(name) });
+  await made.write({ dir: staging, format: 'esm', chunkFileNames: 'bundle/[name]-[hash].js' });
+  await made.close();
+}
+
 if (process.argv.includes('--if-stale') && isFresh()) process.exit(0);
 if (!existsSync(compiler)) fail('The build needs the packages of package.json, and they are not here. Run: npm ci');
 
@@ -42,7 +52,7 @@ const options = ['-p', join(root, 'tsconfig.build.json'), '--outDir', staging];
 const tsc = spawnSync(process.execPath, [compiler, ...options], { cwd: root, stdio: 'inherit' });
 if (tsc.error) fail(`The compiler did not start: ${tsc.error.message}`);
 if (tsc.status !== 0) fail('The build failed: the compiler names the places above.');
-mkdirSync(staging, { recursive: true });
+await bundle().catch((error) => fail(`The command line could not be bundled: ${error.message}`));
 writeFileSync(join(staging, '.built'), list);
 rmSync(dist, { recursive: true, force: true });
 renameSync(staging, dist);

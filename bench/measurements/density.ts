@@ -4,7 +4,7 @@ import { memoryOf } from '../memory.ts';
 import type { Plan } from '../plan.ts';
 import { atRest, tree } from '../processes.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 
@@ -13,7 +13,7 @@ export async function measureDensity(
   template: number,
   plan: Plan['density'],
   progress: Progress,
-): Promise<BenchResult['density']> {
+): Promise<Kernels['density']> {
   const { kernels } = plan;
   let answered = 0;
   const attempts = await Promise.allSettled(

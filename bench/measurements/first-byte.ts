@@ -2,7 +2,7 @@
 
 import type { Plan } from '../plan.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 
@@ -13,7 +13,7 @@ export async function measureFirstByte(
   subjects: Subjects,
   plan: Plan['firstByte'],
   progress: Progress,
-): Promise<BenchResult['firstByte']> {
+): Promise<Kernels['firstByte']> {
   const session = await subjects.cella({ persist: false });
   const samples: number[] = [];
   for (let round = 0; round < plan.rounds; round++) {

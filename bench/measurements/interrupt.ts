@@ -4,7 +4,7 @@ import type { Session } from '../../src/index.ts';
 import { timed } from '../clock.ts';
 import type { Plan } from '../plan.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { percentile, rounded } from '../statistics.ts';
 import type { Subjects } from '../subjects.ts';
 
@@ -12,7 +12,7 @@ export async function measureInterrupt(
   subjects: Subjects,
   plan: Plan['interrupt'],
   progress: Progress,
-): Promise<BenchResult['interrupt']> {
+): Promise<Kernels['interrupt']> {
   const session = await subjects.cella();
   const samples: number[] = [];
   await interruptOnce(session);

@@ -4,7 +4,7 @@ import { memoryOf } from '../memory.ts';
 import type { Plan } from '../plan.ts';
 import { atRest, tree } from '../processes.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { median, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 
@@ -12,7 +12,7 @@ export async function measureMemory(
   subjects: Subjects,
   plan: Plan['memory'],
   progress: Progress,
-): Promise<BenchResult['memory']> {
+): Promise<Kernels['memory']> {
   const cella = await ofCella(subjects, plan.kernels);
   const ipykernel: number[] = [];
   for (let i = 0; i < plan.kernels; i++) {

@@ -3,7 +3,7 @@
 import type { Session } from '../../src/index.ts';
 import { timed } from '../clock.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { median, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 
@@ -20,7 +20,7 @@ export async function measureRollback(
   subjects: Subjects,
   plan: { readonly rounds: number; readonly megabytes: number },
   progress: Progress,
-): Promise<BenchResult['rollback']> {
+): Promise<Kernels['rollback']> {
   const session = await subjects.cella({ persist: false, limits: { memoryMb: 2048 + 5 * plan.megabytes } });
   await runOk(session, `import numpy\ndata = numpy.ones(${plan.megabytes} * 125_000)`);
   const cella: number[] = [];

@@ -27,7 +27,7 @@ export async function measureRoundTrip(
   return compareTimes(cella, ipykernel);
 }
 
-async function repeated(times: number, ask: () => Promise<void>): Promise<number[]> {
+export async function repeated(times: number, ask: () => Promise<void>): Promise<number[]> {
   const samples: number[] = [];
   for (let i = 0; i < times; i++) samples.push((await timed(ask)).ms);
   return samples;

@@ -4,7 +4,7 @@ import { timed } from '../clock.ts';
 import type { Plan } from '../plan.ts';
 import { atRest } from '../processes.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 
@@ -12,7 +12,7 @@ export async function measureSpare(
   subjects: Subjects,
   plan: Plan['spare'],
   progress: Progress,
-): Promise<BenchResult['spare']> {
+): Promise<Kernels['spare']> {
   const samples: number[] = [];
   await firstResult(subjects);
   for (let round = 0; round < plan.rounds; round++) {

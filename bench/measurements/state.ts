@@ -6,7 +6,7 @@ import { memoryOf } from '../memory.ts';
 import type { Plan } from '../plan.ts';
 import { atRest, tree } from '../processes.ts';
 import type { Progress } from '../progress.ts';
-import type { BenchResult } from '../result.ts';
+import type { Kernels } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
 import { runOk, type Subjects } from '../subjects.ts';
 
@@ -16,7 +16,7 @@ export async function measureState(
   subjects: Subjects,
   plan: Plan['state'],
   progress: Progress,
-): Promise<Pick<BenchResult, 'checkpoint' | 'fork' | 'save' | 'wake'>> {
+): Promise<Pick<Kernels, 'checkpoint' | 'fork' | 'save' | 'wake'>> {
   const session = await subjects.cella();
   const checkpoint: number[] = [];
   const fork: number[] = [];
@@ -70,7 +70,7 @@ export async function measurePool(
   subjects: Subjects,
   plan: Plan['pool'],
   progress: Progress,
-): Promise<BenchResult['pool']> {
+): Promise<Kernels['pool']> {
   const { python, dataDir, preload } = subjects.options;
   await using pool = new KernelPool({ maxKernels: plan.kernels, session: { python, dataDir, preload } });
   let mostMb = 0;

@@ -1,4 +1,4 @@
-"""A program in the sandbox, run for the host beside the kernels: closed in like them, with its input closed.
+"""A program in the sandbox, run for the host beside the kernels: closed in like them, with its input closed or on a terminal.
 
 A process of ours stands over it, adopts what it leaves behind, and ends all of that with it.
 """
@@ -10,15 +10,12 @@ import os
 import signal
 from typing import Any, Dict, List, Optional
 
-from . import frames, packages
+from . import frames, programs, terminal
 from .frames import Channel
 from .processes import close_others, end_descendants
+from .programs import Stop
 from .sandbox import linux
 from .sandbox.launch import Confinement
-
-
-class _Stop(Exception):
-    """The host wants it to end."""
 
 
 def become_command(
@@ -39,8 +36,8 @@ def become_command(
         if confinement is not None:
             confinement.enter(spec)
         os.chdir(spec["cwd"])
-        status = _watch(_start(command, out, err))
-    except _Stop:
+        status = terminal.serve(connection, out, command) if "terminal" in command else _run(command, out, err)
+    except Stop:
         end_descendants()
         status = signal.SIGKILL
     except BaseException as error:
@@ -51,40 +48,15 @@ def become_command(
 
 def _stop(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise _Stop
+    raise Stop
 
 
-def _start(command: Dict[str, Any], out: int, err: int) -> int:
-    argv: List[str] = command["argv"]
-    env = {**os.environ, **packages.variables(command.get("packages")), **command["env"]}
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            for name in ("SIGPIPE", "SIGXFSZ"):
-                signal.signal(getattr(signal, name), signal.SIG_DFL)
-            os.setsid()
-            nothing = os.open(os.devnull, os.O_RDONLY)
-            for fd, number in ((nothing, 0), (out, 1), (err, 2)):
-                os.dup2(fd, number)
-            close_others([writer])
-            os.execvpe(argv[0], argv, env)
-        except BaseException as error:
-            os.write(writer, (getattr(error, "strerror", None) or str(error)).encode("utf-8", "replace"))
-        finally:
-            os._exit(127)
-    for fd in (out, err, writer):
-        os.close(fd)
-    with os.fdopen(reader, "rb") as pipe:
-        problem = pipe.read()
-    if problem:
-        raise OSError(problem.decode())
-    return pid
-
-
-def _watch(pid: int) -> int:
+def _run(command: Dict[str, Any], out: int, err: int) -> int:
     """Waits for the program, then ends what it has left. Gives how it ended, as a wait status."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    pid = programs.start(command, (nothing, out, err))
+    for fd in (nothing, out, err):
+        os.close(fd)
     while True:
         ended, status = os.wait()
         if ended == pid:

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { run } from './commands.mjs';
 
-const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'pip'];
+const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'jupyter_server', 'pip'];
 const programs = { tmux: 'tmux', 'redis-server': 'redis-server' };
 /** Programs that make and become the ordinary user, and that run containers; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
@@ -24,6 +24,9 @@ export function findProgram(name) {
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
 }
 
+/** Debian's package of a Python module. */
+const packageOf = (name) => `python3-${name.replaceAll('_', '-')}`;
+
 /** The Debian packages that are missing, and what no package can mend. */
 function missing(python) {
   const needed = { ...programs, ...(isRoot ? rootPrograms : {}) };
@@ -32,11 +35,11 @@ function missing(python) {
     .map((name) => needed[name]);
   const check = spawnSync(python, ['-I', '-c', probe], { encoding: 'utf8' });
   if (check.status !== 0) {
-    return { packages: ['python3', ...modules.map((name) => `python3-${name}`), ...packages], problems: [] };
+    return { packages: ['python3', ...modules.map(packageOf), ...packages], problems: [] };
   }
   const found = JSON.parse(check.stdout);
   const problems = found.recent ? [] : [`${python} is Python ${found.version}; the tests need 3.9 or later`];
-  if (python === '/usr/bin/python3') packages.push(...found.missing.map((name) => `python3-${name}`));
+  if (python === '/usr/bin/python3') packages.push(...found.missing.map(packageOf));
   else problems.push(...found.missing.map((name) => `${python} has no module ${name}`));
   return { packages, problems };
 }

@@ -130,6 +130,8 @@ export interface BenchFlags {
   readonly json: boolean;
   readonly markdown: boolean;
   readonly quick: boolean;
+  /** One part instead of all. */
+  readonly only?: string;
 }
 
 /** The commands that are about this machine and not about a session. */
@@ -164,6 +166,8 @@ export interface ServeRequest {
   readonly insecureHttp: boolean;
   /** Names that the server goes by beside its address. */
   readonly names: readonly string[];
+  /** Where other servers on the same Redis reach it. */
+  readonly advertise?: string;
   /** What members may ask for beside a sandbox of their own. */
   readonly membersMay: readonly string[];
   readonly maxKernels?: number;

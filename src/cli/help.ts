@@ -119,7 +119,8 @@ others lack, and which program installs packages.`;
 export const bench = `
 Examples:
   $ cella bench
-  $ cella bench --json > numbers.json`;
+  $ cella bench --json > numbers.json
+  $ cella bench --only daemon`;
 
 export const checkpoints = `
 Examples:

@@ -177,8 +177,10 @@ function addBench(program: Command, context: ProgramContext, done: (exitCode: nu
     .option('--json', 'print the numbers as JSON')
     .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
-    .action(async ({ json = false, markdown = false, quick = false }: Partial<BenchFlags>) => {
-      done(await context.bench({ json, markdown, quick }, context.terminal));
+    .option('--only <part>', 'one part instead of all: kernels, executors or daemon', parseText)
+    .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
+      const part = only === undefined ? {} : { only };
+      done(await context.bench({ json, markdown, quick, ...part }, context.terminal));
     });
 }
 

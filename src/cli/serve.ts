@@ -19,6 +19,7 @@ interface ServeFlags extends StorageFlags, PackageFlags {
   readonly tlsKey?: string;
   readonly insecureHttp?: boolean;
   readonly allowHost?: readonly string[];
+  readonly advertise?: string;
   readonly membersMay?: string;
   readonly maxKernels?: number;
   readonly idle?: number;
@@ -47,6 +48,7 @@ export function addServe(program: Command, context: ProgramContext, done: (exitC
     .option('--tls-key <path>', 'its key', parseText)
     .option('--insecure-http', 'another address without TLS: a proxy in front speaks it')
     .option('--allow-host <name>', 'a name that the server goes by, beside its address', collect)
+    .option('--advertise <url>', 'where other servers on the same Redis reach it (default: its own address)', parseText)
     .option('--members-may <list>', 'what members may ask for; see below (default: CELLA_MEMBERS_MAY)', parseText)
     .option('--max-kernels <n>', 'kernels that may live at a time (default: 64)', parseCount)
     .option('--idle <seconds>', 'idle kernels sleep after this long (default: 600)', parseSeconds)
@@ -104,7 +106,7 @@ The first cell:
 }
 
 function requestOf(flags: ServeFlags, { defaults }: ProgramContext): ServeRequest {
-  const { tlsCert, tlsKey, maxKernels, idle, rate, logFile } = flags;
+  const { tlsCert, tlsKey, maxKernels, idle, rate, logFile, advertise } = flags;
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
     throw new UsageError('--tls-cert and --tls-key go together.', 'Give both, or neither.');
   }
@@ -118,6 +120,7 @@ function requestOf(flags: ServeFlags, { defaults }: ProgramContext): ServeReques
     ...(tlsCert === undefined || tlsKey === undefined ? {} : { tls: { certPath: tlsCert, keyPath: tlsKey } }),
     insecureHttp: flags.insecureHttp === true,
     names: (flags.allowHost ?? []).map((name) => name.toLowerCase()),
+    ...(advertise === undefined ? {} : { advertise }),
     membersMay: (flags.membersMay ?? defaults.membersMay ?? '').split(',').filter((word) => word !== ''),
     ...(maxKernels === undefined ? {} : { maxKernels }),
     ...(idle === undefined ? {} : { idleMs: idle }),

@@ -7,7 +7,7 @@ import { cut } from './table.ts';
 import { toPlain } from './texts.ts';
 
 export type Input = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
-export type Output = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+export type Output = Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
 
 export interface TerminalStreams {
   readonly stdin: Input;

@@ -35,7 +35,6 @@ const PASSING: readonly ErrorCode[] = [
   'SESSION_ELSEWHERE',
   'RATE_LIMITED',
   'QUOTA_EXCEEDED',
-  'CLIENT_TOO_SLOW',
   'STORAGE_UNREACHABLE',
 ];
 
@@ -55,7 +54,9 @@ export class RemoteExecution {
     if (signal?.aborted) throw this.#ended(aborted());
     signal?.addEventListener('abort', this.#onAbort, { once: true });
     return await this.#again((first) => {
-      const passing = (error: CellaError) => (first ? error.details.refused === false : PASSING.includes(error.code));
+      // Another server may be about to go on with the session; what else fails at first does not pass.
+      const soon = ({ code, details }: CellaError) => details.refused === false || code === 'SESSION_ELSEWHERE';
+      const passing = (error: CellaError) => (first ? soon(error) : PASSING.includes(error.code));
       return { attempt: () => this.#post(NDJSON), passing };
     });
   }

@@ -24,6 +24,8 @@ export interface FollowOptions {
 
 /** What may wait here for a reader. Past it the connection is closed, and opened again when he has read. */
 const MOST_WAITING = 8_000_000;
+/** Of a server that ends, or whose session another one goes on with. */
+const PASSING = ['DAEMON_UNREACHABLE', 'DAEMON_STOPPING', 'SESSION_ELSEWHERE'] as const;
 /** The frames beside events. */
 const OTHERS = new Set(['hello', 'stopping', 'reply', 'error']);
 
@@ -65,7 +67,7 @@ export async function* follow(
       }
     } catch (error) {
       if (signal.aborted || isCode(error, 'NOT_FOUND')) return;
-      if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
+      if (!isCode(error, ...PASSING)) throw error;
     }
     if (signal.aborted) return;
     try {
@@ -74,7 +76,7 @@ export async function* follow(
       if (approvals) await mayFollow(link, wanted);
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
-      if (!isCode(error, 'DAEMON_UNREACHABLE', 'DAEMON_STOPPING')) throw error;
+      if (!isCode(error, ...PASSING)) throw error;
       await patience.wait(error);
     }
   }

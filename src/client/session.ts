@@ -11,14 +11,17 @@ import { DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
 import type { SessionInfo } from '../protocol/http/sessions.ts';
 import * as state from '../protocol/http/state.ts';
 import { toBackground } from '../protocol/http/to-background.ts';
+import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type * as api from '../session/api.ts';
 import { type Attend, attend } from './approvals.ts';
 import { RemoteArtifacts } from './artifacts.ts';
 import { RemoteDeps } from './deps.ts';
 import { closedHere, RemoteExecutions } from './executions.ts';
+import { RemoteFiles } from './files.ts';
 import { follow } from './follow.ts';
 import type { Link } from './link.ts';
 import { RemoteSkills } from './skills.ts';
+import { openTerminal } from './terminal.ts';
 import { RemoteTools } from './tools.ts';
 
 /** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
@@ -61,6 +64,8 @@ export class ClientSession implements api.SessionApi {
   readonly skills: api.SkillsApi;
   readonly artifacts: api.ArtifactsApi;
   readonly deps: api.DepsApi;
+  /** Its workspace. */
+  readonly files: RemoteFiles;
   readonly #parts: SessionParts;
   readonly #closing = new AbortController();
   readonly #executions: RemoteExecutions;
@@ -82,6 +87,7 @@ export class ClientSession implements api.SessionApi {
     this.skills = new RemoteSkills(place);
     this.artifacts = new RemoteArtifacts(place);
     this.deps = new RemoteDeps(place);
+    this.files = new RemoteFiles(place, this.#closing.signal);
   }
 
   static async open(link: Link, info: SessionInfo, options: UseOptions & { resumeMs: number }): Promise<ClientSession> {
@@ -224,6 +230,12 @@ export class ClientSession implements api.SessionApi {
     const { link } = this.#parts;
     this.#checkOpen();
     return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
+  }
+
+  /** A terminal in the sandbox of the session; it ends when its connection does. */
+  async terminal(options: TerminalOptions = {}): Promise<Terminal> {
+    this.#checkOpen();
+    return await openTerminal(this.#parts.link, this.id, options, this.#closing.signal);
   }
 
   async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {

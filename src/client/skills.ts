@@ -19,6 +19,7 @@ const Skill = z.object({
     }),
   ),
   updatedAt: z.number(),
+  shared: z.literal(true).exactOptional(),
 });
 const WithSource = Skill.extend({ source: z.string() });
 

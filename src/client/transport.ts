@@ -13,6 +13,10 @@ export interface TransportRequest {
 
 /** The part of a WebSocket that is used here; browsers, Node and `ws` have it. */
 export interface Socket {
+  binaryType: string;
+  /** What was sent here and has not gone out. */
+  readonly bufferedAmount: number;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
   addEventListener(type: 'message', listener: (event: { readonly data: unknown }) => void): void;
   addEventListener(type: 'close', listener: (event: { readonly code: number }) => void): void;
   addEventListener(type: 'open' | 'error', listener: () => void): void;

@@ -1,13 +1,26 @@
-/** What a user has on the disk and in storage, by its sessions. */
+/** What a user has on the disk and in storage, by its sessions and in its namespaces. */
 
 import { join } from 'node:path';
+import type { Storage } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { Holdings } from './access/storage-quota.ts';
 import type { SessionHost } from './sessions/contract.ts';
 import { storageKeyOf } from './sessions/ids.ts';
+import { keptBytes } from './sessions/user-storage.ts';
 import { sessionsOf } from './sessions-of.ts';
 
-export async function holdingsOf(host: SessionHost, dataDir: string, userId: string): Promise<Holdings> {
-  const agentKeys = (await sessionsOf(host, userId)).map(({ agentKey }) => storageKeyOf(userId, agentKey));
-  return { agentKeys, folders: agentKeys.map((key) => join(dataDir, 'agents', folderName(key))) };
+interface Places {
+  readonly host: SessionHost;
+  readonly storage: Storage;
+  readonly dataDir: string;
+}
+
+export async function holdingsOf({ host, storage, dataDir }: Places, userId: string): Promise<Holdings> {
+  const sessions = await sessionsOf(host, userId);
+  const agentKeys = sessions.map(({ agentKey }) => storageKeyOf(userId, agentKey));
+  const folders = [
+    ...agentKeys.map((key) => join(dataDir, 'agents', folderName(key))),
+    ...sessions.map(({ id }) => join(dataDir, 'outputs', id)),
+  ];
+  return { agentKeys, folders, keptBytes: await keptBytes(storage, userId) };
 }

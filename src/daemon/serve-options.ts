@@ -18,6 +18,7 @@ export interface Wanted {
   readonly tls?: ServeOptions['tls'];
   readonly insecureHttp: boolean;
   readonly names: readonly string[];
+  readonly advertise?: string;
   readonly membersMay: readonly string[];
   readonly maxKernels?: number;
   readonly idleMs?: number;

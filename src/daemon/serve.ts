@@ -11,6 +11,7 @@ import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
+import { Peers } from './cluster/peers.ts';
 import { lockFolder, redisOf, socketPath, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
@@ -20,6 +21,7 @@ import { type HttpLimits, HttpServer } from './http/server.ts';
 import type { Privilege } from './http/service.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
+import { Leftovers } from './sessions/leftovers.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -33,6 +35,8 @@ export interface ServeOptions {
   /** Without TLS on another address than loopback: a proxy in front speaks it. */
   readonly insecureHttp?: boolean | undefined;
   readonly names?: readonly string[] | undefined;
+  /** Where other servers on the same storage reach this one; its own address where nothing is said. */
+  readonly advertise?: string | undefined;
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly quotas?: Quotas | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
@@ -41,7 +45,7 @@ export interface ServeOptions {
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
   /** Of kernels, events and files. */
-  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session'> | undefined;
+  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers'> | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
@@ -80,17 +84,28 @@ export async function serve(
   const access = stack.use(
     await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
   );
-  const host = stack.use(
-    await LocalSessionHost.open({ ...options.hosting, storage, dataDir, session: options.session ?? {} }),
-  );
+  // Several servers may share a Redis; the files of a folder have one.
+  const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
+  const shared = peers && {
+    elsewhere: () => peers.states(),
+    leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
+  };
+  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {} };
+  const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
-    holdingsOf: (userId) => holdingsOf(host, dataDir, userId),
+    holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
   const socket = socketPath(dataDir);
   const { log } = logs;
-  const server = stack.use(await HttpServer.listen({ ...options, access, host, room, log, tls, socketPath: socket }));
+  const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
+  const parts = { access, host, room, log, tls, names, peers, socketPath: socket };
+  const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
+  await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
+  if (peers && options.advertise === undefined) {
+    log.info({ url: server.url }, 'other servers on this Redis reach it here; --advertise names another address');
+  }
   const facts = { pid: process.pid, url: server.url, socket, version, startedAt: Date.now() };
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log));
@@ -114,6 +129,15 @@ function checkExposure({ address, tls, insecureHttp = false }: ServeOptions): vo
     'INVALID_OPTIONS',
     `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
   );
+}
+
+/** Other servers say it in their requests. */
+function nameIn(advertise: string): string {
+  const url = URL.parse(advertise);
+  const bare = url && ['http:', 'https:'].includes(url.protocol) && advertise.replace(/\/$/, '') === url.origin;
+  if (bare) return url.hostname;
+  const message = `--advertise takes an address such as http://10.0.0.5:7710, and not ${JSON.stringify(advertise)}.`;
+  throw new CellaError('INVALID_OPTIONS', message);
 }
 
 async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) {

@@ -3,6 +3,7 @@
 import type { ByteSource, Exit, KernelLink } from '../kernel/link.ts';
 import type { Capabilities } from '../protocol/capabilities.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
+import type { TerminalSize } from '../protocol/terminal.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
 export interface LaunchOptions {
@@ -41,6 +42,19 @@ export interface CommandLink {
   readonly exited: Promise<Exit & { readonly problem?: string }>;
 }
 
+/** A program on a terminal of its own. */
+export interface TerminalLink {
+  /** What it shows there. While it is not read, the program waits. */
+  readonly output: ByteSource;
+  /** Resolves when there is room for more. */
+  type(bytes: Uint8Array): Promise<void>;
+  resize(size: TerminalSize): void;
+  /** Takes the terminal away; whatever does not end by that is killed. */
+  kill(): void;
+  /** `problem`: it never began. */
+  readonly exited: Promise<Exit & { readonly problem?: string }>;
+}
+
 /** A closed place in which kernels and their frozen forks live; it outlives its kernels. */
 export interface Enclosure {
   /** A spare's first kernel is woken up before this returns. */
@@ -49,6 +63,8 @@ export interface Enclosure {
   moveTo?(path: string): void;
   /** Starts a program, with its input closed. */
   command(program: Program): Promise<CommandLink>;
+  /** Starts a program on a terminal: without an argv the shell that there is. */
+  terminal(program: Program, size: TerminalSize): Promise<TerminalLink>;
   /** Lets go of a twin. */
   drop(twin: number): void;
   /** Told when a twin has ended without being asked to. */

@@ -4,7 +4,8 @@ import type { Exit, KernelLink } from '../kernel/link.ts';
 import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
-import type { CommandLink, LaunchOptions, Program, Usage } from './contract.ts';
+import type { TerminalSize } from '../protocol/terminal.ts';
+import type { CommandLink, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
 import { signalName } from './signals.ts';
 import type { FrameSocket } from './sockets.ts';
 import type { Preparable } from './spares.ts';
@@ -15,6 +16,8 @@ const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
 /** An enclosure that has been told to end is waited for this long. */
 const LONGEST_END_MS = 2000;
+/** Programs of a terminal are told before they are killed, and may be many. */
+const LONGEST_HANG_UP_MS = 10_000;
 
 /** What a kernel is told before its first cell. */
 interface StartSettings {
@@ -101,19 +104,43 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async command(program: Program): Promise<CommandLink> {
-    const { kernel, control, stdout, stderr } = await this.#attach({ command: program });
+    const { stdout, stderr, exited, kill } = await this.#run({ command: program });
+    return { stdout, stderr, exited, kill };
+  }
+
+  async terminal(program: Program, size: TerminalSize): Promise<TerminalLink> {
+    const purpose = { command: { ...program, terminal: size } };
+    const { kernel, control, stdout, stderr, exited } = await this.#run(purpose);
+    // A terminal has one stream.
+    stderr.close();
+    return {
+      output: stdout,
+      exited,
+      kill: () => this.#kill(kernel, LONGEST_HANG_UP_MS),
+      type: (bytes) => control.sendSlowly(FrameType.typed, 0, bytes),
+      resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
+    };
+  }
+
+  async #run(purpose: Purpose): Promise<CommandLink & Attachment> {
+    const { kernel, control, stdout, stderr } = await this.#attach(purpose);
     let problem: string | undefined;
+    const { promise, resolve } = this.#exit(kernel);
     control.read(
       (frame) => {
-        if (frame.type === FrameType.failed) problem = parseFailed(frame.payload).message;
+        if (frame.type !== FrameType.failed) return;
+        problem = parseFailed(frame.payload).message;
+        // Pid 1 says no more of what it could not even fork.
+        resolve({ outOfMemory: false, exitCode: 127 });
+        this.#exits.delete(kernel);
       },
       () => {},
     );
-    const exited = this.#exit(kernel).promise.then((exit) => {
+    const exited = promise.then((exit) => {
       control.close();
       return { ...exit, ...(problem === undefined ? {} : { problem }) };
     });
-    return { stdout, stderr, exited, kill: () => this.#kill(kernel) };
+    return { kernel, control, stdout, stderr, exited, kill: () => this.#kill(kernel) };
   }
 
   #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
@@ -128,12 +155,12 @@ export class SupervisedEnclosure implements Preparable {
     };
   }
 
-  #kill(kernel: number): void {
+  #kill(kernel: number, patienceMs = 0): void {
     this.#supervisor.send(FrameType.kill, kernel);
     const exit = this.#exits.get(kernel);
     if (this.#way.longestKillMs === undefined || !exit) return;
     // Pid 1 may be held still from outside: then nothing in there can be killed alone.
-    const timer = setTimeout(() => this.#end(), this.#way.longestKillMs);
+    const timer = setTimeout(() => this.#end(), Math.max(this.#way.longestKillMs, patienceMs));
     void exit.promise.then(() => clearTimeout(timer));
   }
 

@@ -1,6 +1,7 @@
 /** The way into an enclosure: what differs between a sandbox of a template's and a container. */
 
 import type { Exit } from '../kernel/link.ts';
+import type { TerminalSize } from '../protocol/terminal.ts';
 import type { LaunchOptions, Program } from './contract.ts';
 import type { FrameSocket, PipeSource } from './sockets.ts';
 
@@ -8,7 +9,8 @@ import type { FrameSocket, PipeSource } from './sockets.ts';
 export interface Purpose {
   readonly from?: LaunchOptions['from'];
   readonly spare?: boolean;
-  readonly command?: Program;
+  /** `terminal`: on one of this size. */
+  readonly command?: Program & { readonly terminal?: TerminalSize };
 }
 
 /** To a kernel or a command. */

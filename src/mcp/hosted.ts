@@ -13,6 +13,8 @@ import { Suspended } from './suspended.ts';
 export interface HostedParts {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
+  /** The same, for whoever is about to run code. */
+  readonly toRun: () => Promise<SessionApi>;
   /** Whether packages can be changed. */
   readonly open: boolean;
   /** Whether the code runs in WebAssembly, without isolation. */
@@ -61,7 +63,7 @@ class HostedShop implements Shop {
     this.open = parts.open;
     this.inProcess = parts.inProcess;
     this.options = { timeoutMs: TIMEOUT_MS, log: parts.log };
-    this.#desk = new Desk({ acquire: () => parts.api(), release: () => {}, log: parts.log });
+    this.#desk = new Desk({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
   }
 
   desk(agentKey?: string): Desk {

@@ -21,6 +21,7 @@ import type { LoadedPayload } from '../protocol/kernel.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Clock } from '../storage/contract.ts';
 import type { Archive } from './archive.ts';
+import { type Guest, Guests } from './guests.ts';
 import { type Moment, type MomentLimits, Moments } from './moments.ts';
 import { type Place, Quarters } from './quarters.ts';
 import { Saver } from './saver.ts';
@@ -72,6 +73,7 @@ export class Keeper implements Holder {
   readonly #options: KeeperOptions;
   readonly #moments: Moments;
   readonly #saver: Saver;
+  readonly #guests = new Guests();
   #quarters: Quarters | undefined;
   #moveOut: () => Promise<void> = async () => {};
   #kernel: Kernel | undefined;
@@ -133,7 +135,7 @@ export class Keeper implements Holder {
 
   get idleSince(): number | undefined {
     // Without storage it cannot be put to sleep.
-    const canSleep = this.#options.archive !== undefined && this.turns.free && this.#kernel?.idle;
+    const canSleep = this.#options.archive !== undefined && this.turns.free && this.#kernel?.idle && !this.#guests.any;
     return canSleep ? this.#idleSince : undefined;
   }
 
@@ -160,6 +162,14 @@ export class Keeper implements Holder {
   async enclosure(): Promise<Enclosure> {
     await this.live();
     return (this.#quarters as Quarters).enclosure;
+  }
+
+  /** Has a program stay beside the kernel, until the kernel is reset, put to sleep or closed. */
+  async host<G extends Guest>(enter: (enclosure: Enclosure) => Promise<G>): Promise<G> {
+    const left = () => {
+      if (!this.#closed) this.rest();
+    };
+    return await this.#guests.welcome(async () => await enter(await this.enclosure()), left);
   }
 
   /** Runs a cell in its turn. What it returns is over when the transaction is. */
@@ -285,6 +295,7 @@ export class Keeper implements Holder {
 
   /** Clears every name, in the same enclosure. */
   async reset(): Promise<void> {
+    this.#guests.evict();
     // A crash before the next save must not bring back what was cleared.
     await this.#forgetSaves();
     await this.#clear();
@@ -618,6 +629,7 @@ export class Keeper implements Holder {
       handler: this.#options.handler?.(),
       notice,
       generation: this.#generation++,
+      executions: () => this.#executions,
     });
     this.#kernel = kernel;
     void kernel.died.then((death) => this.#mourn(kernel, quarters, death));
@@ -662,6 +674,8 @@ export class Keeper implements Holder {
 
   /** Ends the kernel, and the enclosure with it where nobody else lives there. */
   async #leave(reason: string, { keepSlot = false } = {}): Promise<void> {
+    // Forks of the kernel may go on there: its guests do not.
+    this.#guests.evict();
     const moveOut = this.#moveOut;
     const quarters = this.#quarters;
     this.#moveOut = async () => {};

@@ -2,8 +2,11 @@
 
 import { z } from 'zod';
 
+/** Whose skills, artifacts and deps they are, where it is a scope of the storage. */
+const scope = z.string().min(1).exactOptional();
+
 export const BootstrapConfig = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('file'), path: z.string().min(1) }),
-  z.strictObject({ type: z.literal('redis'), url: z.string().min(1), prefix: z.string().min(1) }),
+  z.strictObject({ type: z.literal('file'), path: z.string().min(1), scope }),
+  z.strictObject({ type: z.literal('redis'), url: z.string().min(1), prefix: z.string().min(1), scope }),
 ]);
 export type BootstrapConfig = z.infer<typeof BootstrapConfig>;

@@ -166,6 +166,12 @@ export const errorCodes = {
     retry: true,
     advice: 'The code has left its kernel in a state in which nothing can be saved. The save before this one is kept.',
   },
+  LEASE_LOST: {
+    http: 409,
+    rpc: -32033,
+    retry: false,
+    advice: 'Another process has this agent and goes on from its last save. Open it again when that one has ended.',
+  },
   NOTHING_TO_UNDO: {
     http: 409,
     rpc: -32031,

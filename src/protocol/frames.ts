@@ -4,7 +4,7 @@ export const HEADER_BYTES = 9;
 
 const letter = (text: string): number => text.charCodeAt(0);
 
-/** Host to template, template and pid 1 to host, host to kernel, kernel to host. */
+/** Host to template, template and pid 1 to host, host to kernel or terminal, kernel to host. */
 export const FrameType = {
   open: letter('O'),
   attach: letter('A'),
@@ -26,6 +26,8 @@ export const FrameType = {
   twin: letter('T'),
   save: letter('V'),
   load: letter('L'),
+  typed: letter('B'),
+  resize: letter('Z'),
   hello: letter('h'),
   result: letter('r'),
   display: letter('p'),

@@ -4,10 +4,10 @@ import { execFile } from 'node:child_process';
 import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
+import { packageFile } from './home.ts';
 
 const run = promisify(execFile);
 
@@ -38,9 +38,8 @@ const Facts = z.object({
   packageFolders: z.array(z.string().startsWith('/')),
 });
 
-/** This file lies two folders below the package's root, as source and as built. */
 export function kernelPackage(): string {
-  return fileURLToPath(new URL('../../python/cella_kernel', import.meta.url));
+  return packageFile('python/cella_kernel');
 }
 
 /** The path of `wanted`, a path or a name on PATH; without it, of the machine's `python3`. */

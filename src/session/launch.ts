@@ -73,6 +73,14 @@ export class Launch {
     this.#own = join(dataDir, 'agents', folderName(agentKey));
   }
 
+  /** In the same folder, for a fork whose kernels may begin with other packages than its parent's. */
+  twin(options: CheckedOptions, dataDir: string): Launch {
+    const twin = new Launch(options, this.recipe, dataDir);
+    twin.share(this.agentKey, dataDir);
+    twin.packages = this.packages;
+    return twin;
+  }
+
   /** The folder that the caller has named, if any. */
   get elsewhere(): string | undefined {
     return this.#elsewhere;

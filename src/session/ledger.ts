@@ -66,14 +66,16 @@ export class Ledger {
       const storage = await opening;
       await letGoOfLeftovers(nameOf(place, agentKey));
       const lock = await storage.locks.acquire(agentKey);
-      const archive = new Archive(storage.checkpoints, agentKey, {
+      // Whoever takes the agent over finds what was saved last, and nothing that comes after it from here.
+      const own = storage.fenced(lock);
+      const archive = new Archive(own.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
         seconds: options.checkpointTimeoutMs / 1000,
         clock: Date.now,
       });
-      const known = settings.empty ? undefined : await storage.records.get(agentKey);
+      const known = settings.empty ? undefined : await own.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
-      return new Ledger({ agentKey, storage, lock, archive, giveBack, ended }, record, place);
+      return new Ledger({ agentKey, storage: own, lock, archive, giveBack, ended }, record, place);
     } catch (error) {
       giveBack();
       throw error;
@@ -142,8 +144,8 @@ export class Ledger {
     const { storage: opening, giveBack } = storageFor(this.#place.given, this.#place.dataDir);
     try {
       const storage = await opening;
-      await using _ = await storage.locks.acquire(this.#record.agentKey);
-      await storage.deleteAgent(this.#record.agentKey);
+      await using lock = await storage.locks.acquire(this.#record.agentKey);
+      await storage.fenced(lock).deleteAgent(this.#record.agentKey);
       remove();
     } finally {
       giveBack();

@@ -77,6 +77,9 @@ const CheckpointOptions = z.strictObject({
   durable: z.boolean().default(false),
 });
 
+/** What a fork may have instead of what its parent has. */
+export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress'>;
+
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
   return check(ForkOptions, options);
 }

@@ -8,7 +8,14 @@ import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folder.ts';
 import { Launch } from './launch.ts';
-import { AgentKey, type CheckedOptions, checkOptions, checkPoolOptions, type SessionOptions } from './options.ts';
+import {
+  AgentKey,
+  type CheckedOptions,
+  checkOptions,
+  checkPoolOptions,
+  type ForkOthers,
+  type SessionOptions,
+} from './options.ts';
 import { Session } from './session.ts';
 
 export const PoolLimits = z.strictObject({
@@ -113,13 +120,13 @@ export class KernelPool implements AsyncDisposable {
     agentKey: string,
     options: ForkOptions,
     own: Omit<SessionOptions, 'agentKey'> = {},
-    others: Pick<SessionOptions, 'approve' | 'onProgress'> = {},
+    others: ForkOthers = {},
   ): Promise<Session> {
     const key = normal(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
-    const text = sameText(checkOptions({ ...this.#defaults, ...own, agentKey: key }));
+    const text = sameText(checkOptions({ ...this.#defaults, ...own, ...others, agentKey: key }));
     const session = (await this.acquire(agentKey, own)).fork({ ...options, agentKey: key }, others);
     const entry: Entry = { options: text, party: new Party(), session, opened: undefined, timer: undefined };
     this.#entries.set(key, entry);

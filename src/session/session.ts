@@ -10,6 +10,7 @@ import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
+import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type {
   Checkpoint,
   CheckpointOptions,
@@ -35,9 +36,16 @@ import { makeKeeper } from './keeping.ts';
 import { Launch } from './launch.ts';
 import { Ledger } from './ledger.ts';
 import { Namespaces } from './namespaces.ts';
-import { type CheckedOptions, checkForkOptions, checkOptions, type SessionOptions } from './options.ts';
+import {
+  type CheckedOptions,
+  checkForkOptions,
+  checkOptions,
+  type ForkOthers,
+  type SessionOptions,
+} from './options.ts';
 import { locatePython } from './python.ts';
 import { storageFor } from './storages.ts';
+import { openTerminal } from './terminal.ts';
 import { tellingWaysOut } from './ways-out.ts';
 
 /** In records: wherever the data folder is. */
@@ -177,6 +185,11 @@ export class Session implements SessionApi {
     return this.#closing !== undefined;
   }
 
+  /** How many executions it has had, also in earlier processes: the number of the last one. */
+  get executions(): number {
+    return this.#keeper.executions;
+  }
+
   /** How often its kernel was brought back after it had died. */
   get recoveries(): number {
     return this.#keeper.recoveries;
@@ -272,7 +285,7 @@ export class Session implements SessionApi {
   }
 
   /** `others` are what the fork has instead of what this session has. */
-  fork(options: ForkOptions, others: Pick<SessionOptions, 'approve' | 'onProgress'> = {}): Promise<Session> {
+  fork(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
     return this.#inTurn(async () => {
       const { agentKey, from } = checkForkOptions(options);
       if (!this.capabilities.liveFork) {
@@ -282,7 +295,8 @@ export class Session implements SessionApi {
       const mine = this.#options;
       const forked: CheckedOptions = { ...mine, ...others, agentKey };
       const moment = from === undefined ? undefined : this.#checkpoints.findLive(from);
-      const { launch, slots, dataDir } = this.#parts;
+      const { slots, dataDir } = this.#parts;
+      const launch = others.storage ? this.#parts.launch.twin(forked, dataDir) : this.#parts.launch;
       const ledger = await Ledger.open(forked, dataDir, { workspaceOf: launch.agentKey, empty: true });
       const { executor, giveBack } = borrowExecutor(launch.recipe);
       const session = new Session({ options: forked, launch, executor, ledger, slots, giveBack, dataDir });
@@ -320,6 +334,16 @@ export class Session implements SessionApi {
     return parseVariables(await this.#ask('variables', {}));
   }
 
+  /** A program on a terminal in the sandbox of this session, beside its kernel; the shell where none is named. */
+  async terminal(options: TerminalOptions = {}): Promise<Terminal> {
+    this.#checkOpen();
+    if (!this.capabilities.subprocesses) {
+      throw new CellaError('CAPABILITY_MISSING', `The executor ${this.executor} has no terminals.`);
+    }
+    const { env, packages } = this.#parts.launch;
+    return await openTerminal(this.#keeper, options, { env, packages });
+  }
+
   background(): AsyncIterable<BackgroundEvent> {
     return this.#background.read();
   }
@@ -336,6 +360,12 @@ export class Session implements SessionApi {
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
+  }
+
+  /** Ends the kernel and saves nothing; what was saved before stays. For whoever has lost the agent to another. */
+  async abandon(): Promise<void> {
+    this.#closing ??= this.#end({ keep: false });
+    await this.#closing;
   }
 
   async destroy(): Promise<void> {

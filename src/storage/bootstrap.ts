@@ -4,9 +4,14 @@ import { BootstrapConfig } from '../protocol/bootstrap.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Storage } from './contract.ts';
 
-/** Each storage is loaded when it is first asked for. */
 export async function storageFromBootstrap(config: unknown): Promise<Storage> {
   const checked = check(config);
+  const storage = await open(checked);
+  return checked.scope === undefined ? storage : storage.scope(checked.scope);
+}
+
+/** Each storage is loaded when it is first asked for. */
+async function open(checked: BootstrapConfig): Promise<Storage> {
   switch (checked.type) {
     case 'file': {
       const { FileStorage } = await import('./file/storage.ts');

@@ -2,8 +2,8 @@
  * What outlives a process. Every storage does this, and the shared suite (test/contract/storage.ts) says what it means.
  *
  * Some of it is by agent key, which is any text; two keys never meet. Tools, skills, artifacts and deps belong to the
- * storage as a whole, by names that `checkName` allows. Failures are `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a
- * server does not answer, and name what could not be used.
+ * storage as a whole, by names that `checkName` allows; a scope has skills, artifacts and deps of its own. Failures are
+ * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a server does not answer, and name what could not be used.
  */
 
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
@@ -24,6 +24,19 @@ export interface Storage extends AsyncDisposable {
   readonly artifacts: ArtifactStore;
   readonly deps: DepsStore;
   readonly documents: DocumentStore;
+  /**
+   * The same storage for whoever has this lock: once another has got it, nothing can be written here any more
+   * (`LEASE_LOST`), however late it arrives. The key of the lock can be acquired again here, by one at a time. Closing
+   * it leaves the storage open.
+   */
+  fenced(lock: Lock): Storage;
+  /**
+   * This storage with other skills, artifacts and deps: those of the scope, which is any text but the empty one. Two
+   * scopes never meet, and none meets what is in no scope. All else is the same. Closing it closes this storage.
+   */
+  scope(name: string): Storage;
+  /** Skills, artifacts and deps of a scope, also those that are being written here. */
+  deleteScope(name: string): Promise<void>;
   /** For `storageFromBootstrap` in another trusted process. */
   toBootstrapConfig(): BootstrapConfig;
   /** Checkpoints, record, events and transcripts of a key. A lock stays with whoever holds it. */
@@ -121,6 +134,8 @@ export interface TrimLimits {
 
 /** One holder for each key, on all processes. The lock of a process that has ended is free at once. */
 export interface Locks {
+  /** Whose locks these are: what `holder` tells of them. */
+  readonly id: string;
   /** `AGENT_BUSY` with the holder in `details` (`pid`, `since`, `host`, `command`) where it is held past `waitMs`. */
   acquire(agentKey: string, options?: AcquireOptions): Promise<Lock>;
   /** Who holds it now; undefined where nobody does. */
@@ -128,6 +143,7 @@ export interface Locks {
 }
 
 export interface LockHolder {
+  readonly id: string;
   readonly pid: number;
   readonly host: string;
   /** Milliseconds since 1970. */
@@ -138,11 +154,22 @@ export interface AcquireOptions {
   /** How long to wait for another holder; 0, the default, means not at all. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
+  /** What others are told of the holder; the program and its subcommand where nothing is said. */
+  readonly command?: string;
 }
 
+/**
+ * `doubtful`: it could not be renewed for so long that another may have it by now; it may turn out to be held. `lost`:
+ * another has it, or had it meanwhile. A lock that ends with its process is neither.
+ */
+export type LockState = 'held' | 'doubtful' | 'lost' | 'released';
+
 export interface Lock extends AsyncDisposable {
-  /** False from the moment `release` is called. */
+  readonly key: string;
+  /** False from the moment `release` is called, and where it is doubtful or lost. */
   readonly held: boolean;
+  /** Told of each change that nobody here has asked for. */
+  watch(told: (state: LockState) => void): void;
   /** May be called again; where it failed, it tries again. */
   release(): Promise<void>;
 }
@@ -167,6 +194,8 @@ export interface StoredText {
   readonly updatedAt: number;
   /** Where a person finds it, for messages: a path, or a key. */
   readonly where: string;
+  /** Whether it is another's, to be read and not to be changed. */
+  readonly shared?: true;
 }
 
 /** Bytes of any size, by name, in bounded memory. A reader that has begun reads on what was there when it began. */

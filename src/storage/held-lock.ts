@@ -1,12 +1,19 @@
 /** A lock from the moment it is acquired: held until it is let go of, or lost. */
 
-import type { Lock } from './contract.ts';
+import type { Lock, LockState } from './contract.ts';
+
+type State =
+  | { readonly kind: 'held' | 'doubtful' | 'lost' }
+  | { readonly kind: 'released'; readonly done: Promise<void> };
 
 export class HeldLock implements Lock {
+  readonly key: string;
   readonly #letGo: () => Promise<void>;
-  #state: { kind: 'held' } | { kind: 'releasing'; done: Promise<void> } = { kind: 'held' };
+  readonly #watchers = new Set<(state: LockState) => void>();
+  #state: State = { kind: 'held' };
 
-  constructor(letGo: () => Promise<void>) {
+  constructor(key: string, letGo: () => Promise<void>) {
+    this.key = key;
     this.#letGo = letGo;
   }
 
@@ -14,15 +21,28 @@ export class HeldLock implements Lock {
     return this.#state.kind === 'held';
   }
 
+  get state(): LockState {
+    return this.#state.kind;
+  }
+
+  watch(told: (state: LockState) => void): void {
+    this.#watchers.add(told);
+  }
+
   release(): Promise<void> {
-    const done = this.#state.kind === 'held' ? this.#letGo() : this.#state.done.catch(() => this.#letGo());
-    this.#state = { kind: 'releasing', done };
+    const state = this.#state;
+    if (state.kind === 'lost') return Promise.resolve();
+    const done = state.kind === 'released' ? state.done.catch(() => this.#letGo()) : this.#letGo();
+    this.#state = { kind: 'released', done };
     return done;
   }
 
-  /** For storages whose locks end by themselves when nobody renews them. */
-  lose(): void {
-    if (this.#state.kind === 'held') this.#state = { kind: 'releasing', done: Promise.resolve() };
+  /** For storages whose locks end by themselves when nobody renews them. What was lost or let go of stays so. */
+  become(kind: 'held' | 'doubtful' | 'lost'): void {
+    const before = this.#state.kind;
+    if (before === 'released' || before === 'lost' || before === kind) return;
+    this.#state = { kind };
+    for (const told of this.#watchers) told(kind);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

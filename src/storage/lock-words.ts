@@ -4,12 +4,20 @@ import { basename } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
 import type { LockHolder } from './contract.ts';
 
-export function busy(agentKey: string, { pid, host, command, since }: LockHolder & { command: string }): CellaError {
+export function busy(
+  agentKey: string,
+  { pid, host, command, since }: Omit<LockHolder, 'id'> & { command: string },
+): CellaError {
   const process = `process ${pid}${command ? ` (${command})` : ''} on ${host}`;
   const time = new Date(since).toISOString();
   return new CellaError('AGENT_BUSY', `Agent ${JSON.stringify(agentKey)} is in use by ${process} since ${time}.`, {
     details: { pid, since, host, ...(command ? { command } : {}) },
   });
+}
+
+export function leaseLost(agentKey: string): CellaError {
+  const message = `Agent ${JSON.stringify(agentKey)} was taken over by another process: nothing more is written from here.`;
+  return new CellaError('LEASE_LOST', message, { details: { agentKey } });
 }
 
 export function aborted(agentKey: string, cause: unknown): CellaError {

@@ -46,6 +46,21 @@ export function capabilitiesContract(open: Open): void {
       expect(await evaluate(session, inside)).toContain('said');
     });
 
+    it('subprocesses: a program has a terminal in the sandbox, or that is CAPABILITY_MISSING', async () => {
+      await using session = await open();
+      await session.run('open("here", "w").write("the same folder")');
+      const argv = ['sh', '-c', 'stty size; cat here; kill -TERM $$'];
+      if (!session.capabilities.subprocesses) {
+        await expect(session.terminal({ argv })).rejects.toMatchObject({ code: 'CAPABILITY_MISSING' });
+        return;
+      }
+      await using terminal = await session.terminal({ argv, cols: 91, rows: 17 });
+      let shown = '';
+      for await (const chunk of terminal.output) shown += Buffer.from(chunk).toString();
+      expect(shown).toBe('17 91\r\nthe same folder');
+      expect(await terminal.exited).toEqual({ signal: 'SIGTERM' });
+    });
+
     it('interruptSleep: an interrupt ends time.sleep, or ends the kernel after the grace period', async () => {
       await using session = await open({ graceMs: 5000 });
       const { result } = await runUntilReady(session, 'import time\nprint("ready", flush=True)\ntime.sleep(1000)');

@@ -7,10 +7,12 @@ import { checkpointContract } from './storage-checkpoints.ts';
 import { depsContract } from './storage-deps.ts';
 import { documentContract } from './storage-documents.ts';
 import { eventContract, trimContract } from './storage-events.ts';
+import { fenceContract } from './storage-fences.ts';
 import { keyContract } from './storage-keys.ts';
 import { lockContract } from './storage-locks.ts';
 import { recordContract } from './storage-records.ts';
 import type { OpenStorage } from './storage-samples.ts';
+import { scopeContract } from './storage-scopes.ts';
 import { textContract } from './storage-texts.ts';
 import { transcriptContract } from './storage-transcripts.ts';
 
@@ -21,6 +23,7 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('events', () => eventContract(open));
     describe('trimmed events', () => trimContract(open));
     describe('locks', () => lockContract(open));
+    describe('fences', () => fenceContract(open));
     describe('transcripts', () => transcriptContract(open));
     describe('tools', () => textContract(open, ({ tools }) => tools));
     describe('skills', () => textContract(open, ({ skills }) => skills));
@@ -28,6 +31,7 @@ export function storageContract(name: string, open: OpenStorage): void {
     describe('deps', () => depsContract(open));
     describe('documents', () => documentContract(open));
     describe('bootstrap configs', () => bootstrapContract(open));
+    describe('scopes', () => scopeContract(open));
     describe('agent keys', () => keyContract(open));
   });
 }

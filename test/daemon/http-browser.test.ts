@@ -204,25 +204,3 @@ it('keeps members in a sandbox of their own', async () => {
   }
   expect((await daemon.call('POST /v1/sessions', { token, body: { agentKey: 'm' } })).status).toBe(201);
 });
-
-it('keeps users to their quotas, and says when to try again', async () => {
-  const token = await daemon.user('bounded', 'member');
-  const quotas = { liveKernels: 1, executionsPerMinute: 3 };
-  await daemon.call('PATCH /v1/users/bounded', { body: { quotas } });
-  const [one, two] = [await daemon.session({ agentKey: '1' }, token), await daemon.session({ agentKey: '2' }, token)];
-  const run = (id: string) => daemon.call(`POST /v1/sessions/${id}/execute`, { token, body: { code: '1' } });
-  const both = await Promise.all([run(one.id), run(two.id)]);
-  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 429]);
-  const refused = both.find(({ status }) => status === 429);
-  expect(refused?.json).toMatchObject({ error: { code: 'QUOTA_EXCEEDED', details: { quota: 'liveKernels' } } });
-  const awake = both[0]?.status === 200 ? one.id : two.id;
-  expect((await run(awake)).status).toBe(200);
-  const fourth = await run(awake);
-  expect(fourth.json).toMatchObject({ error: { code: 'QUOTA_EXCEEDED', details: { quota: 'executionsPerMinute' } } });
-  expect(Number(fourth.headers.get('retry-after'))).toBeGreaterThan(0);
-  await daemon.call('PATCH /v1/users/bounded', { body: { quotas: { storageBytes: 10_000_000 } } });
-  const write = (bytes: number) =>
-    daemon.call(`PUT /v1/sessions/${awake}/files/content?path=f`, { token, body: 'x'.repeat(bytes) });
-  expect((await write(1000)).status).toBe(200);
-  expect((await write(20_000_000)).json).toMatchObject({ error: { details: { quota: 'storageBytes' } } });
-});

@@ -1,6 +1,8 @@
 /** Every route of the server, and who gets through it: table-driven over its own document, so that none is forgotten. */
 
+import { once } from 'node:events';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { Daemon } from '../support/daemon.ts';
@@ -55,6 +57,9 @@ function routes(): Route[] {
 describe('the routes of the document', () => {
   it('are some seventy, each with a summary, and who may use it', () => {
     expect(routes().length).toBeGreaterThan(65);
+    expect(Object.keys(document.paths)).toEqual(
+      expect.arrayContaining(['/v1/sessions/{id}/ws', '/v1/sessions/{id}/mcp', '/v1/sessions/{id}/events']),
+    );
     for (const { method, path } of routes()) {
       const { summary, description, security } = document.paths[path]?.[method] ?? {};
       expect.soft(summary).toMatch(/\w/);
@@ -75,6 +80,19 @@ describe('the routes of the document', () => {
       }
     },
   );
+
+  it.each(['none', 'expired', 'revoked', 'forged'])('open no WebSocket with a token that is %s', async (kind) => {
+    const token = tokens[kind];
+    const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
+    const asked = routes().filter(({ method, what }) => method === 'get' && !OPEN.has(what));
+    for (const { what, call } of asked) {
+      const socket = new WebSocket(new URL(call.slice('GET '.length), daemon.url.replace('http', 'ws')), { headers });
+      socket.on('error', () => {}); // it is refused
+      const [, response] = await once(socket, 'unexpected-response');
+      expect.soft({ what, status: response.statusCode }).toEqual({ what, status: 401 });
+      response.destroy();
+    }
+  });
 
   it.each(['foreign', 'viewer'])('tell nothing of a session to a %s token: 404 for all', async (kind) => {
     for (const { what, call, method, path } of routes()) {

@@ -4,6 +4,8 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { privilegedOptions } from '../../src/daemon/sessions/definition.ts';
+import { ChangeableSettings } from '../../src/protocol/http/sessions.ts';
+import { SessionSettings } from '../../src/protocol/session-settings.ts';
 import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();
@@ -99,7 +101,13 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     await host.update(hosted.id, { timeoutMs: 0 });
     const { result } = await hosted.execute("import os; [x + 1, os.environ['WHO']]");
     expect(result.value).toEqual([42, 'me']);
-    await expect(host.update(hosted.id, { cwd: '/' } as object)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    const lasting = Object.keys(SessionSettings.shape).filter((option) => !(option in ChangeableSettings.shape));
+    expect(lasting).toEqual(expect.arrayContaining(['cwd', 'executor', 'sandbox', 'image']));
+    for (const option of ['agentKey', 'ownerId', 'storage', ...lasting]) {
+      const refused = host.update(hosted.id, { [option]: 'off' });
+      await expect(refused, option).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+    expect((await host.get(hosted.id)).settings).toEqual({ ...changed.settings, timeoutMs: 0 });
   });
 
   test('an update ends nothing that runs, and holds for what comes after it', async () => {
@@ -197,7 +205,8 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await running).result.status).toBe('interrupted');
     await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     await expect(hosted.execute('1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    expect(existsSync(`/proc/${pid}`)).toBe(false);
+    // The process is reaped by its parent a moment after the connection is gone.
+    await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
     expect(existsSync(join(place.dataDir, 'outputs', hosted.id))).toBe(false);
     expect(await storage.events.last('gone')).toBe(0);

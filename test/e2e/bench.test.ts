@@ -3,10 +3,11 @@
 import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { expect, it } from 'vitest';
+import { jupyterServerVersion } from '../../bench/jupyter-server.ts';
 import { bench } from '../../bench/main.ts';
 import { findPeer } from '../../bench/peer.ts';
 import { descendants } from '../../bench/processes.ts';
-import type { BenchResult } from '../../bench/result.ts';
+import type { BenchResult, Kernels } from '../../bench/result.ts';
 
 const BOUND_MS = 120_000;
 
@@ -28,7 +29,7 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
   );
 
   expect(exitCode).toBe(0);
-  const result: BenchResult = JSON.parse(printed.join(''));
+  const result: Kernels & BenchResult = JSON.parse(printed.join(''));
   expect(result).toEqual({
     start: times,
     spare: { firstResultMs: number, p95Ms: number },
@@ -51,9 +52,29 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
       container: { ...executor, dockerRunMs: number, startRatio: number, roundTripRatio: number },
       inProcess: { ...executor, coldMs: number, startRatio: number },
     },
+    daemon: {
+      libraryMs: number,
+      httpMs: number,
+      httpP95Ms: number,
+      overheadMs: number,
+      webSocketMs: number,
+      webSocketP95Ms: number,
+      jupyterMs: number,
+      jupyterP95Ms: number,
+      ratio: number,
+    },
     templateMs: number,
     templateMb: number,
-    machine: { cpu: text, cores: number, memoryGb: number, kernel: text, node: text, python: text, ipykernel: text },
+    machine: {
+      cpu: text,
+      cores: number,
+      memoryGb: number,
+      kernel: text,
+      node: text,
+      python: text,
+      ipykernel: text,
+      jupyterServer: text,
+    },
   });
   for (const measure of ['start', 'roundTrip', 'memory', 'bigPrint', 'smallPrints'] as const) {
     expect(result[measure].ratio, measure).toBeGreaterThan(1);
@@ -63,9 +84,20 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
   expect(descendants(process.pid)).toEqual([]);
 });
 
+it('measures one part where it is asked to, and says which there are where there is none', async () => {
+  const told: string[] = [];
+  const tell = (text: string) => told.push(text);
+  expect(await bench({ json: false, quick: true, only: 'nothing' }, tell, tell)).toBe(1);
+  expect(told.join('')).toContain('kernels, executors, daemon');
+});
+
 it('takes a Python without ipykernel as an error that names what to install, not as a blank', async () => {
   await expect(findPeer('/bin/false')).rejects.toMatchObject({
     code: 'PEER_MISSING',
     message: expect.stringContaining('python3-ipykernel'),
+  });
+  await expect(jupyterServerVersion('/bin/false')).rejects.toMatchObject({
+    code: 'PEER_MISSING',
+    message: expect.stringContaining('python3-jupyter-server'),
   });
 });

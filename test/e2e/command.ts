@@ -18,6 +18,8 @@ export interface StartOptions {
   readonly terminal?: boolean;
   readonly env?: NodeJS.ProcessEnv;
   readonly nodeFlags?: readonly string[];
+  /** A command that runs the one after it, such as `unshare`. */
+  readonly around?: readonly string[];
 }
 
 export class Started {
@@ -62,8 +64,9 @@ export class Cella implements Disposable {
   readonly temporary = mkdtempSync(join(tmpdir(), 'cella-cli-'));
   readonly #children: ChildProcess[] = [];
 
-  start(words: readonly string[], { input, terminal = false, env = {}, nodeFlags = [] }: StartOptions = {}): Started {
-    const command = [process.execPath, ...nodeFlags, launcher, ...words];
+  start(words: readonly string[], options: StartOptions = {}): Started {
+    const { input, terminal = false, env = {}, nodeFlags = [], around = [] } = options;
+    const command = [...around, process.execPath, ...nodeFlags, launcher, ...words];
     const argv = terminal ? ['python3', '-c', PTY, ...command] : command;
     const [program = '', ...rest] = argv;
     const child = spawn(program, rest, {

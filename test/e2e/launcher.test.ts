@@ -1,5 +1,6 @@
 /** bin/cella.cjs: finds a Node that is recent enough, and is invisible where it has to start another. */
 
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,15 +67,18 @@ it('says how to build a checkout that is not built', async () => {
   expect(err).toContain('npm run build');
 });
 
-it('answers --help within 150 ms of Node’s own start', async () => {
-  const timesMs: number[] = [];
+it('answers --help in less than three times as long as Node itself needs to start', async () => {
+  const [ours, bare]: [number[], number[]] = [[], []];
   for (let round = 0; round < 5; round++) {
     const began = performance.now();
+    spawnSync(process.execPath, ['-e', '0']);
+    bare.push(performance.now() - began);
+    const asked = performance.now();
     const { code, out } = await cella.run(['--help']);
-    timesMs.push(performance.now() - began);
+    ours.push(performance.now() - asked);
     expect([code, out.includes('Examples:')]).toEqual([0, true]);
   }
-  expect(Math.min(...timesMs)).toBeLessThan(150);
+  expect(Math.min(...ours) / Math.min(...bare)).toBeLessThan(3);
 });
 
 function isAlive(pid: number): boolean {

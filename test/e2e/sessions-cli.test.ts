@@ -62,6 +62,23 @@ describe('cella sessions', () => {
     expect(await following.ended).toBe(130);
   });
 
+  it('opens a terminal in one: keys go there as they are, and its exit code comes back', async () => {
+    await client.sessions.create({ agentKey: 'shell' });
+    const piped = ['sessions', 'terminal', 'shell', '--', 'sh', '-c', 'cat; exit 5'];
+    const { code, out } = await cella.run(piped, { input: 'typed\n' });
+    expect({ code, out }).toEqual({ code: 5, out: 'typed\r\ntyped\r\n' });
+    const started = cella.start(['sessions', 'terminal', 'shell'], { terminal: true });
+    await started.says('$ ');
+    started.type('echo re""ady; cat\r');
+    await started.says('ready');
+    started.type('seen\r');
+    await started.says('seen', 2);
+    started.type('\x03');
+    await started.says('$ ', 2);
+    started.type('exit 6\r');
+    expect(await started.ended).toBe(6);
+  });
+
   it('deletes one', async () => {
     const { id } = await client.sessions.create({ agentKey: 'deleted' });
     expect(await cella.run(['sessions', 'rm', 'deleted'])).toMatchObject({ code: 0 });

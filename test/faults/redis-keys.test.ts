@@ -4,6 +4,7 @@ import { createClient } from '@redis/client';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Storage } from '../../src/storage/contract.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
+import { contents, fill as fillAll, writes } from '../contract/storage-fences.ts';
 import {
   bytesOf,
   eventsOf,
@@ -195,7 +196,8 @@ describe('what nobody needs', () => {
     const lock = await storage.locks.acquire('a');
     expect(lock.held).toBe(true);
     await lock.release();
-    const keys = await client.keys('killed|*');
+    // The count of locks stays: no token is ever given twice.
+    const keys = (await client.keys('killed|*')).filter((key) => key !== 'killed|locks-count');
     expect(keys).toHaveLength(2);
     for (const key of keys) expect(await client.ttl(key)).toBeGreaterThan(0);
     expect(await storage.artifacts.list()).toEqual([]);
@@ -213,6 +215,45 @@ describe('what nobody needs', () => {
 });
 
 describe('a lock', () => {
+  it('that another has got lets its first holder write nothing in any part, however late', async () => {
+    const [storage, other] = [await opened('fence'), await opened('fence')];
+    const client = await look();
+    const lock = await storage.locks.acquire('a');
+    const own = storage.fenced(lock);
+    await fillAll(own);
+    // As when its process was stopped for longer than it lasts: nobody has told it yet.
+    await client.del('fence|lock|"a"');
+    await own.events.append('a', ['still mine']);
+    const taken = await other.locks.acquire('a');
+    const before = await contents(other);
+    const states: string[] = [];
+    lock.watch((state) => states.push(state));
+    for (const [name, write] of writes)
+      expect([name, (await failureOf(write(own))).code]).toEqual([name, 'LEASE_LOST']);
+    expect(await contents(other)).toEqual(before);
+    expect([states, lock.held]).toEqual([['lost'], false]);
+    expect((await failureOf(own.locks.acquire('a'))).code).toBe('LEASE_LOST');
+    await other.fenced(taken).events.append('a', ['theirs']);
+    // Nor after the other has let go of it.
+    await taken.release();
+    expect((await failureOf(own.events.append('a', ['late']))).code).toBe('LEASE_LOST');
+    expect(await other.events.last('a')).toBe(3);
+  });
+
+  it('that could not be renewed for long is doubtful, and held again when nobody has taken it', async () => {
+    const storage = await RedisStorage.open(redis.url, { prefix: 'doubt', leaseMs: 300 });
+    onTestFinished(() => storage.close());
+    const lock = await storage.locks.acquire('a');
+    const states: string[] = [];
+    lock.watch((state) => states.push(state));
+    await redis.freeze();
+    await vi.waitFor(() => expect(states).toEqual(['doubtful']), { timeout: 10_000 });
+    expect(lock.held).toBe(false);
+    await redis.thaw();
+    await vi.waitFor(() => expect(states).toEqual(['doubtful', 'held']), { timeout: 10_000 });
+    expect(await storage.fenced(lock).events.append('a', [1])).toBe(1);
+  });
+
   it('expires where nobody renews it', async () => {
     const storage = await opened('lease');
     await storage.locks.acquire('a');

@@ -166,6 +166,24 @@ it('before any step of replacing an artifact and a tool, a killed process leaves
   expect([...new Set(left)]).toEqual(['1,1', '2,1', '2,2']);
 });
 
+it('deps from before there were scopes are those in no scope', async () => {
+  const path = scratch();
+  await (await openStorage(path)).close();
+  const database = new DatabaseSync(join(path, 'cella.db'));
+  database.exec(`
+    CREATE TABLE deps (name TEXT PRIMARY KEY, requirement TEXT NOT NULL);
+    INSERT INTO deps VALUES ('requests', 'requests>=2');
+    CREATE TABLE documents (revision INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, id TEXT NOT NULL,
+      document TEXT NOT NULL, UNIQUE (collection, id));
+    PRAGMA user_version = 3;
+  `);
+  database.close();
+  const storage = await openStorage(path);
+  expect(await storage.deps.list()).toEqual(['requests>=2']);
+  expect(await storage.scope('ann').deps.list()).toEqual([]);
+  expect(await storage.deps.add('requests>=2')).toBe(false);
+});
+
 it('a database of the first version is used on', async () => {
   const path = scratch();
   mkdirSync(path, { recursive: true });

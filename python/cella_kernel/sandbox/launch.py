@@ -14,7 +14,7 @@ from . import cgroup, landlock, limits, linux, networks, seccomp, trees
 from .linux import NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, LayerError
 from .mounts import Stage
 
-_WRITABLE = ("/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx")
+_WRITABLE = ("/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx", "/dev/tty")
 _READABLE = ("/etc", "/proc", "/.own", "/dev")
 
 

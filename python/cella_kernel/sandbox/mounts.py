@@ -21,7 +21,7 @@ _REC, _PRIVATE = 16384, 1 << 18
 _DETACH = 2
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/nix/store", "/gnu/store")
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _ETC = (
     "alternatives", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types",
     "matplotlibrc", "python3", "python%d.%d" % sys.version_info[:2], "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted", "services", "protocols", "magic", "xdg",
@@ -121,6 +121,8 @@ class Stage:
         dev = self._part("/dev")
         os.mkdir(dev)
         for name in _DEVICES:
+            if name == "tty" and not os.path.exists("/dev/tty"):
+                continue  # a host may lack it, and few programs ask for it
             target = os.path.join(dev, name)
             _touch(target)
             bind("/dev/" + name, target)

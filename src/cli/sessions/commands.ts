@@ -63,6 +63,22 @@ export function addSessions(program: Command, context: ProgramContext, done: Don
       done(await attach(client, name, context));
     },
   );
+  addTerminal(
+    named(addServerFlags(defineCommand(group, 'terminal', 'a shell in the sandbox of one', help.terminal))),
+    context,
+    done,
+  );
+}
+
+function addTerminal(command: Command, context: ProgramContext, done: Done): void {
+  command
+    .argument('[program...]', 'a program and its arguments, instead of the shell')
+    .action(async (name: string, argv: readonly string[], flags: ServerFlags) => {
+      const [{ terminal }, { stoppable }] = await Promise.all([import('./terminal.ts'), import('../stoppable.ts')]);
+      await using client = await server(flags, context);
+      const own = context.terminal;
+      done(await stoppable(context, (signal) => terminal(client, { name, argv }, { terminal: own, signal })));
+    });
 }
 
 function addLogs(command: Command, context: ProgramContext, done: Done): void {

@@ -5,6 +5,7 @@ Examples:
   $ cella sessions list                               those of the server on this machine
   $ cella sessions list --url https://cella.example   those of another
   $ cella sessions attach analyst                     work in one, line by line
+  $ cella sessions terminal analyst                   a shell in its sandbox
   $ cella sessions logs analyst --follow              what happens there, as it happens
 
 A session is named by its id or its agent key. Without --url or CELLA_URL it is the server that runs
@@ -26,6 +27,14 @@ Examples:
   $ echo 'print(6 * 7)' | cella sessions attach analyst
 
 Leaving it, with Ctrl-D or exit, leaves the session as it is.`;
+
+export const terminal = `
+Examples:
+  $ cella sessions terminal analyst
+  $ cella sessions terminal analyst -- python3 -q
+
+It sees what the code sees: its workspace, its packages, its limits. It ends with the program there, and
+with its exit code; whatever the program has started ends with it.`;
 
 export const logs = `
 Examples:

@@ -63,7 +63,8 @@ export async function remove(skills: SkillsApi, name: string, report: Report): P
 }
 
 function toRow(skill: SkillInfo): string[] {
-  return [skill.name, parametersToText(skill), agoToText(skill.updatedAt), firstLine(skill.description)];
+  const name = skill.shared ? `${skill.name} (shared)` : skill.name;
+  return [name, parametersToText(skill), agoToText(skill.updatedAt), firstLine(skill.description)];
 }
 
 /** As in the source. */

@@ -1,5 +1,6 @@
 /** The audit log: an event log that is only ever added to, under a key that no agent can have. */
 
+import { setImmediate as afterAnswers } from 'node:timers/promises';
 import { AuditEntry, type AuditRecord } from '../../protocol/access.ts';
 import type { EventLog, TrimLimits } from '../../storage/contract.ts';
 import type { Audit, AuditOptions, Principal } from './contract.ts';
@@ -13,6 +14,8 @@ const MOST_CHARACTERS = 300;
 
 export class LoggedAudit implements Audit {
   readonly #events: EventLog;
+  #noted: AuditEntry[] = [];
+  #noting: Promise<void> | undefined;
 
   constructor(events: EventLog) {
     this.#events = events;
@@ -22,6 +25,12 @@ export class LoggedAudit implements Audit {
     await this.#events.append(AUDIT_KEY, [bounded(entry)]);
   }
 
+  note(entry: AuditEntry): Promise<void> {
+    this.#noted.push(bounded(entry));
+    this.#noting ??= this.#writeNoted();
+    return this.#noting;
+  }
+
   read(by: Principal, options: AuditOptions = {}): AsyncIterable<AuditRecord> {
     requireScope(by, 'admin');
     return this.#read(options);
@@ -29,6 +38,13 @@ export class LoggedAudit implements Audit {
 
   async trim(limits: TrimLimits): Promise<void> {
     await this.#events.trim(AUDIT_KEY, limits);
+  }
+
+  /** After the answers of this moment are out: nobody waits for it. */
+  async #writeNoted(): Promise<void> {
+    await afterAnswers();
+    this.#noting = undefined;
+    await this.#events.append(AUDIT_KEY, this.#noted.splice(0), { flushed: false });
   }
 
   async *#read({ after = 0, limit = Infinity, userId, session }: AuditOptions): AsyncGenerator<AuditRecord> {

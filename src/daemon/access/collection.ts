@@ -3,6 +3,7 @@
 import type { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentCondition, DocumentStore, ListDocuments } from '../../storage/contract.ts';
+import { ParseCache } from '../parse-cache.ts';
 
 export interface Found<T> {
   readonly id: string;
@@ -14,6 +15,7 @@ export class Collection<T> {
   readonly #documents: DocumentStore;
   readonly #name: string;
   readonly #schema: z.ZodType<T>;
+  readonly #cache = new ParseCache<T>();
 
   constructor(documents: DocumentStore, name: string, schema: z.ZodType<T>) {
     this.#documents = documents;
@@ -25,13 +27,8 @@ export class Collection<T> {
   async get(id: string): Promise<Found<T> | undefined> {
     const found = await this.#documents.get(this.#name, id);
     if (!found) return undefined;
-    const parsed = this.#schema.safeParse(found.value);
-    if (parsed.success) return { id, revision: found.revision, value: parsed.data };
-    throw new CellaError(
-      'STORAGE_FAILED',
-      `Cannot use the document ${this.#name}/${id}: this version of Cella does not understand it.`,
-      { details: { collection: this.#name, id } },
-    );
+    const { revision } = found;
+    return { id, revision, value: this.#cache.get(id, revision, () => this.#parse(id, found.value)) };
   }
 
   put(id: string, value: T, condition?: DocumentCondition): Promise<number | undefined> {
@@ -59,5 +56,15 @@ export class Collection<T> {
       yield* items;
       after = next;
     }
+  }
+
+  #parse(id: string, value: unknown): T {
+    const parsed = this.#schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    throw new CellaError(
+      'STORAGE_FAILED',
+      `Cannot use the document ${this.#name}/${id}: this version of Cella does not understand it.`,
+      { details: { collection: this.#name, id } },
+    );
   }
 }

@@ -121,6 +121,8 @@ export interface BrowserLogin {
 export interface Audit {
   /** Durable when it resolves. */
   append(entry: AuditEntry): Promise<void>;
+  /** Soon, together with what comes meanwhile: for what is done often, and also stands in the log of a session. */
+  note(entry: AuditEntry): Promise<void>;
   /** For `admin`. From the first after `after`, in order. */
   read(by: Principal, options?: AuditOptions): AsyncIterable<AuditRecord>;
   trim(limits: TrimLimits): Promise<void>;
@@ -153,8 +155,8 @@ export interface QuotaKeeper {
   check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void>;
   /** Takes kernels and memory out of what the user may have, until they are given back; two at once never get the same. */
   hold(userId: string, asked: { readonly liveKernels: number; readonly memoryMb: number }): Promise<Hold>;
-  /** Counts one execution of the last minute. */
-  countExecution(userId: string): Promise<void>;
+  /** Counts one execution of the last minute. `limits`: those of the user, where they are known already. */
+  countExecution(userId: string, limits?: Quotas): Promise<void>;
 }
 
 export interface Hold extends Disposable {

@@ -55,15 +55,15 @@ export class CountedQuotas implements QuotaKeeper {
     return { release, [Symbol.dispose]: release };
   }
 
-  async countExecution(userId: string): Promise<void> {
-    const { executionsPerMinute: limit } = await this.of(userId);
+  async countExecution(userId: string, limits?: Quotas): Promise<void> {
+    const { executionsPerMinute: limit } = limits ?? (await this.of(userId));
     if (limit === undefined) return void this.#executions.delete(userId);
     const now = this.#elapsed();
     this.#dropOld(now);
     const recent = this.#executions.get(userId) ?? [];
     if (recent.length >= limit) {
       const free = recent[recent.length - limit] ?? now;
-      throw exceeded('executionsPerMinute', limit, recent.length, 1, Math.ceil(free + MINUTE_MS - now));
+      throw exceeded('executionsPerMinute', limit, recent.length, 1, Math.ceil(free - now + MINUTE_MS));
     }
     recent.push(now);
     this.#executions.set(userId, recent);

@@ -88,7 +88,7 @@ function storageOf(folder: string, own: Quotas) {
     checkpoints: { list: async (key) => (key === 'a' ? [manifestOf('one', [], { bytes: MB })] : []) },
     holdingsOf: async () => {
       looks += 1;
-      return { folders: [folder], agentKeys: ['a', 'b'] };
+      return { folders: [folder], agentKeys: ['a', 'b'], keptBytes: 0 };
     },
     elapsed: () => now,
   });

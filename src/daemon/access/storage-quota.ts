@@ -1,8 +1,9 @@
 /**
- * Whether a user may store more: the folders and checkpoints of its sessions against its limit. Measuring takes a while,
+ * Whether a user may store more: what its sessions and its namespaces hold against its limit. Measuring takes a while,
  * so what was measured is used for a minute, with what was admitted since.
  */
 
+import type { Quotas } from '../../protocol/access.ts';
 import type { CheckpointStore } from '../../storage/contract.ts';
 import type { QuotaKeeper } from './contract.ts';
 import { folderBytes } from './folder-bytes.ts';
@@ -14,6 +15,8 @@ export interface Holdings {
   readonly folders: readonly string[];
   /** Storage keys of the user's sessions. */
   readonly agentKeys: readonly string[];
+  /** Artifacts and skills. */
+  readonly keptBytes: number;
 }
 
 interface Parts {
@@ -41,9 +44,9 @@ export class StorageQuota {
   }
 
   /** QUOTA_EXCEEDED where these bytes are over the user's limit. Costs next to nothing where there is none. */
-  async admit(userId: string, bytes = 1): Promise<void> {
+  async admit(userId: string, bytes = 1, limits?: Quotas): Promise<void> {
     const { quotas } = this.#parts;
-    if ((await quotas.of(userId)).storageBytes === undefined) return void this.#measured.delete(userId);
+    if ((limits ?? (await quotas.of(userId))).storageBytes === undefined) return void this.#measured.delete(userId);
     const { at, bytes: used } = this.#measured.get(userId) ?? (await this.#measure(userId));
     // Nobody waits for this one: it is for those who come next. Where it fails, they try again.
     if (this.#elapsed() - at > FRESH_MS) this.#measure(userId).catch(() => {});
@@ -66,8 +69,8 @@ export class StorageQuota {
   }
 
   async #look(userId: string): Promise<Measured> {
-    const { folders, agentKeys } = await this.#parts.holdingsOf(userId);
-    let bytes = 0;
+    const { folders, agentKeys, keptBytes } = await this.#parts.holdingsOf(userId);
+    let bytes = keptBytes;
     for (const folder of folders) bytes += await folderBytes(folder);
     for (const key of agentKeys) {
       for (const manifest of await this.#parts.checkpoints.list(key)) bytes += manifest.bytes;

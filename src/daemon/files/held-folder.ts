@@ -29,6 +29,11 @@ export class HeldFolder implements AsyncDisposable {
     return `/proc/self/fd/${this.#handle.fd}/${name}`;
   }
 
+  /** Whether it is in no other folder any more. */
+  async removed(): Promise<boolean> {
+    return (await this.#handle.stat()).nlink === 0;
+  }
+
   async folder(name: string): Promise<HeldFolder> {
     return new HeldFolder(await open(this.path(name), FOLDER));
   }

@@ -23,6 +23,12 @@ export function missing(path: string): CellaError {
   return new CellaError('NOT_FOUND', `There is no ${JSON.stringify(path.slice(0, 200))} in the workspace.`);
 }
 
+/** Whether there is nothing of that path: not there, below a file, or below a link. */
+export function isAbsence(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP';
+}
+
 /** What the operating system said, in words for whoever asked. */
 export function explained(path: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;

@@ -1,15 +1,19 @@
-/** The files of a session, for its clients: list, read, write, move and delete, in its workspace and nowhere else. */
+/** The files of a session, for its clients: list, read, write, move, delete and watch, in its workspace and nowhere else. */
 
 import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, rename, rmdir, unlink } from 'node:fs/promises';
 import { CellaError } from '../../protocol/errors.ts';
+import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { HeldFolder } from './held-folder.ts';
+import { type FileKind, kindOf } from './kind.ts';
 import { explained, partsOf, refused } from './path.ts';
+import type { WatchShare } from './watch-share.ts';
+import { watchTree } from './watch-tree.ts';
 
 export interface FileInfo {
   readonly name: string;
-  readonly kind: 'file' | 'folder' | 'link' | 'other';
+  readonly kind: FileKind;
   readonly size: number;
   /** Milliseconds since 1970. */
   readonly modifiedAt: number;
@@ -129,6 +133,11 @@ export class Workspace {
     });
   }
 
+  /** What changes below a folder, until the signal aborts; `NOT_FOUND` where the folder itself goes. */
+  watch(path: string, share: WatchShare, signal: AbortSignal): AsyncGenerator<FileChange> {
+    return watchTree({ root: this.#root, path, share, signal });
+  }
+
   /** `whole`: the path names the folder itself; otherwise something in it. */
   async #at<T>(
     path: string,
@@ -174,8 +183,7 @@ async function* chunksOf(file: FileHandle, start: number): AsyncIterable<Uint8Ar
 }
 
 function infoOf(name: string, stats: Stats): FileInfo {
-  const kind = stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : stats.isSymbolicLink() ? 'link' : 'other';
-  return { name, kind, size: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) };
+  return { name, kind: kindOf(stats), size: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) };
 }
 
 const byName = (one: FileInfo, other: FileInfo): number => (one.name < other.name ? -1 : 1);

@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { Hono } from 'hono';
 import { CellaError } from '../../protocol/errors.ts';
-import { type Exchange, type ExchangeContext, isTls, remoteOf } from './exchange.ts';
+import { HOP_HEADER, type Hops } from '../cluster/hop.ts';
+import { type Exchange, type ExchangeContext, isTls, pathOf, remoteOf } from './exchange.ts';
 import { failureResponse, toCellaError } from './failure.ts';
 import { type HostRules, hostProblem, originProblem } from './hosts.ts';
 import type { Logger } from './logs.ts';
@@ -14,9 +15,11 @@ export interface AppOptions {
   readonly hosts: HostRules;
   readonly log: Logger;
   readonly metrics: HttpMetrics;
+  /** How a request is known that another server has passed on. */
+  readonly hops?: Hops | undefined;
 }
 
-export function makeApp({ hosts, log, metrics }: AppOptions): Hono<Exchange> {
+export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchange> {
   const app = new Hono<Exchange>();
   app.use(async (c, next) => {
     const began = performance.now();
@@ -27,6 +30,13 @@ export function makeApp({ hosts, log, metrics }: AppOptions): Hono<Exchange> {
     c.res.headers.set('x-request-id', requestId);
     addSecurityHeaders(c.res.headers, { tls: isTls(c.env) });
     tell(c, log, metrics, performance.now() - began);
+  });
+  app.use(async (c, next) => {
+    const { method } = c.req;
+    const [authorization, cookie] = [c.req.header('authorization'), c.req.header('cookie')];
+    const mark = c.req.header(HOP_HEADER);
+    if (mark !== undefined) c.set('hop', hops?.read({ method, path: pathOf(c), authorization, cookie }, mark));
+    await next();
   });
   app.use(async (c, next) => {
     const problem = c.env.door === 'local' ? undefined : trickery(c, hosts);
@@ -46,7 +56,8 @@ export function makeApp({ hosts, log, metrics }: AppOptions): Hono<Exchange> {
 
 function trickery(c: ExchangeContext, hosts: HostRules): string | undefined {
   const host = c.req.header('host');
-  return hostProblem(host, hosts) ?? originProblem(c.req.header('origin'), host);
+  // Which page sent it was looked at where it came in.
+  return hostProblem(host, hosts) ?? (c.get('hop') ? undefined : originProblem(c.req.header('origin'), host));
 }
 
 /** A client may name its request, so that both logs can be laid side by side. */
@@ -66,7 +77,7 @@ function tell(c: ExchangeContext, log: Logger, metrics: HttpMetrics, ms: number)
     path: c.req.path,
     status,
     ms: Math.round(ms * 10) / 10,
-    from: remoteOf(c.env),
+    from: remoteOf(c),
     ...(user === undefined ? {} : { user }),
   };
   if (route === '/health') log.debug(line, 'request');

@@ -20,6 +20,8 @@ export class AuditTrail {
   }
 
   async done(c: ExchangeContext, action: string | undefined, about: About): Promise<void> {
+    // Whoever has answered it has written it down.
+    if (c.get('forwarded')) return;
     await this.#write(c, action, { ...about, outcome: 'ok' });
   }
 
@@ -28,6 +30,14 @@ export class AuditTrail {
     // Whoever sends too much must not be able to fill the log.
     if (code === 'RATE_LIMITED') return;
     await this.#write(c, action, { ...about, outcome: REFUSALS.has(code) ? 'refused' : 'failed', code });
+  }
+
+  /** Of what is still under way. */
+  async settled(c: ExchangeContext, action: string | undefined, about: About, work: Promise<unknown>): Promise<void> {
+    await work.then(
+      () => this.done(c, action, about),
+      (error) => this.failed(c, action, about, error),
+    );
   }
 
   async #write(
@@ -43,9 +53,10 @@ export class AuditTrail {
       userName: principal.userName,
       credential: credentialText(principal.credential),
     };
-    const written = this.#audit
-      .append({ ...who, action, from: remoteOf(c.env), ...entry })
-      .catch((error) => c.get('log').error({ err: error, action }, 'the audit log could not be written'));
+    const line = { ...who, action, from: remoteOf(c), ...entry };
+    const written = (HOT.has(action) ? this.#audit.note(line) : this.#audit.append(line)).catch((error) =>
+      c.get('log').error({ err: error, action }, 'the audit log could not be written'),
+    );
     if (!HOT.has(action)) await written;
   }
 }

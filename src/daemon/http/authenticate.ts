@@ -20,7 +20,7 @@ export async function authenticate(c: ExchangeContext, access: Access): Promise<
     throw new CellaError('UNAUTHENTICATED', 'This needs a token.');
   } catch (error) {
     // Guessing is slow for whoever guesses. Those who have a token are counted by it.
-    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') access.rates.admit(`from ${remoteOf(c.env)}`);
+    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') access.rates.admit(`from ${remoteOf(c)}`);
     throw error;
   }
 }

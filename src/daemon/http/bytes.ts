@@ -22,7 +22,7 @@ export function bytesResponse(chunks: AsyncIterable<Uint8Array>, options: BytesO
 }
 
 /** A chunk is taken when the client has room for it. */
-function toStream(chunks: AsyncGenerator<Uint8Array>, cut: () => void): ReadableStream<Uint8Array> {
+export function toStream(chunks: AsyncGenerator<Uint8Array>, cut: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream({
     async pull(controller) {
       const next = await chunks.next().catch(() => undefined); // the client sees that it is cut

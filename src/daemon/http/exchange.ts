@@ -5,6 +5,7 @@ import type { Context } from 'hono';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { Principal } from '../access/contract.ts';
+import type { Hop } from '../cluster/hop.ts';
 
 /** `local`: the Unix socket in the data folder, which only the user that runs the daemon can open. */
 export type Door = 'network' | 'local';
@@ -27,6 +28,10 @@ export interface Variables {
   route: string | undefined;
   /** Who sent it, once that is known. */
   principal: Principal | undefined;
+  /** Which server has passed it on, where one has. */
+  hop: Hop | undefined;
+  /** Whether another server has answered it. */
+  forwarded: boolean | undefined;
 }
 
 export interface Exchange {
@@ -37,8 +42,15 @@ export interface Exchange {
 export type ExchangeContext = Context<Exchange>;
 
 /** Where a request comes from, for logs and the audit. Behind the Unix socket there is no address. */
-export function remoteOf({ incoming, door }: Bindings): string {
-  return door === 'local' ? 'local' : (incoming.socket.remoteAddress ?? 'unknown');
+export function remoteOf(c: ExchangeContext): string {
+  const { incoming, door } = c.env;
+  return c.get('hop')?.client ?? (door === 'local' ? 'local' : (incoming.socket.remoteAddress ?? 'unknown'));
+}
+
+/** With the query. */
+export function pathOf(c: ExchangeContext): string {
+  const { pathname, search } = new URL(c.req.url);
+  return `${pathname}${search}`;
 }
 
 export function isTls({ incoming }: Bindings): boolean {

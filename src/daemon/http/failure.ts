@@ -4,10 +4,12 @@ import { HTTPException } from 'hono/http-exception';
 import { z } from 'zod';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import type { Failure } from '../../protocol/http/failure.ts';
+import { elsewhere } from '../sessions/ownership.ts';
+import { textResponse } from './text-response.ts';
 
 /** What somebody may be told of any error. What was not foreseen is told by the id of its request alone. */
 export function toCellaError(error: unknown, requestId: string): CellaError {
-  if (error instanceof CellaError) return error;
+  if (error instanceof CellaError) return error.code === 'LEASE_LOST' ? elsewhere() : error;
   if (error instanceof z.ZodError) return invalid(error);
   if (error instanceof HTTPException && error.status < 500) {
     return new CellaError('INVALID_REQUEST', error.message || 'The request cannot be read.', { cause: error });
@@ -41,5 +43,5 @@ export function failureResponse(error: CellaError): Response {
   const { retryAfterMs } = error.details;
   if (typeof retryAfterMs === 'number') headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
   if (error.code === 'UNAUTHENTICATED') headers.set('www-authenticate', 'Bearer realm="cella"');
-  return new Response(JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
+  return textResponse(JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
 }

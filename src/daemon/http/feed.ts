@@ -21,33 +21,33 @@ export interface FeedOptions {
   readonly onGone?: () => void;
 }
 
-export function feed(
+export function feed(service: Service, session: HostedSession, options: FeedOptions): Response {
+  const { after, execution } = options;
+  const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, signal });
+  return goingOn(service, source, options);
+}
+
+/** Whatever comes, for as long as somebody may read it. The source ends when its signal is aborted. */
+export function goingOn(
   { metrics, streams, ending, followers }: Service,
-  session: HostedSession,
-  options: FeedOptions,
+  source: (signal: AbortSignal) => AsyncIterable<object>,
+  { form, principal, recheck, cut, onGone }: Omit<FeedOptions, 'after' | 'execution'>,
 ): Response {
-  const { form, after, execution, recheck, onGone } = options;
-  const left = followers.enter(options.principal, form);
-  return streamResponse(
-    (signal) => {
-      const until = AbortSignal.any([signal, ending]);
-      return items(eventsFrom(session, { after, execution, signal: until }), ending);
+  const left = followers.enter(principal, form);
+  return streamResponse((signal) => items(source(AbortSignal.any([signal, ending])), ending), {
+    form,
+    ...streams,
+    cut,
+    refusal: async () => {
+      const refusal = await refusalOf(recheck);
+      return refusal && { type: 'error', ...failureOf(refusal) };
     },
-    {
-      form,
-      ...streams,
-      cut: options.cut,
-      refusal: async () => {
-        const refusal = await refusalOf(recheck);
-        return refusal && { type: 'error', ...failureOf(refusal) };
-      },
-      onEnd: (why) => {
-        left();
-        if (why === 'slow' || why === 'refused') metrics.dropped(why);
-        if (why === 'gone') onGone?.();
-      },
+    onEnd: (why) => {
+      left();
+      if (why === 'slow' || why === 'refused') metrics.dropped(why);
+      if (why === 'gone') onGone?.();
     },
-  );
+  });
 }
 
 interface From extends Pick<FeedOptions, 'after' | 'execution'> {
@@ -60,9 +60,11 @@ async function* eventsFrom(session: HostedSession, { after, execution, signal }:
 }
 
 /** What ends the stream before its time is its last line, so that nobody takes it for the end. */
-async function* items(events: AsyncIterable<FeedItem>, ending: AbortSignal): AsyncIterable<Item> {
+async function* items(events: AsyncIterable<object>, ending: AbortSignal): AsyncIterable<Item> {
   try {
-    for await (const event of events) yield 'seq' in event ? { id: event.seq, data: event } : { data: event };
+    for await (const event of events) {
+      yield 'seq' in event && typeof event.seq === 'number' ? { id: event.seq, data: event } : { data: event };
+    }
   } catch (error) {
     if (!ending.aborted) yield { data: { type: 'error', ...failureOf(toCellaError(error, '-')) } };
   }

@@ -11,7 +11,7 @@ const bucket = (most: number, perSecond: number): Bucket => ({ most, perSecond, 
 
 export class FrameBudget {
   readonly #clock: () => number;
-  readonly #frames = bucket(1000, 200);
+  readonly #frames = bucket(2000, 1000);
   readonly #control = bucket(1000, 50);
 
   constructor(clock: () => number = () => performance.now()) {

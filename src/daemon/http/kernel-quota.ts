@@ -10,6 +10,8 @@ const STARTING_MS = 30_000;
 /** What a kernel may use where nothing is said. */
 const DEFAULT_MEMORY_MB = 2048;
 
+type Kernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
+
 export class KernelQuota {
   readonly #quotas: Access['quotas'];
   readonly #host: SessionHost;
@@ -25,7 +27,21 @@ export class KernelQuota {
 
   /** QUOTA_EXCEEDED where it is one too many. Costs nothing while its kernel lives. */
   async admit(info: SessionInfo): Promise<void> {
-    if (info.state !== 'hibernated') return;
+    if (info.state === 'hibernated') await this.#admit(info);
+    else this.#starting.delete(info.id);
+  }
+
+  /** The same for a kernel of this owner that is yet to be made, like that of the session. */
+  async admitFork(info: SessionInfo, ownerId: string): Promise<void> {
+    await this.#admit({ ...info, id: '', ownerId });
+  }
+
+  /** The same for one that lives, and begins again with other limits. */
+  async admitChange(info: SessionInfo, limits: SessionInfo['settings']['limits']): Promise<void> {
+    if (info.state !== 'hibernated') await this.#admit({ ...info, settings: { ...info.settings, limits } });
+  }
+
+  async #admit(info: Kernel): Promise<void> {
     const { ownerId } = info;
     const { liveKernels, memoryMb } = await this.#quotas.of(ownerId);
     if (liveKernels === undefined && memoryMb === undefined) return;
@@ -39,20 +55,22 @@ export class KernelQuota {
     await look;
   }
 
-  async #look(info: SessionInfo): Promise<void> {
+  async #look(info: Kernel): Promise<void> {
     const now = performance.now();
     for (const [id, at] of this.#starting) if (now - at > STARTING_MS) this.#starting.delete(id);
     const live = (await sessionsOf(this.#host, info.ownerId)).filter(
       ({ id, state }) => id !== info.id && (state !== 'hibernated' || this.#starting.has(id)),
     );
+    // From here on it counts while it is seen to live.
+    for (const { id, state } of live) if (state !== 'hibernated') this.#starting.delete(id);
     const used = {
       liveKernels: live.length,
       memoryMb: live.reduce((sum, session) => sum + memoryOf(session), 0),
       storageBytes: 0,
     };
     await this.#quotas.check(info.ownerId, { liveKernels: 1, memoryMb: memoryOf(info) }, used);
-    this.#starting.set(info.id, now);
+    if (info.id !== '') this.#starting.set(info.id, now);
   }
 }
 
-const memoryOf = ({ settings }: SessionInfo): number => settings.limits.memoryMb ?? DEFAULT_MEMORY_MB;
+const memoryOf = ({ settings }: Pick<SessionInfo, 'settings'>): number => settings.limits.memoryMb ?? DEFAULT_MEMORY_MB;

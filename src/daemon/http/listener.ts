@@ -1,12 +1,14 @@
 /** Puts the app behind Node's HTTP servers: requests, upgrades to WebSockets, and what is no HTTP at all. */
 
-import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { getRequestListener } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { WebSocketServer } from 'ws';
 import { toRequest } from './as-request.ts';
 import type { Bindings, Door, Upgrade } from './exchange.ts';
+import { sendText } from './text-response.ts';
 
 export interface ListenerOptions {
   readonly door: Door;
@@ -25,7 +27,10 @@ const KEEP_ALIVE_MS = 65_000;
 
 export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: ListenerOptions): Server {
   const listener = getRequestListener(
-    (request, { incoming }) => fetch(request, { incoming: incoming as IncomingMessage, door }),
+    async (request, { incoming, outgoing }) => {
+      const response = await fetch(request, { incoming: incoming as IncomingMessage, door });
+      return sendText(response, outgoing as ServerResponse) ? RESPONSE_ALREADY_SENT : response;
+    },
     {
       overrideGlobalObjects: false,
       // A request that cannot be read at all, such as one without a Host.

@@ -5,7 +5,7 @@ import type { HostMetrics } from '../sessions/contract.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300];
 
-export type ClientKind = 'websocket' | 'ndjson' | 'sse';
+export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 
 export class HttpMetrics {
   readonly #registry = new Registry();

@@ -4,6 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ServerFrame } from '../../protocol/http/frames.ts';
+import type { TerminalServerFrame } from '../../protocol/http/terminal-routes.ts';
+import { eventText } from './event-text.ts';
 import type { StreamLimits } from './service.ts';
 
 export class Outbox {
@@ -26,10 +28,19 @@ export class Outbox {
   }
 
   /** Resolves when there is room for more. */
-  async put(frame: ServerFrame | FeedItem): Promise<void> {
+  put(frame: ServerFrame | FeedItem | TerminalServerFrame): Promise<void> {
+    return this.#send('seq' in frame ? eventText(frame) : JSON.stringify(frame));
+  }
+
+  /** The same for a frame of bytes. */
+  bytes(chunk: Uint8Array): Promise<void> {
+    return this.#send(chunk);
+  }
+
+  async #send(data: string | Uint8Array): Promise<void> {
     if (this.#over.aborted) return;
     const sent = Promise.withResolvers<void>();
-    this.#socket.send(JSON.stringify(frame), () => sent.resolve());
+    this.#socket.send(data, () => sent.resolve());
     if (this.hasRoom) return;
     const patience = new AbortController();
     const signal = AbortSignal.any([this.#over, patience.signal]);

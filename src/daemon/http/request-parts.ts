@@ -4,6 +4,7 @@ import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import { readJson } from './body.ts';
 import type { ExchangeContext } from './exchange.ts';
 import { invalid } from './failure.ts';
+import { textResponse } from './text-response.ts';
 
 export async function partsOf<P, Q, B>(
   { params, query, body, takes }: Endpoint<P, Q, B>,
@@ -21,7 +22,7 @@ export async function partsOf<P, Q, B>(
 export function respond(result: unknown, status: number): Response {
   if (result instanceof Response) return result;
   if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
-  return new Response(JSON.stringify(result), { status, headers: { 'content-type': 'application/json' } });
+  return textResponse(JSON.stringify(result), { status, headers: { 'content-type': 'application/json' } });
 }
 
 function parsed<T>(schema: Endpoint<T>['params'], value: unknown): T {

@@ -10,6 +10,7 @@ import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
+import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { type About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
@@ -23,6 +24,8 @@ export interface Parts {
   readonly bodyLimitBytes: number;
   /** Whether the server takes no new work. */
   readonly stopping: () => boolean;
+  /** Leads to the server that has a session; without it there is no other one. */
+  readonly forwarder?: Pick<Forwarder, 'forward'> | undefined;
 }
 
 export interface Call<Params, Query, Body> {
@@ -31,9 +34,11 @@ export interface Call<Params, Query, Body> {
   readonly body: Body;
   readonly principal: Principal;
   readonly context: ExchangeContext;
-  /** Says in the audit log what it was done to, where the path does not. */
-  readonly about: (more: About) => void;
+  readonly about: Tell;
 }
+
+/** Says in the audit log what it was done to, where the path does not; and what came of it, where that is known later. */
+type Tell = (more: About, outcome?: Promise<unknown>) => void;
 
 /** Again, for what goes on for long: fails where the token is no longer good, or the right is not there. */
 export type Recheck = (right?: Right) => Promise<Principal>;
@@ -86,6 +91,8 @@ export class Routes {
         return info;
       };
       const info = await look(principal, access.right);
+      const answered = await this.#parts.forwarder?.forward(c, info, endpoint);
+      if (answered) return answered;
       const recheck: Recheck = async (right = access.right) => {
         const again = await authenticate(c, this.#parts.access);
         await look(again, right);
@@ -95,19 +102,22 @@ export class Routes {
     });
   }
 
-  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: (more: About) => void) => Promise<unknown>): void {
+  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: Tell) => Promise<unknown>): void {
     this.endpoints.push(endpoint);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
       c.set('route', endpoint.path);
       let audited: About = {};
-      const about = (more: About) => {
+      let later: Promise<unknown> | undefined;
+      const about: Tell = (more, outcome) => {
         audited = { ...audited, ...more };
+        later = outcome ?? later;
       };
       try {
         if (this.#parts.stopping() && !endpoint.whileStopping) throw stopping();
         const result = await answer(c, about);
-        await this.trail.done(c, endpoint.audit, audited);
+        if (later) void this.trail.settled(c, endpoint.audit, audited, later);
+        else await this.trail.done(c, endpoint.audit, audited);
         return respond(result, endpoint.status);
       } catch (error) {
         await this.trail.failed(c, endpoint.audit, audited, error);
@@ -120,7 +130,8 @@ export class Routes {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
-    if (principal.credential.kind !== 'daemon') access.rates.admit(principal.credential.id);
+    // What another server has passed on was counted there.
+    if (principal.credential.kind !== 'daemon' && !c.get('hop')) access.rates.admit(principal.credential.id);
     return principal;
   }
 

@@ -4,6 +4,8 @@ import { chmodSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Access } from '../access/contract.ts';
+import { Forwarder } from '../cluster/forwarder.ts';
+import type { Peers } from '../cluster/peers.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
 import { makeApp } from './app.ts';
@@ -22,6 +24,7 @@ import { addNamespaceRoutes } from './routes/namespaces.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
 import { addSystemRoutes } from './routes/system.ts';
+import { addTerminalRoutes } from './routes/terminal.ts';
 import type { Privilege, Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
@@ -42,6 +45,8 @@ export interface HttpOptions {
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
+  /** The other servers of the same storage. */
+  readonly peers?: Peers | undefined;
 }
 
 export interface HttpLimits extends StreamLimits {
@@ -111,19 +116,27 @@ export class HttpServer implements AsyncDisposable {
     const { access, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
     const metrics = new HttpMetrics(() => host.metrics());
-    const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics });
+    const { peers } = this.#options;
+    const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, hops: peers?.hops });
+    const ending = this.#ending.signal;
+    const { adminTokenPath } = access;
+    const sockets = { patienceMs, bufferBytes, ending };
+    const forwarder = peers && new Forwarder({ peers, host, adminTokenPath, sockets });
+    ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
     const stopping = this.#stopping.signal;
     const routes = new Routes(app, {
       access,
       host,
       bodyLimitBytes: bodyBytes,
       stopping: () => stopping.aborted,
+      forwarder,
     });
     const streams = { patienceMs, heartbeatMs, bufferBytes };
     const service: Service = {
       routes,
       access,
       host,
+      forwarder,
       metrics,
       followers: new Followers(metrics),
       kernels: new KernelQuota(access.quotas, host),
@@ -132,13 +145,14 @@ export class HttpServer implements AsyncDisposable {
       membersMay,
       version,
       stopping,
-      ending: this.#ending.signal,
+      ending,
     };
     addSessionRoutes(service);
     addExecutionRoutes(service);
     addEventRoutes(service);
     addStateRoutes(service);
     addFileRoutes(service);
+    addTerminalRoutes(service);
     addNamespaceRoutes(service);
     if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
     addAccessRoutes(service);

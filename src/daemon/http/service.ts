@@ -1,6 +1,8 @@
 /** What the routes work with. */
 
+import type { Quotas } from '../../protocol/access.ts';
 import type { Access } from '../access/contract.ts';
+import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -22,13 +24,16 @@ export interface StreamLimits {
 
 /** Whether a user may store more: QUOTA_EXCEEDED where it may not. */
 export interface Room {
-  admit(userId: string, bytes?: number): Promise<void>;
+  /** `limits`: those of the user, where they are known already. */
+  admit(userId: string, bytes?: number, limits?: Quotas): Promise<void>;
 }
 
 export interface Service {
   readonly routes: Routes;
   readonly access: Access;
   readonly host: SessionHost;
+  /** Where other servers share the storage. */
+  readonly forwarder: Forwarder | undefined;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;

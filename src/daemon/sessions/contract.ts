@@ -14,7 +14,7 @@ import type {
   SessionQuery,
 } from '../../protocol/http/sessions.ts';
 import type { TransactionPolicy } from '../../protocol/transaction.ts';
-import type { AgentInfo, SessionApi } from '../../session/api.ts';
+import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
 import type { ApprovalAnswer, Attendant } from './approvals.ts';
@@ -31,7 +31,13 @@ export interface SessionHost extends AsyncDisposable {
   delete(id: string): Promise<void>;
   /** Another session of this owner with the same memory, in the same workspace. */
   fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
+  /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
+  forget(ownerId: string): Promise<void>;
   open(id: string): Promise<HostedSession>;
+  /** The sessions of this server that have a live kernel, and what it does. */
+  live(): Promise<Record<string, 'idle' | 'running'>>;
+  /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */
+  holderOf(session: SessionInfo): Promise<string | undefined>;
   /** Every agent of this owner, those without a session too. */
   agents(ownerId: string): Promise<readonly AgentInfo[]>;
   /** Has the live kernels of this owner find the packages as they are configured now. */
@@ -76,6 +82,10 @@ export interface HostedSession {
   abstain(id: string, attendant: number): void;
   /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
   openOutput(file: string): Promise<OutputContent>;
+  /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
+  workspace(): Promise<string | undefined>;
+  /** The cells that it has run, oldest first. Wakes no kernel. */
+  history(): Promise<readonly HistoryEntry[]>;
   /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */
   api(): Promise<SessionApi>;
   /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { ParseCache } from '../parse-cache.ts';
 import { Definition } from './definition.ts';
 
 const SESSIONS = 'sessions';
@@ -12,6 +13,7 @@ const KEYS = 'session-keys';
 
 export class Definitions {
   readonly #documents: DocumentStore;
+  readonly #cache = new ParseCache<Definition>();
 
   constructor(documents: DocumentStore) {
     this.#documents = documents;
@@ -42,6 +44,11 @@ export class Definitions {
     return found;
   }
 
+  /** Whether there is one, in whatever state. */
+  async exists(id: string): Promise<boolean> {
+    return (await this.#documents.get(SESSIONS, id)) !== undefined;
+  }
+
   async find(ownerId: string, agentKey: string): Promise<Definition | undefined> {
     const key = await this.#documents.get(KEYS, keyId(ownerId, agentKey));
     const found = key && (await this.#read(sessionOf(key.value)));
@@ -61,14 +68,18 @@ export class Definitions {
     }
   }
 
-  /** With what `change` makes of it, whoever else changes it at the same time. */
-  async update(id: string, change: (there: Definition) => Definition): Promise<Definition> {
+  /** With what `change` makes of it, whoever else changes it at the same time. `documents` are those of its owner. */
+  async update(
+    id: string,
+    change: (there: Definition) => Definition,
+    documents: DocumentStore = this.#documents,
+  ): Promise<Definition> {
     for (;;) {
-      const document = await this.#documents.get(SESSIONS, id);
+      const document = await documents.get(SESSIONS, id);
       if (!document) throw noSession(id);
       const next = change(parse(document.value, id));
       const condition = { ifRevision: document.revision };
-      if ((await this.#documents.put(SESSIONS, id, next, condition)) !== undefined) return next;
+      if ((await documents.put(SESSIONS, id, next, condition)) !== undefined) return next;
     }
   }
 
@@ -83,7 +94,7 @@ export class Definitions {
 
   async #read(id: string): Promise<Definition | undefined> {
     const document = isId(id) ? await this.#documents.get(SESSIONS, id) : undefined;
-    return document && parse(document.value, id);
+    return document && this.#cache.get(id, document.revision, () => parse(document.value, id));
   }
 }
 

@@ -11,19 +11,20 @@ import { removeMark } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
 
-/** How long another process may take to let go of the agent. */
+/** How long another process may take to let go of the session. */
 const WAIT_MS = 5000;
 
 /** May be called again where it did not come to its end. */
 export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: Definition): Promise<void> {
-  const { storage, dataDir } = share;
+  const { storage, dataDir, leftovers } = share;
   const key = storageKeyOf(ownerId, agentKey);
-  await using _session = await takeSession(storage, id, WAIT_MS);
-  await using _agent = await storage.locks.acquire(key, { waitMs: WAIT_MS });
-  await storage.deleteAgent(key);
+  await using lock = await takeSession(storage, key, WAIT_MS);
+  const { documents, ...own } = storage.fenced(lock);
+  await own.deleteAgent(key);
   await rm(join(dataDir, 'agents', folderName(key)), { recursive: true, force: true });
+  await leftovers?.forget(key);
   const outputs = new Outputs(dataDir, id);
-  await new Requests(storage.documents, outputs, id, share.requests).remove();
+  await new Requests(documents, outputs, id, share.requests).remove();
   await outputs.remove();
-  await removeMark(storage, id);
+  await removeMark({ documents }, id);
 }

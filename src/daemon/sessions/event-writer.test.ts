@@ -57,6 +57,7 @@ function newWriter(log = new FaultyLog()) {
 
 test('many small events are written together, in their order, and numbered without a gap', async () => {
   const { log, writer } = newWriter();
+  writer.listen(() => {});
   for (let number = 0; number < 100; number++) writer.add(out(String(number)));
   expect(await writer.write(ended)).toBe(101);
   expect(log.appends).toBe(1);
@@ -155,4 +156,26 @@ test('a server that has lost the session writes nothing', async () => {
   const writer = new EventWriter(parts, new LogPosition(0));
   await expect(writer.write(started)).rejects.toMatchObject({ code: 'SESSION_ELSEWHERE' });
   expect(log.appends).toBe(0);
+});
+
+test('a session that nobody follows keeps no events in memory', async () => {
+  const { writer } = newWriter();
+  await writer.write(started);
+  expect(writer.tail.after(0)).toBeUndefined();
+  const leave = writer.listen(() => {});
+  await writer.write(ended);
+  expect(writer.tail.after(1)).toMatchObject([{ event: { seq: 2 } }]);
+  // What came before is only in the log.
+  expect(writer.tail.after(0)).toBeUndefined();
+  leave();
+  expect(writer.tail.after(1)).toBeUndefined();
+});
+
+test('what can wait is written with what comes next', async () => {
+  const { log, writer } = newWriter();
+  const first = writer.write(started, { soon: true });
+  const last = writer.write(ended);
+  expect([await first, await last]).toEqual([1, 2]);
+  expect(log.appends).toBe(1);
+  expect(await writer.write(started, { soon: true })).toBe(3);
 });

@@ -61,7 +61,10 @@ export class EventWriter {
     this.#readers.add(told);
     this.#parts.counters.readers++;
     return () => {
-      if (this.#readers.delete(told)) this.#parts.counters.readers--;
+      if (!this.#readers.delete(told)) return;
+      this.#parts.counters.readers--;
+      // Whoever comes next finds them in the log: a session that nobody follows costs no memory.
+      if (this.#readers.size === 0) this.tail.clear();
     };
   }
 
@@ -74,12 +77,11 @@ export class EventWriter {
   add(event: SessionEventBody, size = 0): void {
     if (this.#closed) return;
     this.#queue.push(newEntry(event, { size }));
-    if (this.#queue.bytes >= GATHER_BYTES) this.#begin();
-    else this.#gathering ??= setTimeout(() => this.#begin(), GATHER_MS);
+    this.#beginSoon();
   }
 
-  /** Written at once. Resolves with its number when it is durable. */
-  write(event: SessionEventBody, { size = 0, flushed = false } = {}): Promise<number> {
+  /** Written at once, or `soon`, with what comes next. Resolves with its number when it is durable. */
+  write(event: SessionEventBody, { size = 0, flushed = false, soon = false } = {}): Promise<number> {
     const written = Promise.withResolvers<number>();
     // Who does not wait for it hears of a failure by `onFailure`.
     written.promise.catch(() => {});
@@ -87,7 +89,8 @@ export class EventWriter {
       written.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
     } else {
       this.#queue.push(newEntry(event, { size, flushed, written }));
-      this.#begin();
+      if (soon) this.#beginSoon();
+      else this.#begin();
     }
     return written.promise;
   }
@@ -123,6 +126,11 @@ export class EventWriter {
     this.#closed = true;
     await this.settled();
     clearTimeout(this.#retry);
+  }
+
+  #beginSoon(): void {
+    if (this.#queue.bytes >= GATHER_BYTES) this.#begin();
+    else this.#gathering ??= setTimeout(() => this.#begin(), GATHER_MS);
   }
 
   #begin(): void {
@@ -167,7 +175,7 @@ export class EventWriter {
     this.position.advance(events, last);
     counters.events += batch.length;
     for (const [index, { event, size, written }] of batch.entries()) {
-      this.tail.push({ seq: first + index, ...event }, size);
+      if (this.#readers.size > 0) this.tail.push({ seq: first + index, ...event }, size);
       this.#bytes += size;
       written?.resolve(first + index);
     }
@@ -229,6 +237,6 @@ export function executionFailed(execution: string, error: CellaError): SessionEv
 }
 
 function failureOf(cause: unknown): CellaError {
-  if (cause instanceof CellaError) return cause;
+  if (cause instanceof CellaError) return cause.code === 'LEASE_LOST' ? elsewhere() : cause;
   return new CellaError('STORAGE_FAILED', `The events of the session cannot be written: ${String(cause)}.`, { cause });
 }

@@ -1,10 +1,12 @@
 /** What a host of sessions is told when it begins, with its defaults. */
 
 import { z } from 'zod';
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
 import { PoolLimits } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
+import type { Leftovers } from './leftovers.ts';
 
 const KB = 1024;
 const MB = 1024 * KB;
@@ -47,10 +49,21 @@ export type HostOptions = z.input<typeof HostLimits> & {
   /** Where everything is kept. Whoever opened it closes it, after the host. */
   readonly storage: Storage;
   readonly dataDir: string;
+  /** What the kernels of other servers on the same storage do, by the ids of their sessions. */
+  readonly elsewhere?: (() => Promise<ReadonlyMap<string, SessionInfo['state']>>) | undefined;
+  /** What was deleted elsewhere, where other servers share the storage. */
+  readonly leftovers?: Leftovers | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist'>;
 };
 
-export function checkHostOptions({ storage, dataDir, session = {}, ...limits }: HostOptions) {
-  return { storage, dataDir: dataFolder(dataDir), session, ...checkPoolOptions(HostLimits, limits) };
+export function checkHostOptions({ storage, dataDir, session = {}, elsewhere, leftovers, ...limits }: HostOptions) {
+  return {
+    elsewhere,
+    leftovers,
+    storage,
+    dataDir: dataFolder(dataDir),
+    session,
+    ...checkPoolOptions(HostLimits, limits),
+  };
 }

@@ -17,7 +17,7 @@ import { eraseSession } from './erase.ts';
 import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
-import { storageKeyOf } from './ids.ts';
+import { isLocal, storageKeyOf } from './ids.ts';
 import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
@@ -30,11 +30,13 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #deleting = new Map<string, Promise<void>>();
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
+  readonly #elsewhere: HostOptions['elsewhere'];
   #stopping = false;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HostOptions) {
-    const { storage, dataDir, session, pool, idleTtlMs, ...limits } = checkHostOptions(options);
+    const { storage, dataDir, session, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    this.#elsewhere = elsewhere;
     this.#share = {
       storage,
       dataDir,
@@ -56,6 +58,7 @@ export class LocalSessionHost implements contract.SessionHost {
         return await this.#opened((await this.fork(id, ownerId, wanted)).id);
       },
       delete: (id) => this.delete(id),
+      forsaken: (session) => void this.#forsake(session),
     };
     this.#definitions = new Definitions(storage.documents);
     this.#sweeper = new Sweeper(this.#share, this.#definitions, this.#open);
@@ -67,10 +70,11 @@ export class LocalSessionHost implements contract.SessionHost {
     for await (const definition of host.#definitions.all()) {
       if (definition.life === 'present') continue;
       await host.#erase(definition).catch((error) => {
-        // Another server is at it.
-        if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+        // Another one is at it.
+        if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
       });
     }
+    await host.#sweeper.clear();
     host.#sweeper.begin();
     return host;
   }
@@ -97,9 +101,10 @@ export class LocalSessionHost implements contract.SessionHost {
   async list(query: SessionQuery, visible: (session: SessionInfo) => boolean = () => true): Promise<SessionPage> {
     const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
     const sessions: SessionInfo[] = [];
+    const others = await this.#elsewhere?.();
     for await (const definition of this.#definitionsFor(wanted, cursor)) {
       if (definition.life !== 'present') continue;
-      const info = await this.#describe(definition);
+      const info = await this.#describe(definition, others?.get(definition.id));
       if (!matches(info, wanted) || !visible(info)) continue;
       if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
       sessions.push(info);
@@ -118,20 +123,21 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
-    const definition = await this.#definitions.update(id, (there) => {
+    const hosted = await this.#opened(id);
+    const apply = (there: Definition) => {
       if (there.life !== 'present') throw noSession(id);
       return changed(there, change);
-    });
-    const hosted = await this.#opened(id);
+    };
+    const definition = await this.#definitions.update(id, apply, hosted.storage.documents);
     hosted.redefine(definition);
     await hosted.note('updated', { by });
     return await hosted.info();
   }
 
   async delete(id: string): Promise<void> {
-    const { definition } = await this.#opened(id);
+    const { definition, storage } = await this.#opened(id);
     await this.#checkUnshared(definition);
-    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }));
+    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }), storage.documents);
     await this.#erase(definition);
   }
 
@@ -147,16 +153,13 @@ export class LocalSessionHost implements contract.SessionHost {
       await (there.life === 'present' ? this.delete(there.id) : this.#erase(there));
     }
     try {
-      const agentKey = storageKeyOf(ownerId, definition.agentKey);
-      const key = storageKeyOf(parent.definition.ownerId, parent.definition.agentKey);
-      const { pool, hooksOf } = this.#share;
-      const own = { ...settings, ...hooksOf(id) };
-      await pool.fork(key, { agentKey, ...(from === undefined ? {} : { from }) }, own, hooksOf(definition.id));
-      const present = await this.#definitions.update(definition.id, (made) => ({ ...made, life: 'present' }));
-      const hosted = await this.#opened(present.id);
+      const hosted = await this.#enter(definition);
+      await parent.branch(hosted, from);
+      const { documents } = hosted.storage;
+      hosted.redefine(await this.#definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents));
       await hosted.session();
       await hosted.note('created', { subject: id, by: ownerId });
-      await parent.note('forked', { subject: present.id, by: ownerId });
+      await parent.note('forked', { subject: hosted.id, by: ownerId });
       return await hosted.info();
     } catch (error) {
       await this.#erase(definition);
@@ -164,10 +167,27 @@ export class LocalSessionHost implements contract.SessionHost {
     }
   }
 
+  async forget(ownerId: string): Promise<void> {
+    if (isLocal(ownerId)) return;
+    await this.#share.storage.deleteScope(ownerId);
+  }
+
   async open(id: string): Promise<HostedSession> {
     // While the server ends, what runs may still be answered, interrupted and followed.
     if (!this.#open.has(id)) this.#checkRunning();
     return await this.#opened(id);
+  }
+
+  async holderOf({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
+    if (this.#open.has(id)) return undefined;
+    const { locks } = this.#share.storage;
+    const holder = await locks.holder(storageKeyOf(ownerId, agentKey));
+    return holder?.id === locks.id ? undefined : holder?.id;
+  }
+
+  async live(): Promise<Record<string, 'idle' | 'running'>> {
+    const states = (await this.#hosted()).map(({ id, state }) => [id, state] as const);
+    return Object.fromEntries(states.flatMap(([id, state]) => (state === 'hibernated' ? [] : [[id, state]])));
   }
 
   async drain(graceMs: number): Promise<void> {
@@ -216,10 +236,22 @@ export class LocalSessionHost implements contract.SessionHost {
     const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
     const known = this.#open.get(id);
     if (known || !definition) return await (known ?? this.#opened(id));
+    return await this.#enter(definition);
+  }
+
+  async #enter(definition: Definition): Promise<HostedSession> {
+    const { id } = definition;
     const opening = HostedSession.open(this.#share, definition);
     this.#open.set(id, opening);
     opening.catch(() => this.#open.delete(id)); // told to those who wait for it
     return await opening;
+  }
+
+  /** Another server has it: whoever asks for it is led there. */
+  async #forsake(session: HostedSession): Promise<void> {
+    const known = this.#open.get(session.id);
+    const current = await known?.catch(() => undefined); // it is not the one
+    if (current === session && this.#open.get(session.id) === known) this.#open.delete(session.id);
   }
 
   async #hosted(): Promise<HostedSession[]> {
@@ -227,9 +259,10 @@ export class LocalSessionHost implements contract.SessionHost {
     return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   }
 
-  async #describe(definition: Definition): Promise<SessionInfo> {
+  /** `state` is what is known of it elsewhere. */
+  async #describe(definition: Definition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
     const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // as if nobody had opened it
-    return infoOf(definition, hosted);
+    return infoOf(definition, hosted ?? { state, queued: 0 });
   }
 
   /** Forks share the workspace: it goes with the last of them. */

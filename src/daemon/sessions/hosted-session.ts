@@ -4,11 +4,12 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
-import type { AgentInfo, SessionApi } from '../../session/api.ts';
+import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
-import type { Lock } from '../../storage/contract.ts';
+import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
+import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
@@ -23,11 +24,12 @@ import { Inputs } from './inputs.ts';
 import { KeyedExecutions } from './keyed.ts';
 import { Lodging } from './lodging.ts';
 import { Outputs } from './outputs.ts';
-import { takeSession } from './ownership.ts';
+import { doubtful, elsewhere, takeSession } from './ownership.ts';
 import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
 import { Upkeep } from './upkeep.ts';
+import { storageOf } from './user-storage.ts';
 
 type Change = Extract<SessionEventBody, { type: 'session_state' }>['change'];
 interface Facts {
@@ -38,6 +40,8 @@ interface Facts {
 /** What is there before it. */
 interface OpenParts {
   readonly lock: Lock;
+  /** For what is written on its behalf. */
+  readonly storage: Storage;
   readonly outputs: Outputs;
   readonly requests: Requests;
   readonly writer: (onFailure: (error: CellaError) => void) => EventWriter;
@@ -45,6 +49,7 @@ interface OpenParts {
 
 export class HostedSession implements contract.HostedSession {
   readonly id: string;
+  readonly storage: Storage;
   readonly #share: HostShare;
   readonly #lock: Lock;
   readonly #writer: EventWriter;
@@ -61,8 +66,11 @@ export class HostedSession implements contract.HostedSession {
   #definition: Definition;
   #ended: CellaError | 'deleted' | undefined;
 
-  private constructor(share: HostShare, definition: Definition, parts: OpenParts) {
+  private constructor(whole: HostShare, definition: Definition, parts: OpenParts) {
+    const { storage } = parts;
+    const share = { ...whole, storage };
     this.id = definition.id;
+    this.storage = storage;
     this.#share = share;
     this.#definition = definition;
     this.#lock = parts.lock;
@@ -72,6 +80,7 @@ export class HostedSession implements contract.HostedSession {
     this.#inputs = new Inputs(this.#writer);
     this.#lodging = new Lodging({
       share,
+      storage: storageOf(storage, definition.ownerId),
       definition: () => this.#definition,
       onSession: (session) => this.#listen(session),
       onSleep: () => this.#tell('hibernated'),
@@ -97,29 +106,41 @@ export class HostedSession implements contract.HostedSession {
       timeoutMs: () => SessionSettings.parse(this.#definition.settings).inputTimeoutMs,
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
+    this.#lock.watch((state) => {
+      if (state === 'doubtful') this.#executions.abort(doubtful());
+      if (state === 'lost') void this.#forsake();
+    });
+    if (!this.#lock.held) void this.#forsake();
   }
 
   /** What ran when the server before this one ended is marked before anybody reads. */
   static async open(share: HostShare, definition: Definition): Promise<HostedSession> {
-    const { storage, dataDir, counters } = share;
+    const { dataDir, counters } = share;
     const key = storageKeyOf(definition.ownerId, definition.agentKey);
     const outputs = new Outputs(dataDir, definition.id);
+    const lock = await takeSession(share.storage, key);
+    const storage = share.storage.fenced(lock);
     const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
-    const lock = await takeSession(storage, definition.id);
-    const { position, interrupted } = await recoverLog(storage, { key, sessionId: definition.id, requests }).catch(
-      async (error) => {
-        await lock.release();
-        throw error;
-      },
-    );
+    const recover = async () => {
+      await share.leftovers?.arrive(definition.id, key);
+      return await recoverLog(storage, { key, sessionId: definition.id, requests });
+    };
+    const { position, interrupted } = await recover().catch(async (error) => {
+      await lock.release();
+      throw error;
+    });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
     return new HostedSession(share, definition, {
       outputs,
       requests,
       lock,
+      storage,
       writer: (onFailure) => {
-        const owned = () => lock.held;
-        return new EventWriter({ log: storage.events, key, counters, owned, onFailure }, position);
+        let owned = true;
+        lock.watch((state) => {
+          if (state === 'lost') owned = false;
+        });
+        return new EventWriter({ log: storage.events, key, counters, owned: () => owned, onFailure }, position);
       },
     });
   }
@@ -218,6 +239,16 @@ export class HostedSession implements contract.HostedSession {
     return this.#outputs.open(file);
   }
 
+  async workspace(): Promise<string | undefined> {
+    this.#checkOpen();
+    return this.#lodging.session?.cwd ?? (await workspaceAsleep(this.#share, this.#definition));
+  }
+
+  async history(): Promise<readonly HistoryEntry[]> {
+    this.#checkOpen();
+    return (await this.#lodging.session?.history()) ?? (await historyAsleep(this.#share, this.#definition));
+  }
+
   async api(): Promise<SessionApi> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
@@ -267,6 +298,11 @@ export class HostedSession implements contract.HostedSession {
     this.#definition = definition;
   }
 
+  /** Gives a session that has none yet a kernel with the same memory. */
+  branch(child: HostedSession, from: string | undefined): Promise<void> {
+    return this.#lodging.fork(child.#lodging, from);
+  }
+
   /** Another session with the same memory. */
   fork(wanted: NewFork): Promise<HostedSession> {
     return this.#share.fork(this.id, wanted);
@@ -308,8 +344,21 @@ export class HostedSession implements contract.HostedSession {
     await this.#lock.release();
   }
 
+  /** Another server has it: what runs here ends at once, unsaved, and whoever waits or reads along is told. */
+  async #forsake(): Promise<void> {
+    const why = elsewhere();
+    this.#ended ??= why;
+    this.#share.forsaken(this);
+    this.#writer.tell();
+    this.#executions.abort(why);
+    const over = this.#executions.close(why);
+    // What they still want to write is refused.
+    await Promise.allSettled([this.#lodging.abandon(), over]);
+    await this.#finish(why);
+  }
+
   async #finish(why: CellaError | 'deleted'): Promise<void> {
-    this.#ended = why;
+    this.#ended ??= why;
     await this.#writer.close();
     this.#writer.tell();
   }
@@ -325,10 +374,10 @@ export class HostedSession implements contract.HostedSession {
   }
 
   #listen(session: Session): void {
-    const lastEnded = () => this.#executions.lastEnded;
+    const owner = (number?: number) => this.#executions.owner(number);
     const told = this.#installing;
     this.#installing = new Set();
-    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, lastEnded, told };
+    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, owner, told };
     void recordBackground(session, parts);
   }
 
@@ -339,6 +388,7 @@ export class HostedSession implements contract.HostedSession {
   #checkOpen(): void {
     if (this.#ended instanceof CellaError) throw this.#ended;
     if (this.#ended) throw noSession(this.id);
+    if (!this.#lock.held) throw doubtful();
   }
 }
 

@@ -20,9 +20,11 @@ export function newFileId(ending: string): string {
   return `out_${stamp()}${random(8)}.${ending}`;
 }
 
-/** The keys of the user `local` are those that sessions without a server have. */
+/** The user who has what sessions without a server have made. */
+export const isLocal = (ownerId: string): boolean => ownerId === 'local';
+
 export function storageKeyOf(ownerId: string, agentKey: string): string {
-  return ownerId === 'local' ? agentKey : `~${ownerId}/${agentKey}`;
+  return isLocal(ownerId) ? agentKey : `~${ownerId}/${agentKey}`;
 }
 
 /** Undefined where it is the key of another user's agent. */

@@ -2,12 +2,15 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { Session } from '../../session/session.ts';
+import type { Storage } from '../../storage/contract.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import type { HostShare } from './share.ts';
 
 export interface LodgingParts {
   readonly share: HostShare;
+  /** With what is its owner's; what it writes is written by whoever has the session. */
+  readonly storage: Storage;
   /** As it is now: other settings begin another kernel, with the same names. */
   readonly definition: () => Definition;
   /** Told of each session that is opened, once. */
@@ -58,12 +61,39 @@ export class Lodging {
     await this.#parts.share.pool.shutdown(this.key);
   }
 
+  /** Ends the kernel at once and saves nothing. What was saved stays. */
+  async abandon(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    // It may still be on its way.
+    const shut = this.#parts.share.pool.shutdown(this.key);
+    // What they would still write is refused, and that is all that can go wrong.
+    await Promise.allSettled([this.#current?.session.abandon(), shut]);
+  }
+
   /** Ends the kernel and keeps nothing. */
   async destroy(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
     await this.session?.destroy();
     await this.#parts.share.pool.shutdown(this.key);
+  }
+
+  /** Gives another one a kernel with the same memory. */
+  async fork(other: Lodging, from: string | undefined): Promise<void> {
+    const { pool } = this.#parts.share;
+    const wanted = { agentKey: other.key, ...(from === undefined ? {} : { from }) };
+    await pool.fork(this.key, wanted, this.#options, other.#own);
+  }
+
+  /** What no other session has. */
+  get #own() {
+    const { share, storage, definition } = this.#parts;
+    return { storage, ...share.hooksOf(definition().id) };
+  }
+
+  get #options() {
+    return { ...this.#parts.definition().settings, ...this.#own };
   }
 
   async #acquire(): Promise<Session> {
@@ -73,8 +103,7 @@ export class Lodging {
     const same = this.#current?.definition.settings === definition.settings;
     // Other settings would end the kernel under those who use it: they hold from the moment when nobody does.
     if (known && (same || this.#users > 1)) return known;
-    const { pool, hooksOf } = this.#parts.share;
-    const session = await pool.acquire(this.key, { ...definition.settings, ...hooksOf(definition.id) });
+    const session = await this.#parts.share.pool.acquire(this.key, this.#options);
     const isNew = session !== this.#current?.session;
     this.#current = { session, definition };
     if (isNew) this.#parts.onSession(session);

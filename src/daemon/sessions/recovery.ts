@@ -56,7 +56,8 @@ async function endingOf(
   requests: Requests,
 ): Promise<SessionEventBody> {
   const known = request?.execution === execution && request.outcome && !('error' in request.outcome);
-  const result = known ? await requests.result(request) : undefined;
+  // It may lie in a file of another machine.
+  const result = known ? await requests.result(request).catch(() => undefined) : undefined;
   if (!result) return { type: 'interrupted', execution, reason: REASON };
   const { stdout, stderr, displays, files, ...facts } = result;
   return { type: 'result', execution, ...facts };

@@ -9,6 +9,8 @@ import type { DocumentStore } from '../../storage/contract.ts';
 import type { Outputs } from './outputs.ts';
 
 const COLLECTION = 'idempotency';
+/** These are over when somebody asks again, and the execution that they have ended is not. */
+const PASSING: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSION_ELSEWHERE', 'DAEMON_STOPPING']);
 /** Larger results lie in a file. */
 const MOST_CHARACTERS = 256 * 1024;
 
@@ -59,18 +61,24 @@ export class Requests {
   }
 
   async finish(name: string, request: Request, outcome: ExecutionResult | CellaError): Promise<void> {
-    await this.put(name, { ...request, outcome: await this.#outcomeOf(outcome) });
+    const passing = outcome instanceof CellaError && PASSING.has(outcome.code);
+    await this.put(name, { ...request, outcome: await this.#outcomeOf(passing ? lost(request, outcome) : outcome) });
   }
 
   /** What a finished one has come to; its error is thrown. */
-  async result({ outcome }: Request): Promise<ExecutionResult | undefined> {
+  async result({ execution, outcome }: Request): Promise<ExecutionResult | undefined> {
     if (!outcome) return undefined;
     if ('error' in outcome) {
       const { code, message, details } = outcome.error;
       throw new CellaError(code, message, { details });
     }
     if ('result' in outcome) return outcome.result;
-    return ExecutionResult.parse(JSON.parse(await this.#outputs.readText(outcome.file)));
+    try {
+      return ExecutionResult.parse(JSON.parse(await this.#outputs.readText(outcome.file)));
+    } catch (cause) {
+      const message = 'The code has ended, and its result is no longer kept here.';
+      throw new CellaError('EXECUTION_LOST', message, { cause, details: { execution } });
+    }
   }
 
   /** Forgets the old ones, and the oldest where there are too many. */
@@ -116,6 +124,12 @@ export class Requests {
   #id(name: string): string {
     return `${this.#sessionId}/${name}`;
   }
+}
+
+function lost({ execution }: Request, { code, message }: CellaError): CellaError {
+  return new CellaError('EXECUTION_LOST', `The code did not come to its end: ${message}`, {
+    details: { execution, code },
+  });
 }
 
 /** A key as it is stored: it may be any text, and is nobody else's business. */

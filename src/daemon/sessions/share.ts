@@ -7,6 +7,7 @@ import type { Storage } from '../../storage/contract.ts';
 import type { Retention } from './contract.ts';
 import type { Counters } from './counters.ts';
 import type { HostedSession } from './hosted-session.ts';
+import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
 import type { RequestLimits } from './requests.ts';
 
@@ -16,6 +17,8 @@ export interface HostShare {
   readonly pool: KernelPool;
   readonly storage: Storage;
   readonly dataDir: string;
+  /** Where others share the storage, and not the data folder. */
+  readonly leftovers: Leftovers | undefined;
   readonly counters: Counters;
   readonly limits: RecordLimits;
   readonly requests: RequestLimits;
@@ -32,4 +35,6 @@ export interface HostShare {
   readonly hooksOf: (id: string) => KernelHooks;
   readonly fork: (id: string, wanted: NewFork) => Promise<HostedSession>;
   readonly delete: (id: string) => Promise<void>;
+  /** Told of a session that another server has taken over. */
+  readonly forsaken: (session: HostedSession) => void;
 }

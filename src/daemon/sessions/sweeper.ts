@@ -1,7 +1,12 @@
 /** Looks after what is kept, now and then: of sessions in use often, of all of them seldom. */
 
+import { CellaError } from '../../protocol/errors.ts';
+import type { Storage } from '../../storage/contract.ts';
+import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
 import type { HostedSession } from './hosted-session.ts';
+import { storageKeyOf } from './ids.ts';
+import { takeSession } from './ownership.ts';
 import { retain } from './retention.ts';
 import type { HostShare } from './share.ts';
 
@@ -42,9 +47,34 @@ export class Sweeper {
     // One whose code runs for long is trimmed when that is over, and nobody waits here for it.
     for (const opening of this.#open.values()) void opening.then((hosted) => hosted.retain()).catch(() => {});
     if (this.#rounds++ % ALL_EVERY !== 0) return;
+    await this.clear();
     for await (const definition of this.#definitions.all()) {
       if (this.#ended) return;
-      if (definition.life === 'present' && !this.#open.has(definition.id)) await retain(this.#share, definition);
+      if (definition.life === 'present' && !this.#open.has(definition.id)) await this.#retain(definition);
+    }
+  }
+
+  /** Removes the files of sessions that another server has deleted. */
+  async clear(): Promise<void> {
+    const { leftovers } = this.#share;
+    const isThere = (id: string) => this.#definitions.exists(id);
+    if (!leftovers) return;
+    for await (const key of leftovers.gone(isThere)) await this.#alone(key, () => leftovers.clear(key, isThere));
+  }
+
+  async #retain(definition: Definition): Promise<void> {
+    const key = storageKeyOf(definition.ownerId, definition.agentKey);
+    await this.#alone(key, (storage) => retain({ ...this.#share, storage }, definition));
+  }
+
+  /** Whoever has it looks after it. */
+  async #alone(key: string, work: (storage: Storage) => Promise<unknown>): Promise<void> {
+    const { storage } = this.#share;
+    try {
+      await using lock = await takeSession(storage, key);
+      await work(storage.fenced(lock));
+    } catch (error) {
+      if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
     }
   }
 }

@@ -3,7 +3,7 @@
 import type { KernelLink } from '../../kernel/link.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
-import type { CommandLink, LaunchOptions, Program, Usage } from '../contract.ts';
+import type { CommandLink, LaunchOptions, Program, TerminalLink, Usage } from '../contract.ts';
 import type { Preparable } from '../spares.ts';
 import type { KernelOrder } from './inside/orders.ts';
 import { Lodging } from './lodging.ts';
@@ -61,6 +61,10 @@ export class InProcessEnclosure implements Preparable {
       'CAPABILITY_MISSING',
       `${argv[0]} cannot be run: the in-process executor has no subprocesses.`,
     );
+  }
+
+  async terminal(): Promise<TerminalLink> {
+    throw new CellaError('CAPABILITY_MISSING', 'The in-process executor has no subprocesses, and so no terminals.');
   }
 
   drop(twin: number): void {

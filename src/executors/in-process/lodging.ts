@@ -4,15 +4,17 @@ import { Worker } from 'node:worker_threads';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
+import { packageFile } from '../../sandbox/home.ts';
 import { signalName } from '../signals.ts';
 import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';
-import { PipeSource } from './pipe-source.ts';
 import { Ringer } from './ringer.ts';
+import { SharedPipeSource } from './shared-pipe-source.ts';
 import { MUCH, Wires } from './wires.ts';
 
 /** Compiled, the worker is JavaScript; from its source, Node strips the types. */
-const ENTRY = new URL(`./inside/worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
+const [FOLDER, ENDING] = import.meta.url.endsWith('.ts') ? ['src', 'ts'] : ['dist', 'js'];
+const ENTRY = `${FOLDER}/executors/in-process/inside/worker.${ENDING}`;
 /** Deep data is pickled, compared and shown by functions that call themselves. */
 const STACK_MB = 64;
 const ASKS: ReadonlySet<number> = new Set([
@@ -35,7 +37,7 @@ const KILLED: Exit = { signal: 'SIGKILL', outOfMemory: false };
 
 export function startWorker(order: object): Worker {
   // Nothing of the host's environment or arguments is the worker's.
-  return new Worker(ENTRY, {
+  return new Worker(packageFile(ENTRY), {
     workerData: order,
     env: {},
     // What Pyodide says of its own end is told by the worker.
@@ -50,8 +52,8 @@ export function startWorker(order: object): Worker {
 /** One kernel's hold of the worker. */
 interface Tenancy {
   readonly control: FramePipe;
-  readonly stdout: PipeSource;
-  readonly stderr: PipeSource;
+  readonly stdout: SharedPipeSource;
+  readonly stderr: SharedPipeSource;
   readonly exited: PromiseWithResolvers<Exit>;
 }
 
@@ -123,8 +125,8 @@ export class Lodging {
         sent: (type, id) => this.#sent(type, id),
         received: (frame) => this.#received(frame),
       }),
-      stdout: new PipeSource(wires.pipe('stdout'), wake),
-      stderr: new PipeSource(wires.pipe('stderr'), wake),
+      stdout: new SharedPipeSource(wires.pipe('stdout'), wake),
+      stderr: new SharedPipeSource(wires.pipe('stderr'), wake),
       exited: Promise.withResolvers<Exit>(),
     };
     this.#tenancy = tenancy;

@@ -19,6 +19,8 @@ export interface SkillInfo {
   readonly parameters: readonly SkillParameter[];
   /** Milliseconds since 1970. */
   readonly updatedAt: number;
+  /** Whether it is the operator's, for all users of a server: it can be used, and not be changed. */
+  readonly shared?: true;
 }
 
 export interface Skill extends SkillInfo {

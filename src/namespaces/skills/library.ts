@@ -49,8 +49,7 @@ export class Library {
     const problems: SkillProblem[] = [];
     for (const stored of await this.#store.list()) {
       const before = this.#known.get(stored.name);
-      const unchanged = before?.stored.text === stored.text && before.stored.updatedAt === stored.updatedAt;
-      const read = unchanged ? before.read : await this.#readOne(stored);
+      const read = before && isSame(before.stored, stored) ? before.read : await this.#readOne(stored);
       known.set(stored.name, { stored, read });
       if (read.kind === 'skill') skills.set(stored.name, read.skill);
       else problems.push(read.problem);
@@ -61,11 +60,12 @@ export class Library {
   }
 
   /** A person may have changed the file: one that is broken does not keep the others from loading. */
-  async #readOne({ name, text, updatedAt, where }: StoredText): Promise<Read> {
+  async #readOne({ name, text, updatedAt, where, shared }: StoredText): Promise<Read> {
     try {
       if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
       const { description, parameters } = await this.#reader.read(text);
-      return { kind: 'skill', skill: { name, description, parameters, updatedAt, source: text } };
+      const facts = { name, description, parameters, updatedAt, ...(shared && { shared }) };
+      return { kind: 'skill', skill: { ...facts, source: text } };
     } catch (error) {
       if (!(error instanceof CellaError)) throw error;
       if (error.code !== 'SKILL_INVALID' && error.code !== 'INVALID_NAME') throw error;
@@ -81,6 +81,10 @@ export class Library {
       };
     }
   }
+}
+
+function isSame(one: StoredText, other: StoredText): boolean {
+  return one.text === other.text && one.updatedAt === other.updatedAt && one.shared === other.shared;
 }
 
 function indexOf(skills: ReadonlyMap<string, Skill>): TextIndex {

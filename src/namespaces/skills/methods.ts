@@ -35,8 +35,8 @@ export function skillMethods(skills: SkillCalls): Methods {
   };
 }
 
-function infoValue({ name, description, parameters, updatedAt }: SkillInfo): { [name: string]: PyValue } {
-  return { name, description, parameters: parameters.map(parameterValue), updatedAt };
+function infoValue({ name, description, parameters, updatedAt, shared }: SkillInfo): { [name: string]: PyValue } {
+  return { name, description, parameters: parameters.map(parameterValue), updatedAt, ...(shared && { shared }) };
 }
 
 /** A field that is not there is left out: the wire has no `undefined`. */

@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
+import { packageFile } from '../../sandbox/home.ts';
 import { type SkillReader, SkillReading } from './contract.ts';
 import { invalidSkill } from './invalid.ts';
 import type { ReaderHelper, StartReader } from './reader-helper.ts';
@@ -19,8 +20,6 @@ export interface PythonSkillReaderOptions {
   /** A helper that nobody needs any longer is ended after this time. */
   readonly idleMs?: number;
 }
-
-const PROGRAM = new URL('../../../python/cella_skill_reader.py', import.meta.url);
 
 const Reply = z.union([
   z.strictObject({ read: SkillReading }),
@@ -78,7 +77,7 @@ export class PythonSkillReader implements SkillReader {
 
   async #start(): Promise<ReaderHelper> {
     if (this.#helper?.alive) return this.#helper;
-    const program = await readFile(PROGRAM, 'utf8');
+    const program = await readFile(packageFile('python/cella_skill_reader.py'), 'utf8');
     this.#helper = await this.#startHere(program).catch((error: unknown) => {
       if (this.#elsewhere && error instanceof CellaError && error.code === 'PYTHON_NOT_FOUND') {
         return this.#elsewhere(program);

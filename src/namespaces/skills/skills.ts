@@ -82,7 +82,8 @@ export class Skills {
   /** Also of one that cannot be used. */
   async delete(name: string): Promise<void> {
     const checked = checkName(name, 'skill');
-    if (!(await this.#store.delete(checked))) throw notFound(checked);
+    if (await this.#store.delete(checked)) return;
+    throw (await this.#store.get(checked))?.shared ? notYours(checked) : notFound(checked);
   }
 
   /** For the code of a kernel. */
@@ -98,8 +99,18 @@ export class Skills {
   }
 }
 
-function infoOf({ name, description, parameters, updatedAt }: Skill): SkillInfo {
-  return { name, description, parameters, updatedAt };
+function infoOf({ source: _, ...info }: Skill): SkillInfo {
+  return info;
+}
+
+function notYours(name: string): CellaError {
+  return new CellaError(
+    'FORBIDDEN',
+    `The skill ${name} is the operator’s, and for all. Create one of your own instead.`,
+    {
+      details: { name },
+    },
+  );
 }
 
 function notFound(name: string): CellaError {

@@ -8,16 +8,43 @@ const view = { kind: 'session', right: 'view' } as const;
 const use = { kind: 'session', right: 'use' } as const;
 
 const path = z.string().max(4096).meta({ description: 'Relative to the workspace.' });
+const kind = z.enum(['file', 'folder', 'link', 'other']);
 const flag = z.enum(['true', 'false']).default('false');
 
 export const FileInfo = z
   .object({
     name: z.string(),
-    kind: z.enum(['file', 'folder', 'link', 'other']),
+    kind,
     size: z.int(),
     modifiedAt: z.number(),
   })
   .meta({ id: 'FileInfo' });
+export type FileInfo = z.infer<typeof FileInfo>;
+
+/** What a watch tells; `watching` comes first. `overflow`: something is missing, list again. */
+export const FileChange = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('watching'), folders: z.int() }),
+    z.object({ type: z.literal('created'), path: z.string(), kind }),
+    z.object({ type: z.literal('changed'), path: z.string(), kind }),
+    z.object({ type: z.literal('deleted'), path: z.string() }),
+    z.object({
+      type: z.literal('overflow'),
+      reason: z
+        .enum(['events', 'folders'])
+        .meta({ description: 'More happened than can be told; or there are more folders than are watched.' }),
+    }),
+  ])
+  .meta({ id: 'FileChange' });
+export type FileChange = z.infer<typeof FileChange>;
+
+export const WatchFiles = endpoint('get /v1/sessions/{id}/files/watch', tag, view, {
+  summary:
+    'What is created, changed and deleted below a folder, as it happens: NDJSON, or server-sent events by Accept',
+  query: z.strictObject({ path: path.default('') }),
+  whileStopping: false,
+  gives: ['application/x-ndjson', 'text/event-stream'],
+});
 
 export const ListFiles = endpoint('get /v1/sessions/{id}/files', tag, view, {
   summary: 'What is in a folder of the workspace, by name',

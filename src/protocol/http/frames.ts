@@ -64,6 +64,8 @@ export const CloseCode = {
   gone: 4404,
   /** It did not read what it was sent; nothing is lost. */
   slow: 4408,
+  /** Another server has the session: whoever connects again gets there. */
+  moved: 4421,
   /** It sent too much. */
   tooMuch: 4429,
 } as const;

@@ -88,7 +88,12 @@ export const CallTool = endpoint('post /v1/sessions/{id}/tools/{name}/call', 'To
 });
 
 const SkillInfo = z
-  .looseObject({ name: z.string(), description: z.string(), updatedAt: z.number() })
+  .looseObject({
+    name: z.string(),
+    description: z.string(),
+    updatedAt: z.number(),
+    shared: z.literal(true).exactOptional().meta({ description: 'Whether it is the operator’s, for all users.' }),
+  })
   .meta({ id: 'SkillInfo' });
 
 export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use, {

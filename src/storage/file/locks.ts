@@ -15,6 +15,12 @@ import { agentColumn } from './schema.ts';
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 20;
 
+interface Taker {
+  readonly grip: string;
+  readonly holder: Holder;
+  readonly command: string;
+}
+
 export class FileLocks implements Locks {
   readonly #database: Database;
   readonly #lifelines: Lifelines;
@@ -30,13 +36,17 @@ export class FileLocks implements Locks {
     this.#column = column;
   }
 
-  async acquire(agentKey: string, { waitMs = 0, signal }: AcquireOptions = {}): Promise<Lock> {
+  get id(): string {
+    return this.#lifelines.holder;
+  }
+
+  async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
     for (;;) {
       if (signal?.aborted) throw aborted(agentKey, signal.reason);
       const grip = randomUUID();
       const { holder } = this.#lifelines;
-      let other = await this.#database.write((db) => this.#take(db, agentKey, grip, holder));
+      let other = await this.#database.write((db) => this.#take(db, agentKey, { grip, holder, command }));
       if (!other) return this.#keep(agentKey, grip, signal);
       while (other) {
         const left = deadline - performance.now();
@@ -52,8 +62,8 @@ export class FileLocks implements Locks {
   async holder(agentKey: string): Promise<LockHolder | undefined> {
     const row = await this.#database.read((db) => this.#holderOf(db, agentKey));
     if (!row) return undefined;
-    const { pid, host, since } = holderFrom(row);
-    return { pid, host, since };
+    const { id, pid, host, since } = holderFrom(row);
+    return { id, pid, host, since };
   }
 
   /** Lets go of all that were acquired here. */
@@ -62,7 +72,7 @@ export class FileLocks implements Locks {
   }
 
   /** Looks and takes in one transaction, so that of several who find a dead holder's lock one gets it. */
-  #take(db: Connection, agentKey: string, grip: string, holder: Holder): Row | undefined {
+  #take(db: Connection, agentKey: string, { grip, holder, command }: Taker): Row | undefined {
     const other = this.#holderOf(db, agentKey);
     if (other) return other;
     db.run(
@@ -72,7 +82,7 @@ export class FileLocks implements Locks {
       holder,
       process.pid,
       hostname(),
-      ownCommand(),
+      command,
       Math.trunc(this.#clock()),
     );
     return undefined;
@@ -84,7 +94,7 @@ export class FileLocks implements Locks {
   }
 
   async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
-    const lock = new HeldLock(async () => {
+    const lock = new HeldLock(agentKey, async () => {
       await this.#database.write((db) =>
         db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip),
       );
@@ -97,7 +107,8 @@ export class FileLocks implements Locks {
   }
 }
 
-const holderFrom = ({ pid, host, since, command }: Row) => ({
+const holderFrom = ({ holder, pid, host, since, command }: Row) => ({
+  id: String(holder),
   pid: Number(pid),
   host: String(host),
   since: Number(since),

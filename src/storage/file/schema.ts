@@ -36,6 +36,12 @@ CREATE TABLE documents (
   UNIQUE (collection, id)
 );
 `,
+  `
+CREATE TABLE scope_deps (scope TEXT NOT NULL, name TEXT NOT NULL, requirement TEXT NOT NULL, PRIMARY KEY (scope, name));
+INSERT INTO scope_deps SELECT '', name, requirement FROM deps;
+DROP TABLE deps;
+ALTER TABLE scope_deps RENAME TO deps;
+`,
 ];
 
 /** Makes the tables that are missing. Several processes may do so at once: one makes them. */
@@ -57,5 +63,8 @@ export function prepareSchema(database: DatabaseSync, path: string): void {
 
 const versionOf = (database: DatabaseSync): number =>
   Number(database.prepare('PRAGMA user_version').get()?.user_version);
+
+/** Empty for what is in no scope. */
+export const scopeColumn = (scope: string | undefined): string => (scope === undefined ? '' : JSON.stringify(scope));
 
 export const agentColumn = (agentKey: string): string => JSON.stringify(agentKey);

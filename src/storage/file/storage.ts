@@ -5,7 +5,9 @@
 
 import { join, resolve } from 'node:path';
 import type { BootstrapConfig } from '../../protocol/bootstrap.ts';
-import type { Clock, Storage } from '../contract.ts';
+import type { Clock, Lock, Storage } from '../contract.ts';
+import { fencedStorage } from '../fenced.ts';
+import { checkScope, StorageView } from '../view.ts';
 import { FileArtifacts } from './artifacts.ts';
 import { FileCheckpoints } from './checkpoints.ts';
 import { Database } from './database.ts';
@@ -17,7 +19,8 @@ import { guarded } from './failure.ts';
 import { Lifelines } from './lifeline.ts';
 import { FileLocks } from './locks.ts';
 import { FileRecords } from './records.ts';
-import { Scrap } from './scrap.ts';
+import { FileScopes, placeAt } from './scopes.ts';
+import type { Scrap } from './scrap.ts';
 import { FileTexts } from './texts.ts';
 import { FileTranscripts } from './transcripts.ts';
 
@@ -39,6 +42,7 @@ export class FileStorage implements Storage {
   readonly documents: FileDocuments;
   readonly #database: Database;
   readonly #lifelines: Lifelines;
+  readonly #scopes: FileScopes;
   readonly #scraps: Scrap[] = [];
   #closing: Promise<void> | undefined;
 
@@ -59,6 +63,8 @@ export class FileStorage implements Storage {
     this.artifacts = new FileArtifacts({ ...artifacts, turns, clock });
     this.deps = new FileDeps(this.#database);
     this.documents = new FileDocuments(this.#database);
+    const ground = { ...this.#placeAt('scopes'), database: this.#database, lifelines: this.#lifelines, clock };
+    this.#scopes = new FileScopes(ground);
   }
 
   /** Makes the folder where it is missing. The database is opened when it is first needed. */
@@ -66,6 +72,22 @@ export class FileStorage implements Storage {
     const storage = new FileStorage(resolve(path), clock);
     await storage.#prepare();
     return storage;
+  }
+
+  /** A lock ends with its process and not before: nobody else can have it while somebody writes here. */
+  fenced(lock: Lock): Storage {
+    const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = this;
+    const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
+    const deleteAgent = (agentKey: string) => this.deleteAgent(agentKey);
+    return fencedStorage(this, lock, { ...stores, scopes: this.#scopes, deleteAgent, close: async () => {} });
+  }
+
+  scope(name: string): Storage {
+    return new StorageView(this, checkScope(name), this.#scopes.of(name));
+  }
+
+  async deleteScope(name: string): Promise<void> {
+    await this.#scopes.delete(checkScope(name));
   }
 
   toBootstrapConfig(): BootstrapConfig {
@@ -88,12 +110,10 @@ export class FileStorage implements Storage {
     return this.close();
   }
 
-  /** Nothing that is meant for others begins with a dot: no agent's folder, and no tool's, skill's or artifact's file. */
   #placeAt(name: string): { folder: string; scrap: Scrap } {
-    const folder = join(this.path, name);
-    const scrap = new Scrap(join(folder, '.unfinished'), this.#lifelines);
-    this.#scraps.push(scrap);
-    return { folder, scrap };
+    const place = placeAt(join(this.path, name), this.#lifelines);
+    this.#scraps.push(place.scrap);
+    return place;
   }
 
   async #prepare(): Promise<void> {
@@ -113,5 +133,6 @@ export class FileStorage implements Storage {
     ends.defer(() => this.locks.close());
     ends.defer(() => this.checkpoints.close());
     ends.defer(() => this.artifacts.close());
+    ends.defer(() => this.#scopes.close());
   }
 }

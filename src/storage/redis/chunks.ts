@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Keys } from './keys.ts';
-import type { Link } from './link.ts';
+import type { Line } from './place.ts';
 import { asBytes, asNumber } from './reply.ts';
 
 export const CHUNK_BYTES = 8 * 1024 * 1024;
@@ -45,7 +45,7 @@ end
 export const chunkStem = (keys: Keys, id: string): string => keys.of('chunk', id, '');
 
 export class ChunkWriter {
-  readonly #link: Link;
+  readonly #link: Line;
   readonly #keys: Keys;
   readonly #id = randomUUID();
   #part: Buffer[] = [];
@@ -54,7 +54,7 @@ export class ChunkWriter {
   #bytes = 0;
   #refreshedAt = performance.now();
 
-  constructor(link: Link, keys: Keys) {
+  constructor(link: Line, keys: Keys) {
     this.#link = link;
     this.#keys = keys;
   }
@@ -104,13 +104,13 @@ export class ChunkWriter {
   }
 }
 
-export async function removeChunks(link: Link, keys: Keys, content: Content): Promise<void> {
+export async function removeChunks(link: Line, keys: Keys, content: Content): Promise<void> {
   for (let index = 0; index < content.chunks; index += 1) await link.send('UNLINK', chunkKey(keys, content, index));
 }
 
 /** At most `length` bytes from `offset`; undefined where some of them are gone. */
 export async function readRange(
-  link: Link,
+  link: Line,
   keys: Keys,
   content: Content,
   offset: number,
@@ -131,7 +131,7 @@ export async function readRange(
 }
 
 /** Whether there are so many bytes, before room is made for them. */
-export async function reaches(link: Link, keys: Keys, content: Content, end: number): Promise<boolean> {
+export async function reaches(link: Line, keys: Keys, content: Content, end: number): Promise<boolean> {
   if (end > content.chunks * CHUNK_BYTES) return false;
   if (end === 0) return true;
   const last = Math.floor((end - 1) / CHUNK_BYTES);

@@ -12,6 +12,11 @@ export class Keys {
     this.#prefix = prefix;
   }
 
+  /** Those of a scope: no key outside of it begins with the same, as JSON ends where it ends, whatever it holds. */
+  scoped(name: string): Keys {
+    return new Keys(this.of('scope', quoted(name)));
+  }
+
   /** `part` is one of ours and holds no bar. What follows it may be any text. */
   of(part: string, ...rest: readonly string[]): string {
     return [this.#prefix, part, ...rest].join('|');

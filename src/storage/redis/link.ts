@@ -9,13 +9,14 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Address } from './address.ts';
 import { type Client, loadRedis, newClient } from './client.ts';
 import { reasonOf, refused, unreachable } from './failure.ts';
+import type { Line } from './place.ts';
 import type { Argument, Reply } from './reply.ts';
 import type { Script } from './script.ts';
 import { Silence } from './silence.ts';
 
 const PATIENCE_MS = 900;
 
-export class Link {
+export class Link implements Line {
   readonly address: Address;
   readonly #redis: typeof Redis;
   readonly #silence: Silence;

@@ -1,6 +1,10 @@
 /**
  * One holder for each agent key: a key that names it and expires unless the holder renews it. The lock of a process that
  * ended on this machine is free at once, as everybody here can see that it has.
+ *
+ * Every lock has a token, larger than all before it, which stays when the lock expires: by it the server knows what
+ * comes from a holder that has lost its lock. Who holds what is decided by the server's clock alone; a holder only
+ * measures for how long it has not been told.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -11,14 +15,17 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { AcquireOptions, Lock, LockHolder, Locks } from '../contract.ts';
 import { HeldLock } from '../held-lock.ts';
 import { look, newHolder } from '../identity.ts';
-import { aborted, busy, ownCommand } from '../lock-words.ts';
+import { aborted, busy, leaseLost, ownCommand } from '../lock-words.ts';
+import type { Fence } from './fence.ts';
 import { quoted } from './keys.ts';
 import type { Place } from './place.ts';
-import { asTextIfAny } from './reply.ts';
+import { asText, asTextIfAny } from './reply.ts';
 import { script } from './script.ts';
 
-const LEASE_MS = 30_000;
-const RENEW_MS = 5000;
+/** A lock is renewed so many times while it would last. */
+const RENEWALS = 6;
+/** The part of its time after which a lock that could not be renewed may be another's by now: well before it is. */
+const DOUBT = 0.6;
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 25;
 
@@ -32,40 +39,66 @@ const Grip = z.object({
 });
 type Grip = z.infer<typeof Grip>;
 
-/** Takes it where it is free or still as the caller saw it (ARGV[2], a dead one's); else gives the one that has it. */
+/**
+ * Takes it where it is free or still as the caller saw it (ARGV[2], a dead one's), and gives its token; else gives the
+ * one that has it. KEYS: lock, token, and the count of all tokens.
+ */
 const TAKE = script(`
 local now = redis.call('GET', KEYS[1])
-if now and now ~= ARGV[2] and now ~= ARGV[1] then return now end
+if now and now ~= ARGV[2] then return now end
+local token = string.format('%.0f', redis.call('INCR', KEYS[3]))
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-return false
+redis.call('SET', KEYS[2], token)
+return {token}
 `);
 
-const RELEASE = script(`
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0
+/** 0 where another has it, or has had it since: who only finds that it has expired takes it again. */
+const RENEW = script(`
+local now = redis.call('GET', KEYS[1])
+if (now and now ~= ARGV[1]) or redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+return 1
 `);
+
+/** Nothing that is sent later with the token is carried out. */
+const RELEASE = script(`
+if redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
+redis.call('DEL', KEYS[2])
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1
+`);
+
+interface Held {
+  readonly keys: readonly [lock: string, token: string];
+  readonly value: string;
+  readonly token: string;
+  /** When it was last asked for with success, by a clock that never goes back. */
+  provenAt: number;
+}
 
 export class RedisLocks implements Locks {
   readonly #place: Place;
-  readonly #holder = newHolder();
-  readonly #held = new Map<HeldLock, { readonly key: string; readonly value: string }>();
+  readonly #leaseMs: number;
+  readonly id = newHolder();
+  readonly #held = new Map<HeldLock, Held>();
   #renewing: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(place: Place) {
+  constructor(place: Place, leaseMs: number) {
     this.#place = place;
+    this.#leaseMs = leaseMs;
   }
 
-  async acquire(agentKey: string, { waitMs = 0, signal }: AcquireOptions = {}): Promise<Lock> {
+  async acquire(agentKey: string, { waitMs = 0, signal, command = ownCommand() }: AcquireOptions = {}): Promise<Lock> {
     const deadline = performance.now() + waitMs;
-    const key = this.#keyOf(agentKey);
     for (;;) {
       if (signal?.aborted) throw aborted(agentKey, signal.reason);
-      const value = this.#newGrip();
-      const other = await this.#take(key, value);
-      if (!other) return this.#keep(agentKey, key, value, signal);
+      const provenAt = performance.now();
+      const value = this.#newGrip(command);
+      const taken = await this.#take(agentKey, value);
+      if ('token' in taken) return this.#keep(agentKey, { ...taken, value, provenAt }, signal);
       const left = deadline - performance.now();
-      if (left <= 0) throw busy(agentKey, other);
+      if (left <= 0) throw busy(agentKey, taken);
       await delay(Math.min(left, LOOK_MS), undefined, signal ? { signal } : {}).catch((cause) => {
         throw aborted(agentKey, cause);
       });
@@ -73,10 +106,25 @@ export class RedisLocks implements Locks {
   }
 
   async holder(agentKey: string): Promise<LockHolder | undefined> {
-    const text = asTextIfAny(await this.#place.link.send('GET', this.#keyOf(agentKey)));
+    const text = asTextIfAny(await this.#place.link.send('GET', this.#keysOf(agentKey)[0]));
     const grip = text === undefined ? undefined : parse(text);
     if (!grip || look(grip.holder) === 'dead') return undefined;
-    return { pid: grip.pid, host: grip.host, since: grip.since };
+    return { id: grip.holder, pid: grip.pid, host: grip.host, since: grip.since };
+  }
+
+  /** For what is written by whoever has this lock. */
+  fenceOf(lock: Lock): Fence {
+    const held = [...this.#held].findLast(([{ key, held: is }]) => key === lock.key && is);
+    if (!held) throw leaseLost(lock.key);
+    const [own, { keys, token }] = held;
+    return {
+      key: keys[1],
+      token,
+      onLost: () => {
+        this.#lose(own);
+        return leaseLost(lock.key);
+      },
+    };
   }
 
   /** Lets go of all that were acquired here. Where the server is gone, they end by themselves. */
@@ -88,23 +136,33 @@ export class RedisLocks implements Locks {
   }
 
   /** The holder where there is one that lives; else the lock is ours. */
-  async #take(key: string, value: string): Promise<Grip | undefined> {
-    const { link } = this.#place;
-    const other = asTextIfAny(await link.run(TAKE, [key], [value, '', String(LEASE_MS)]));
-    if (other === undefined) return undefined;
-    const grip = parse(other);
+  async #take(agentKey: string, value: string): Promise<Grip | Pick<Held, 'keys' | 'token'>> {
+    const keys = this.#keysOf(agentKey);
+    const ask = async (seen: string) => {
+      const all = [...keys, this.#place.keys.of('locks-count')];
+      const reply = await this.#place.link.run(TAKE, all, [value, seen, String(this.#leaseMs)]);
+      return Array.isArray(reply) ? { keys, token: asText(reply[0]) } : asText(reply);
+    };
+    const first = await ask('');
+    if (typeof first === 'object') return first;
+    const grip = parse(first);
     if (grip && look(grip.holder) !== 'dead') return grip;
-    const next = asTextIfAny(await link.run(TAKE, [key], [value, other, String(LEASE_MS)]));
-    return next === undefined ? undefined : (parse(next) ?? grip);
+    const second = await ask(first);
+    if (typeof second === 'object') return second;
+    const next = parse(second) ?? grip;
+    // Nobody's that we know, and another one again at once.
+    if (!next) throw new CellaError('STORAGE_FAILED', `The lock of agent ${JSON.stringify(agentKey)} cannot be read.`);
+    return next;
   }
 
-  async #keep(agentKey: string, key: string, value: string, signal: AbortSignal | undefined): Promise<Lock> {
-    const lock: HeldLock = new HeldLock(async () => {
-      await this.#place.link.run(RELEASE, [key], [value]);
+  async #keep(agentKey: string, held: Held, signal: AbortSignal | undefined): Promise<Lock> {
+    const { keys, value, token } = held;
+    const lock: HeldLock = new HeldLock(agentKey, async () => {
+      await this.#place.link.run(RELEASE, keys, [value, token]);
       this.#held.delete(lock);
     });
-    this.#held.set(lock, { key, value });
-    this.#renewing ??= setInterval(() => void this.#renew(), RENEW_MS).unref();
+    this.#held.set(lock, held);
+    this.#renewing ??= setInterval(() => void this.#renew(), this.#leaseMs / RENEWALS).unref();
     if (!signal?.aborted && !this.#closed) return lock;
     await lock.release();
     if (signal?.aborted) throw aborted(agentKey, signal.reason);
@@ -113,30 +171,43 @@ export class RedisLocks implements Locks {
 
   /** A server that is away is asked again the next time. A lock that somebody else has got meanwhile is lost. */
   async #renew(): Promise<void> {
-    for (const [lock, { key, value }] of this.#held) {
-      if (!lock.held) continue;
-      const other = await this.#place.link.run(TAKE, [key], [value, '', String(LEASE_MS)]).catch(() => null);
-      if (other === null) continue;
-      lock.lose();
-      this.#held.delete(lock);
-    }
+    const now = performance.now();
+    await Promise.all(
+      [...this.#held].map(async ([lock, held]) => {
+        if (lock.state === 'released') return;
+        // This process may have been stopped for long.
+        if (now - held.provenAt > this.#leaseMs * DOUBT) lock.become('doubtful');
+        const args = [held.value, held.token, String(this.#leaseMs)];
+        const kept = await this.#place.link.run(RENEW, held.keys, args).catch(() => null);
+        if (kept === null) return;
+        if (kept === 0) return this.#lose(lock);
+        held.provenAt = Math.max(held.provenAt, now);
+        lock.become('held');
+      }),
+    );
   }
 
-  #newGrip(): string {
+  #lose(lock: HeldLock): void {
+    this.#held.delete(lock);
+    lock.become('lost');
+  }
+
+  #newGrip(command: string): string {
     const since = Math.trunc(this.#place.clock());
     const grip: Grip = {
       grip: randomUUID(),
-      holder: this.#holder,
+      holder: this.id,
       pid: process.pid,
       host: hostname(),
-      command: ownCommand(),
+      command,
       since,
     };
     return JSON.stringify(grip);
   }
 
-  #keyOf(agentKey: string): string {
-    return this.#place.keys.of('lock', quoted(agentKey));
+  #keysOf(agentKey: string): readonly [lock: string, token: string] {
+    const { keys } = this.#place;
+    return [keys.of('lock', quoted(agentKey)), keys.of('lock-token', quoted(agentKey))];
   }
 }
 

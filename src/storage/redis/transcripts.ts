@@ -75,15 +75,20 @@ export class RedisTranscripts implements TranscriptStore {
     return ids.map((id) => unquoted(asText(id)));
   }
 
-  async delete(agentKey: string, id: string): Promise<boolean> {
-    const { link, keys } = this.#place;
-    const args = [quoted(id), keys.of('chunk', ''), String(REPLACED_S)];
-    return asNumber(await link.run(DELETE, this.#keysOf(agentKey), args)) === 1;
+  delete(agentKey: string, id: string): Promise<boolean> {
+    return this.#delete(agentKey, id, REPLACED_S);
   }
 
+  /** Also for whoever reads one of them. */
   async deleteAll(agentKey: string): Promise<void> {
-    for (const id of await this.list(agentKey)) await this.delete(agentKey, id);
+    for (const id of await this.list(agentKey)) await this.#delete(agentKey, id, 0);
     await this.#place.link.send('UNLINK', this.#keysOf(agentKey)[2]);
+  }
+
+  async #delete(agentKey: string, id: string, afterS: number): Promise<boolean> {
+    const { link, keys } = this.#place;
+    const args = [quoted(id), keys.of('chunk', ''), String(afterS)];
+    return asNumber(await link.run(DELETE, this.#keysOf(agentKey), args)) === 1;
   }
 
   async #find(

@@ -30,7 +30,7 @@ function addLoginRoutes({ routes, access }: Service): void {
   });
 
   routes.open(wire.Login, async ({ query, context }) => {
-    access.rates.admit(`from ${remoteOf(context.env)}`);
+    access.rates.admit(`from ${remoteOf(context)}`);
     const login = await access.logins.redeem(query.code);
     context.set('principal', login.principal);
     keepCookie(context, login);
@@ -56,7 +56,7 @@ function addLoginRoutes({ routes, access }: Service): void {
   });
 }
 
-function addUserRoutes({ routes, access, host }: Service): void {
+function addUserRoutes({ routes, access, host, forwarder }: Service): void {
   routes.add(wire.CreateUserRoute, async ({ body, principal, about }) => {
     about({ target: body.name });
     return await access.users.create(principal, body);
@@ -79,13 +79,16 @@ function addUserRoutes({ routes, access, host }: Service): void {
     });
   });
 
-  routes.add(wire.DeleteUser, async ({ params, principal, about }) => {
+  routes.add(wire.DeleteUser, async ({ params, principal, about, context }) => {
     about({ target: params.user });
     const { id } = await access.users.get(principal, params.user);
     // Nobody comes in as this user while its sessions go.
     await access.users.update(principal, id, { disabled: true });
     // The newest first: forks before those whose workspace they share.
-    for (const session of (await sessionsOf(host, id)).toReversed()) await host.delete(session.id);
+    for (const session of (await sessionsOf(host, id)).toReversed()) {
+      if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
+    }
+    await host.forget(id);
     await access.users.delete(principal, id);
     return undefined;
   });

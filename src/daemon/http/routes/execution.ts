@@ -2,6 +2,7 @@
 
 import * as wire from '../../../protocol/http/execution-routes.ts';
 import type { HostedExecuteOptions } from '../../sessions/contract.ts';
+import { admitExecution } from '../admit-execution.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import { invalid } from '../failure.ts';
 import { feed } from '../feed.ts';
@@ -9,14 +10,12 @@ import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
 export function addExecutionRoutes(service: Service): void {
-  const { routes, host, access } = service;
+  const { routes, host } = service;
 
-  routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck }) => {
+  routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck, about }) => {
     const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
     const idempotencyKey = idempotencyKeyOf(context);
-    await access.quotas.countExecution(info.ownerId);
-    await service.kernels.admit(info);
-    await service.room.admit(info.ownerId);
+    await admitExecution(service, info);
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.
     const gone = stopWhenGone ? new AbortController() : undefined;
@@ -37,7 +36,7 @@ export function addExecutionRoutes(service: Service): void {
     }
     // Told at once that it was accepted, however long it waits.
     const { execution, started, outcome } = await session.accept(code, options);
-    outcome.catch(() => {}); // its events tell
+    about({}, outcome);
     return feed(service, session, {
       form,
       after: started.then((firstSeq) => firstSeq - 1),

@@ -2,19 +2,47 @@
 
 import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
+import { WatchShare } from '../../files/watch-share.ts';
 import { Workspace } from '../../files/workspace.ts';
 import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
+import { goingOn } from '../feed.ts';
 import type { Service } from '../service.ts';
+import { formOf } from '../streams.ts';
 
-export function addFileRoutes({ routes, host, kernels, room }: Service): void {
+export function addFileRoutes(service: Service): void {
+  const { routes, host, kernels, room, followers } = service;
+  const share = new WatchShare();
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
+    const session = await host.open(info.id);
+    const there = await session.workspace();
+    if (there !== undefined) return new Workspace(there);
+    // The first kernel makes it.
     await kernels.admit(info);
-    return new Workspace((await (await host.open(info.id)).session()).cwd);
+    return new Workspace((await session.session()).cwd);
   };
 
   routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));
+
+  routes.session(wire.WatchFiles, async ({ info, query, principal, context, recheck }) => {
+    followers.check(principal);
+    const over = new AbortController();
+    const changes = (await workspace(info)).watch(query.path, share, over.signal);
+    // A folder that cannot be watched is told as an answer.
+    const first = await changes.next();
+    const form = formOf(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
+    const source = (signal: AbortSignal) => {
+      const end = () => {
+        over.abort();
+        void changes.return(undefined);
+      };
+      signal.addEventListener('abort', end, { once: true });
+      if (signal.aborted) end();
+      return from(first, changes);
+    };
+    return goingOn(service, source, { form, principal, recheck, cut: () => cut(context.env) });
+  });
 
   routes.session(wire.ReadFile, async ({ info, query: { path, offset }, context }) => {
     const { info: file, chunks } = await (await workspace(info)).read(path, offset);
@@ -45,4 +73,10 @@ export function addFileRoutes({ routes, host, kernels, room }: Service): void {
     await (await workspace(info)).delete(query.path, { recursive: query.recursive === 'true' });
     return undefined;
   });
+}
+
+/** What was read ahead, and then the rest. */
+async function* from<T>(first: IteratorResult<T, unknown>, rest: AsyncIterable<T>): AsyncGenerator<T> {
+  if (!first.done) yield first.value;
+  yield* rest;
 }

@@ -15,6 +15,8 @@ export interface McpEndpoint {
 export type MakeMcp = (session: {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
+  /** As `api`, for whoever is about to run code: it counts. */
+  readonly toRun: () => Promise<SessionApi>;
   readonly open: boolean;
   readonly inProcess: boolean;
   readonly log: (line: string) => void;
@@ -23,7 +25,7 @@ export type MakeMcp = (session: {
 /** The one that was not used for the longest time goes first. */
 const MOST_ENDPOINTS = 256;
 
-export function addMcpRoutes({ routes, host, kernels, ending }: Service, make: MakeMcp): void {
+export function addMcpRoutes({ routes, host, kernels, room, access, ending }: Service, make: MakeMcp): void {
   const endpoints = new Map<string, Promise<McpEndpoint>>();
   const drop = (key: string) => {
     const endpoint = endpoints.get(key);
@@ -33,7 +35,7 @@ export function addMcpRoutes({ routes, host, kernels, ending }: Service, make: M
   ending.addEventListener('abort', () => [...endpoints.keys()].forEach(drop));
 
   const endpointOf = (info: SessionInfo, log: (line: string) => void): Promise<McpEndpoint> => {
-    const { id, agentKey, settings } = info;
+    const { id, ownerId, agentKey, settings } = info;
     const open = settings.allowRuntimeDeps !== false;
     // What a server offers depends on whether packages can be changed.
     const key = `${id} ${open}`;
@@ -41,8 +43,13 @@ export function addMcpRoutes({ routes, host, kernels, ending }: Service, make: M
       await kernels.admit(await host.get(id));
       return await (await host.open(id)).api();
     };
-    const endpoint =
-      endpoints.get(key) ?? make({ agentKey, api, open, inProcess: settings.executor === 'in-process', log });
+    const toRun = async () => {
+      await access.quotas.countExecution(ownerId);
+      await room.admit(ownerId);
+      return await api();
+    };
+    const inProcess = settings.executor === 'in-process';
+    const endpoint = endpoints.get(key) ?? make({ agentKey, api, toRun, open, inProcess, log });
     endpoints.delete(key);
     endpoints.set(key, endpoint);
     const [oldest] = endpoints.keys();

@@ -22,7 +22,7 @@ export function addNamespaceRoutes(service: Service): void {
     return await (await host.open(info.id)).api();
   };
   addToolRoutes(routes, api);
-  addSkillRoutes(routes, api);
+  addSkillRoutes(routes, api, room);
   addArtifactRoutes(routes, api, room);
   addDepsRoutes(service, api);
 }
@@ -59,7 +59,7 @@ function addToolRoutes(routes: Service['routes'], api: Api): void {
   });
 }
 
-function addSkillRoutes(routes: Service['routes'], api: Api): void {
+function addSkillRoutes(routes: Service['routes'], api: Api, room: Service['room']): void {
   routes.session(wire.ListSkills, async ({ info, query: { q, limit } }) => {
     const { skills } = await api(info);
     return { skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain) };
@@ -68,6 +68,7 @@ function addSkillRoutes(routes: Service['routes'], api: Api): void {
   routes.session(wire.GetSkill, async ({ info, params }) => plain(await (await api(info)).skills.get(params.name)));
   routes.session(wire.CreateSkill, async ({ info, body: { name, source, description, replace = false }, about }) => {
     about({ target: name });
+    await room.admit(info.ownerId, Buffer.byteLength(source));
     const skill = { name, source, ...(description === undefined ? {} : { description }) };
     return plain(await (await api(info)).skills.create(skill, { replace }));
   });

@@ -2,13 +2,14 @@
 
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/session-routes.ts';
+import { SessionSettings } from '../../../protocol/session-settings.ts';
 import { requireScope, rightOf } from '../../access/rights.ts';
 import { checkPrivileges } from '../privileges.ts';
 import type { Service } from '../service.ts';
 import { resolveShares } from '../shares.ts';
 
 export function addSessionRoutes(service: Service): void {
-  const { routes, host, access, membersMay } = service;
+  const { routes, host, access, kernels, membersMay } = service;
 
   routes.add(wire.CreateSession, async ({ body = {}, principal, about, context }) => {
     requireScope(principal, 'manage');
@@ -40,6 +41,7 @@ export function addSessionRoutes(service: Service): void {
 
   routes.session(wire.UpdateSession, async ({ info, body, principal }) => {
     const { shares, ...wanted } = body;
+    if (wanted.limits) await kernels.admitChange(info, SessionSettings.shape.limits.parse(wanted.limits));
     const change = { ...wanted, ...(await resolveShares(shares, access.users)) };
     return await host.update(info.id, change, { by: principal.userId });
   });
@@ -51,6 +53,10 @@ export function addSessionRoutes(service: Service): void {
 
   routes.session(wire.ForkSession, async ({ info, body, principal, about }) => {
     requireScope(principal, 'manage');
+    // It is the forker's own from here on, with all that its parent was allowed.
+    checkPrivileges(principal, info.settings, membersMay);
+    await kernels.admit(info);
+    await kernels.admitFork(info, principal.userId);
     const forked = await host.fork(info.id, principal.userId, body);
     about({ target: forked.id });
     return forked;

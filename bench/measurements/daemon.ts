@@ -1,0 +1,45 @@
+/** The smallest cell through the daemon: beside the library in the same run, and beside Jupyter's own server. */
+
+import type { Plan } from '../plan.ts';
+import { atRest } from '../processes.ts';
+import type { Progress } from '../progress.ts';
+import type { Daemon } from '../result.ts';
+import { median, percentile, rounded } from '../statistics.ts';
+import { runOk, type Subjects } from '../subjects.ts';
+import { repeated } from './round-trip.ts';
+
+const CODE = 'x=1';
+
+export async function measureDaemon(subjects: Subjects, plan: Plan['daemon'], progress: Progress): Promise<Daemon> {
+  // As `cella serve` opens them: nothing is preloaded there.
+  const library = await subjects.cella({ preload: [] });
+  const [client, jupyter] = [await subjects.daemon(), await subjects.jupyterServer()];
+  const asks = {
+    library: () => runOk(library, CODE),
+    http: () => client.overHttp(CODE),
+    webSocket: () => client.overWebSocket(CODE),
+    jupyter: () => jupyter.run(CODE),
+  };
+  const names = ['library', 'http', 'webSocket', 'jupyter'] as const;
+  for (const name of names) await repeated(plan.warmUpCells, asks[name]);
+  await atRest();
+  const samples: Record<(typeof names)[number], number[]> = { library: [], http: [], webSocket: [], jupyter: [] };
+  for (let round = 0; round < plan.rounds; round++) {
+    for (const name of names) samples[name].push(...(await repeated(plan.cellsPerRound, asks[name])));
+    progress.tick(round + 1, plan.rounds);
+  }
+  await subjects.end(library, client, jupyter);
+  const p50 = (name: keyof typeof samples) => rounded(median(samples[name]));
+  const p95 = (name: keyof typeof samples) => rounded(percentile(samples[name], 95));
+  return {
+    libraryMs: p50('library'),
+    httpMs: p50('http'),
+    httpP95Ms: p95('http'),
+    overheadMs: rounded(median(samples.http) - median(samples.library)),
+    webSocketMs: p50('webSocket'),
+    webSocketP95Ms: p95('webSocket'),
+    jupyterMs: p50('jupyter'),
+    jupyterP95Ms: p95('jupyter'),
+    ratio: rounded(median(samples.jupyter) / median(samples.http)),
+  };
+}

@@ -1,0 +1,64 @@
+/** `cella sessions terminal`: this terminal becomes one in the sandbox of a session at a server. */
+
+import { constants } from 'node:os';
+import type { Client, Terminal, TerminalExit, TerminalSize } from '../../client/index.ts';
+import type { Input, Output, Terminal as OwnTerminal } from '../terminal.ts';
+import { findSession } from './server.ts';
+
+export interface TerminalRequest {
+  readonly name: string;
+  /** Empty for the shell. */
+  readonly argv: readonly string[];
+}
+
+const END_OF_INPUT = '\u0004';
+const LARGEST = 1000;
+
+/** Ends with the program there, and with its code. */
+export async function terminal(
+  client: Client,
+  { name, argv }: TerminalRequest,
+  { terminal: { stdin, stdout }, signal }: { readonly terminal: OwnTerminal; readonly signal: AbortSignal },
+): Promise<number> {
+  const session = await client.session((await findSession(client, name)).id);
+  await using remote = await session.terminal({ ...sizeOf(stdout), ...(argv.length === 0 ? {} : { argv }) });
+  using _ways = connectWays(remote, stdin, stdout);
+  signal.addEventListener('abort', () => void remote.close(), { once: true });
+  for await (const chunk of remote.output) await written(stdout, chunk);
+  return codeOf(await remote.exited);
+}
+
+/** Every key goes there as it is, and so does the size; afterwards all is as it was. */
+function connectWays(remote: Terminal, stdin: Input, stdout: Output): Disposable {
+  const type = (data: Uint8Array | string) => {
+    stdin.pause();
+    void remote.write(data).then(() => stdin.resume());
+  };
+  const end = () => void remote.write(END_OF_INPUT);
+  const resize = () => remote.resize(sizeOf(stdout));
+  if (stdin.isTTY) stdin.setRawMode?.(true);
+  stdin.on('data', type).once('end', end);
+  stdout.on('resize', resize);
+  return {
+    [Symbol.dispose]() {
+      stdin.off('data', type).off('end', end).pause();
+      stdout.off('resize', resize);
+      if (stdin.isTTY) stdin.setRawMode?.(false);
+    },
+  };
+}
+
+function sizeOf({ columns, rows }: Output): TerminalSize {
+  return { cols: Math.min(columns || 80, LARGEST), rows: Math.min(rows || 24, LARGEST) };
+}
+
+function written(stdout: Output, chunk: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => stdout.write(chunk, (error) => (error ? reject(error) : resolve())));
+}
+
+/** As a shell tells it. */
+function codeOf(exit: TerminalExit): number {
+  if ('code' in exit) return exit.code;
+  const numbers: Partial<Record<string, number>> = constants.signals;
+  return 128 + (numbers[exit.signal] ?? 0);
+}

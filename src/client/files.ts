@@ -1,0 +1,72 @@
+/** The files of a session's workspace at a server. */
+
+import { CellaError } from '../protocol/errors.ts';
+import { Failure } from '../protocol/http/failure.ts';
+import * as wire from '../protocol/http/file-routes.ts';
+import { toError } from './failure.ts';
+import { chunksOf, jsonLines } from './lines.ts';
+import { callAt, type Place } from './place.ts';
+import { unreachable } from './transport.ts';
+
+export class RemoteFiles {
+  readonly #place: Place;
+  readonly #closing: AbortSignal;
+
+  constructor(place: Place, closing: AbortSignal) {
+    this.#place = place;
+    this.#closing = closing;
+  }
+
+  /** What is in a folder, by name; `cut` where there is more than a listing holds. */
+  list(path = ''): Promise<{ readonly files: readonly wire.FileInfo[]; readonly cut: boolean }> {
+    return callAt(this.#place, wire.ListFiles, { query: { path } });
+  }
+
+  /** The bytes of a file, as they come. */
+  async *read(path: string, { offset = 0 } = {}): AsyncGenerator<Uint8Array, void, undefined> {
+    const { link, id, check } = this.#place;
+    check();
+    yield* chunksOf(await link.open(wire.ReadFile, { params: { id }, query: { path, offset } }));
+  }
+
+  /** All of it or nothing; the folders on the way are made. */
+  write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<wire.FileInfo> {
+    const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
+    return callAt(this.#place, wire.WriteFile, { query: { path }, bytes });
+  }
+
+  makeFolder(path: string): Promise<void> {
+    return callAt(this.#place, wire.MakeFolder, { body: { path } });
+  }
+
+  move(from: string, to: string, { replace = false } = {}): Promise<wire.FileInfo> {
+    return callAt(this.#place, wire.MoveFile, { body: { from, to, replace } });
+  }
+
+  delete(path: string, { recursive = false } = {}): Promise<void> {
+    return callAt(this.#place, wire.DeleteFile, { query: { path, recursive: String(recursive) } });
+  }
+
+  /**
+   * What changes below a folder, from `watching` on, until the signal aborts or the session is closed here. A connection
+   * that breaks is an error: whoever watches again lists again first.
+   */
+  async *watch(path = '', { signal }: { readonly signal?: AbortSignal } = {}): AsyncGenerator<wire.FileChange> {
+    const { link, id, check } = this.#place;
+    check();
+    const until = signal ? AbortSignal.any([signal, this.#closing]) : this.#closing;
+    const given = { params: { id }, query: { path }, accept: 'application/x-ndjson', signal: until };
+    try {
+      for await (const line of jsonLines(await link.open(wire.WatchFiles, given))) {
+        const change = wire.FileChange.safeParse(line);
+        if (change.success) yield change.data;
+        const failure = Failure.safeParse(line);
+        if (failure.success) throw toError(failure.data.error);
+      }
+    } catch (error) {
+      if (until.aborted) return;
+      throw error instanceof CellaError ? error : unreachable(link.where, error);
+    }
+    if (!until.aborted) throw unreachable(link.where, new Error('the stream ended'));
+  }
+}

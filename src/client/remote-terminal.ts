@@ -1,0 +1,138 @@
+/** A terminal of a session at a server: bytes both ways; its program ends with the connection. */
+
+import type { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
+import { CloseCode } from '../protocol/http/frames.ts';
+import { type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/terminal-routes.ts';
+import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/terminal.ts';
+import { jsonOf, toError } from './failure.ts';
+import type { Socket } from './transport.ts';
+
+/** What may wait here for a reader. A WebSocket cannot be held back: past it the terminal is closed. */
+const MOST_WAITING = 8_000_000;
+/** What may wait to go out, and how often it is looked whether it has: a WebSocket does not tell. */
+const MOST_UNSENT = 256 * 1024;
+const LOOK_AGAIN_MS = 10;
+
+export class RemoteTerminal implements Terminal {
+  readonly output: AsyncIterable<Uint8Array>;
+  readonly exited: Promise<TerminalExit>;
+  /** False where it never was. */
+  readonly opened: Promise<boolean>;
+  readonly #socket: Socket;
+  readonly #closed = Promise.withResolvers<void>();
+  readonly #waiting: Uint8Array[] = [];
+  #size = 0;
+  #over = false;
+  #wake = () => {};
+  #typing: Promise<void> = Promise.resolve();
+  #problem: CellaError | undefined;
+
+  constructor(socket: Socket, closing: AbortSignal) {
+    this.#socket = socket;
+    socket.binaryType = 'arraybuffer';
+    const exit = Promise.withResolvers<TerminalExit>();
+    const open = Promise.withResolvers<boolean>();
+    const leave = () => socket.close();
+    closing.addEventListener('abort', leave, { once: true });
+    socket.addEventListener('open', () => open.resolve(true));
+    socket.addEventListener('error', () => {}); // closing follows
+    socket.addEventListener('message', ({ data }) => {
+      if (data instanceof ArrayBuffer) this.#show(new Uint8Array(data));
+      else this.#hear(String(data), exit.resolve);
+    });
+    socket.addEventListener('close', ({ code }) => {
+      closing.removeEventListener('abort', leave);
+      open.resolve(false);
+      exit.reject(this.#problem ?? endings.get(code)?.() ?? broken());
+      this.#closed.resolve();
+      this.#end();
+    });
+    this.opened = open.promise;
+    this.exited = exit.promise;
+    this.exited.catch(() => {}); // told to whoever asks
+    this.output = this.#read();
+  }
+
+  write(data: Uint8Array | string): Promise<void> {
+    this.#typing = this.#typing.then(async () => {
+      for (const piece of typedPieces(data)) {
+        while (this.#socket.bufferedAmount > MOST_UNSENT && !this.#over) await moment();
+        if (this.#over) return;
+        this.#socket.send(piece);
+      }
+    });
+    return this.#typing;
+  }
+
+  resize(size: TerminalSize): void {
+    const frame: z.infer<typeof TerminalClientFrame> = { type: 'resize', ...checkedTerminal(TerminalSize, size) };
+    if (!this.#over) this.#socket.send(JSON.stringify(frame));
+  }
+
+  async close(): Promise<void> {
+    this.#socket.close();
+    await this.#closed.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array, void, undefined> {
+    for (;;) {
+      const chunk = this.#waiting.shift();
+      if (chunk) {
+        this.#size -= chunk.length;
+        yield chunk;
+      } else if (this.#over) return;
+      else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+
+  #show(chunk: Uint8Array): void {
+    if (this.#over) return;
+    this.#waiting.push(chunk);
+    this.#size += chunk.length;
+    if (this.#size > MOST_WAITING) {
+      this.#problem = new CellaError('CLIENT_TOO_SLOW', 'What the terminal shows was not read.');
+      this.#socket.close();
+      this.#end();
+    }
+    this.#wake();
+  }
+
+  #hear(text: string, exited: (exit: TerminalExit) => void): void {
+    const { data } = TerminalServerFrame.safeParse(jsonOf(text));
+    if (data?.type === 'error') this.#problem = toError(data.error);
+    else if (data) exited('code' in data ? { code: data.code } : { signal: data.signal });
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#wake();
+  }
+}
+
+const endings = new Map<number, () => CellaError>([
+  [CloseCode.refused, () => new CellaError('UNAUTHENTICATED', 'The token is no longer good.')],
+  [CloseCode.stopping, () => new CellaError('DAEMON_STOPPING', 'The server is ending.')],
+  [CloseCode.slow, () => new CellaError('CLIENT_TOO_SLOW', 'What the terminal showed was not read.')],
+]);
+
+const broken = (): CellaError =>
+  new CellaError('DAEMON_UNREACHABLE', 'The connection ended before the program; the program ended with it.');
+
+const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+
+/** What the caller wants, as the server takes it. */
+export function checkedTerminal<T>(schema: z.ZodType<T>, value: unknown): T {
+  const outcome = schema.safeParse(value);
+  if (outcome.success) return outcome.data;
+  const problems = outcome.error.issues.map(({ path, message }) => `${path.join('.') || 'it'}: ${message}`);
+  throw new CellaError('INVALID_OPTIONS', `This terminal cannot be had: ${problems.join('; ')}.`);
+}

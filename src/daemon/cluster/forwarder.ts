@@ -1,0 +1,176 @@
+/**
+ * Leads what is asked of a session to the server that has it. The client is let in here, and again there, by what it has
+ * sent itself; what has come from another server is never passed on again.
+ */
+
+import { Agent, type IncomingMessage } from 'node:http';
+import { Agent as TlsAgent } from 'node:https';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Endpoint } from '../../protocol/http/endpoint.ts';
+import { GetSession } from '../../protocol/http/session-routes.ts';
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import { readAdminToken } from '../access/admin-token.ts';
+import { cut, type ExchangeContext, pathOf, remoteOf } from '../http/exchange.ts';
+import type { SessionHost } from '../sessions/contract.ts';
+import { elsewhere } from '../sessions/ownership.ts';
+import { HOP_HEADER } from './hop.ts';
+import type { Peer, Peers } from './peers.ts';
+import { endToEnd, relay } from './relay.ts';
+import { type BridgeOptions, bridge, openSocket } from './relay-socket.ts';
+import { Vigil } from './vigil.ts';
+
+export interface ForwarderOptions {
+  readonly peers: Peers;
+  readonly host: SessionHost;
+  /** Of the admin `local`, for whoever came through the local socket without a token. */
+  readonly adminTokenPath: string;
+  readonly sockets: Pick<BridgeOptions, 'patienceMs' | 'bufferBytes' | 'ending'>;
+}
+
+/** What says how long a body is goes with it, and with nothing else: no byte of it is taken for another request. */
+function bodyOf(incoming: IncomingMessage) {
+  const { 'content-length': length, 'transfer-encoding': coding } = incoming.headers;
+  if (coding !== undefined) return { stream: incoming, headers: { 'transfer-encoding': 'chunked' } };
+  return length === undefined ? { stream: undefined, headers: {} } : { stream: incoming, headers: {} };
+}
+
+interface Target extends Peer {
+  readonly id: string;
+}
+
+export class Forwarder implements Disposable {
+  readonly #options: ForwarderOptions;
+  readonly #agents = { http: new Agent({ keepAlive: true }), https: new TlsAgent({ keepAlive: true }) };
+  readonly #vigil: Vigil;
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options;
+    this.#vigil = new Vigil((id) => options.peers.isThere(id));
+  }
+
+  /** The answer of the server that has the session; undefined where it is for this one to answer. */
+  async forward(c: ExchangeContext, session: SessionInfo, endpoint: Endpoint): Promise<Response | undefined> {
+    if (c.get('hop')) return undefined;
+    const target = await this.#find(session, endpoint);
+    if (!target) return undefined;
+    const { upgrade } = c.env;
+    return upgrade ? await this.#socket(c, target, upgrade) : await this.#request(c, target);
+  }
+
+  /** Deletes it where another server has it, as whoever asks here. False where this one is to do it. */
+  async delete(c: ExchangeContext, session: SessionInfo): Promise<boolean> {
+    const target = c.get('hop') ? undefined : await this.#find(session);
+    if (!target) return false;
+    const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
+    const headers = await this.#headers(c, method, path);
+    const { 'content-length': _length, 'content-type': _type, ...bare } = headers;
+    const watched = this.#vigil.watch(target.id);
+    const ends = { cut: () => {}, onEnd: () => watched[Symbol.dispose]() };
+    const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
+    const answer = await relay({ ...way, method, path, headers: bare });
+    await answer.arrayBuffer();
+    if (answer.status >= 300 && answer.status !== 404) throw elsewhere({}, `it answered with ${answer.status}.`);
+    return true;
+  }
+
+  [Symbol.dispose](): void {
+    this.#vigil[Symbol.dispose]();
+    this.#agents.http.destroy();
+    this.#agents.https.destroy();
+  }
+
+  async #find(session: SessionInfo, endpoint?: Endpoint): Promise<Target | undefined> {
+    const { host, peers } = this.#options;
+    const id = (await host.holderOf(session)) ?? (await this.#claim(session, endpoint));
+    if (id === undefined) return undefined;
+    // Another process than a server may have it: whoever asks is told here.
+    const peer = await peers.find(id);
+    return peer && { ...peer, id };
+  }
+
+  /** Nobody has it: this server takes it now, before anything of the request is read. Another may be faster. */
+  async #claim(session: SessionInfo, endpoint: Endpoint | undefined): Promise<string | undefined> {
+    const { host } = this.#options;
+    // Looking at a session takes it from nobody.
+    if (endpoint === GetSession) return undefined;
+    try {
+      await host.open(session.id);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
+      return await host.holderOf(session);
+    }
+  }
+
+  async #request(c: ExchangeContext, target: Target): Promise<Response> {
+    const { method } = c.req;
+    const path = pathOf(c);
+    const { incoming } = c.env;
+    const headers = await this.#headers(c, method, path);
+    const watched = this.#vigil.watch(target.id);
+    const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
+    const ends = { cut: () => cut(c.env), onEnd: () => watched[Symbol.dispose]() };
+    const body = bodyOf(incoming);
+    const way = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
+    const answer = await relay({ ...way, method, path, headers: { ...headers, ...body.headers }, body: body.stream });
+    c.set('forwarded', true);
+    return answer;
+  }
+
+  async #socket(
+    c: ExchangeContext,
+    target: Target,
+    upgrade: NonNullable<ExchangeContext['env']['upgrade']>,
+  ): Promise<Response> {
+    const path = pathOf(c);
+    const { socket } = c.env.incoming;
+    const headers = await this.#headers(c, 'GET', path);
+    const protocols = (c.req.header('sec-websocket-protocol') ?? '').split(/\s*,\s*/).filter((word) => word !== '');
+    const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
+    const watched = this.#vigil.watch(target.id);
+    const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
+    const owner = await openSocket(way).catch((error) => {
+      watched[Symbol.dispose]();
+      throw error;
+    });
+    c.set('forwarded', true);
+    const left = () => {
+      watched[Symbol.dispose]();
+      // Where the client was there to the end, the other side has been told.
+      if (!(owner instanceof Response)) setTimeout(() => owner.terminate(), this.#options.sockets.patienceMs).unref();
+    };
+    if (owner instanceof Response) {
+      left();
+      return owner;
+    }
+    if (socket.destroyed) left();
+    else socket.once('close', left);
+    upgrade.accept = (client) => bridge(client, owner, { ...this.#options.sockets, gone: watched.gone });
+    return new Response(null, { status: 204 });
+  }
+
+  async #headers(c: ExchangeContext, method: string, path: string): Promise<Record<string, string | string[]>> {
+    const { [HOP_HEADER]: _forged, ...passed } = endToEnd(c.env.incoming.headersDistinct);
+    const own = await this.#credentials(c);
+    const marked = {
+      method,
+      path,
+      authorization: own ?? c.req.header('authorization'),
+      cookie: c.req.header('cookie'),
+    };
+    const hop = this.#options.peers.hops.sign(marked, { from: this.#options.peers.id, client: remoteOf(c) });
+    const authorization = own === undefined ? {} : { authorization: own };
+    return { ...passed, ...authorization, [HOP_HEADER]: hop, 'x-request-id': c.get('requestId') };
+  }
+
+  /** Whoever came through the local socket is the admin, and has nothing to show for it elsewhere. */
+  async #credentials(c: ExchangeContext): Promise<string | undefined> {
+    if (c.get('principal')?.credential.kind !== 'daemon') return undefined;
+    const file = await readAdminToken(this.#options.adminTokenPath);
+    return file.kind === 'private' ? `Bearer ${file.token}` : undefined;
+  }
+
+  #agentOf({ url }: Peer): Agent {
+    return url.startsWith('https:') ? this.#agents.https : this.#agents.http;
+  }
+}

@@ -1,0 +1,58 @@
+/** Terminals in the sandbox of a session. */
+
+import { capabilitiesOf, executorOf } from '../../../protocol/capabilities.ts';
+import { CellaError } from '../../../protocol/errors.ts';
+import { CloseCode } from '../../../protocol/http/frames.ts';
+import { OpenTerminal } from '../../../protocol/http/terminal-routes.ts';
+import type { Service } from '../service.ts';
+import { TerminalSocket } from '../terminal-socket.ts';
+
+/** Of one session at a time. */
+const MOST_OPEN = 16;
+
+export function addTerminalRoutes(service: Service): void {
+  const { routes, host, followers, access, kernels, room } = service;
+  const open = new Map<string, number>();
+  const full = (id: string) => (open.get(id) ?? 0) >= MOST_OPEN;
+
+  routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
+    const { id, ownerId, settings } = info;
+    const { upgrade } = context.env;
+    const executor = executorOf(settings.executor);
+    if (!capabilitiesOf(executor).subprocesses) {
+      throw new CellaError('CAPABILITY_MISSING', `The executor ${executor} has no terminals.`);
+    }
+    if (full(id)) throw tooMany();
+    followers.check(principal);
+    await access.quotas.countExecution(ownerId);
+    await kernels.admit(info);
+    await room.admit(ownerId);
+    // Last: whoever was refused as a WebSocket, and not told why, hears the reason from a request.
+    if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
+    const session = await host.open(id);
+    // A kernel that cannot be is told as an answer: a WebSocket has few words for it.
+    await session.session();
+    const log = context.get('log');
+    upgrade.accept = (socket) => {
+      if (full(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
+      const gone = followers.enter(principal, 'terminal');
+      open.set(id, (open.get(id) ?? 0) + 1);
+      log.info({ session: id, user: principal.userName }, 'terminal opened');
+      const left = (code: number) => {
+        gone();
+        const others = (open.get(id) ?? 1) - 1;
+        if (others === 0) open.delete(id);
+        else open.set(id, others);
+        log.info({ session: id, user: principal.userName, code }, 'terminal closed');
+        void routes.trail.done(context, 'terminal.close', { session: id });
+      };
+      new TerminalSocket(socket, { service, session, wish, recheck, left, log });
+    };
+    return undefined;
+  });
+}
+
+function tooMany(): CellaError {
+  const message = `The session has ${MOST_OPEN} open terminals already.`;
+  return new CellaError('QUOTA_EXCEEDED', message, { details: { terminals: MOST_OPEN } });
+}

@@ -1,0 +1,134 @@
+/**
+ * One terminal on a WebSocket: bytes both ways, as fast as the slower side takes them.
+ *
+ * It lives as long as its connection: where that ends, so does every process of the terminal. Meanwhile the session is
+ * in use, and is not put to sleep.
+ */
+
+import type { RawData, WebSocket } from 'ws';
+import { CloseCode } from '../../protocol/http/frames.ts';
+import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/http/terminal-routes.ts';
+import type { Terminal, TerminalOptions } from '../../protocol/terminal.ts';
+import type { HostedSession } from '../sessions/contract.ts';
+import { failureOf, invalid, toCellaError } from './failure.ts';
+import type { Logger } from './logs.ts';
+import type { Recheck } from './router.ts';
+import type { Service } from './service.ts';
+import { SocketLife } from './socket-life.ts';
+
+export interface TerminalSocketOptions {
+  readonly service: Service;
+  readonly session: HostedSession;
+  readonly wish: TerminalOptions;
+  readonly recheck: Recheck;
+  /** Told when it has gone. */
+  readonly left: (code: number) => void;
+  readonly log: Logger;
+}
+
+/** A person who stops a flood does not see it go on for long. */
+const BUFFER_BYTES = 256 * 1024;
+/** How long somebody whose token was revoked may go on at most. */
+const CHECK_EVERY_MS = 1000;
+const ENDED = 1000;
+
+export class TerminalSocket {
+  readonly #socket: WebSocket;
+  readonly #options: TerminalSocketOptions;
+  readonly #life: SocketLife;
+  readonly #terminal = Promise.withResolvers<Terminal | undefined>();
+  #typing: Promise<unknown> = Promise.resolve();
+  #untyped = 0;
+  #checkedAt = performance.now();
+
+  constructor(socket: WebSocket, options: TerminalSocketOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    const { service, recheck, log, left } = options;
+    this.#life = new SocketLife(socket, { service, recheck, log, bufferBytes: BUFFER_BYTES, onClosed: left });
+    socket.on('message', (data, binary) => this.#take(data, binary));
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    const { session, wish } = this.#options;
+    const { over, outbox } = this.#life;
+    try {
+      await session.use(async (inside) => {
+        if (over.aborted) return;
+        await using terminal = await inside.terminal(wish);
+        over.addEventListener('abort', () => void terminal.close(), { once: true });
+        this.#terminal.resolve(terminal);
+        for await (const chunk of terminal.output) {
+          await outbox.bytes(chunk);
+          if (over.aborted || !(await this.#mayGoOn())) return;
+        }
+        await outbox.put({ type: 'exit', ...(await terminal.exited) });
+      });
+      this.#life.close(ENDED, 'it has ended');
+    } catch (error) {
+      await this.#fail(error);
+    } finally {
+      this.#terminal.resolve(undefined);
+    }
+  }
+
+  async #fail(error: unknown): Promise<void> {
+    const told = toCellaError(error, '-');
+    if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
+    await this.#life.outbox.put({ type: 'error', ...failureOf(told) });
+    this.#life.close(CloseCode.failed, told.code);
+  }
+
+  #take(data: RawData, binary: boolean): void {
+    if (this.#life.over.aborted) return;
+    this.#life.heard();
+    if (!binary) this.#heed(String(data));
+    else if (sizeOf(data) > MOST_TYPED_BYTES) this.#life.close(CloseCode.tooLarge, 'a frame is too large');
+    else this.#type(toBytes(data));
+  }
+
+  /** Nothing more is read from the client while the program has not taken what there is. */
+  #type(bytes: Uint8Array): void {
+    if (this.#untyped++ === 0) this.#socket.pause();
+    this.#typing = this.#typing
+      .then(async () => {
+        const terminal = await this.#terminal.promise;
+        if (terminal && !this.#life.over.aborted && (await this.#mayGoOn())) await terminal.write(bytes);
+      })
+      .finally(() => {
+        if (--this.#untyped === 0) this.#socket.resume();
+      });
+  }
+
+  #heed(text: string): void {
+    const given = jsonOf(text);
+    if (!this.#life.budget.frame()) this.#life.close(CloseCode.tooMuch, 'too many frames');
+    else if (given === undefined) this.#life.close(CloseCode.wrong, 'no JSON text');
+    else {
+      const { success, data, error } = TerminalClientFrame.safeParse(given);
+      if (!success) void this.#life.outbox.put({ type: 'error', ...failureOf(invalid(error)) });
+      else void this.#terminal.promise.then((terminal) => terminal?.resize({ cols: data.cols, rows: data.rows }));
+    }
+  }
+
+  async #mayGoOn(): Promise<boolean> {
+    if (performance.now() - this.#checkedAt < CHECK_EVERY_MS) return true;
+    this.#checkedAt = performance.now();
+    return await this.#life.check();
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // the client is told
+  }
+}
+
+const sizeOf = (data: RawData): number =>
+  Array.isArray(data) ? data.reduce((sum, part) => sum + part.length, 0) : data.byteLength;
+
+const toBytes = (data: RawData): Uint8Array =>
+  Array.isArray(data) ? Buffer.concat(data) : data instanceof ArrayBuffer ? new Uint8Array(data) : data;

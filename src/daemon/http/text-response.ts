@@ -1,0 +1,24 @@
+/** Answers whose body is a text that is there as a whole: they are sent as they are, and not through a stream. */
+
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+
+const texts = new WeakMap<Response, string>();
+
+export function textResponse(text: string, init: ResponseInit): Response {
+  const response = new Response(text, init);
+  texts.set(response, text);
+  return response;
+}
+
+/** False where the body is something else: nothing was sent then. */
+export function sendText(response: Response, outgoing: ServerResponse): boolean {
+  const text = texts.get(response);
+  if (text === undefined) return false;
+  const headers: OutgoingHttpHeaders = { 'content-length': Buffer.byteLength(text) };
+  for (const [name, value] of response.headers) headers[name] = value;
+  const cookies = response.headers.getSetCookie();
+  if (cookies.length > 0) headers['set-cookie'] = cookies;
+  outgoing.writeHead(response.status, headers);
+  outgoing.end(text);
+  return true;
+}

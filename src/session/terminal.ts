@@ -1,0 +1,127 @@
+/** A terminal in the sandbox of a session in this process. */
+
+import type { TerminalLink } from '../executors/contract.ts';
+import type { ByteSource } from '../kernel/link.ts';
+import type { Keeper } from '../pool/keeper.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { type Terminal, type TerminalExit, TerminalOptions, TerminalSize, typedPieces } from '../protocol/terminal.ts';
+import { checkPoolOptions } from './options.ts';
+
+/** All that a program has shown can be read at once when it has ended; a pipe that is open longer is somebody else's. */
+const LAST_WORDS_MS = 1000;
+
+interface Surroundings {
+  readonly env: Readonly<Record<string, string>>;
+  readonly packages: string | undefined;
+}
+
+export async function openTerminal(
+  keeper: Keeper,
+  options: TerminalOptions,
+  { env, packages }: Surroundings,
+): Promise<Terminal> {
+  const { cols, rows, argv = [] } = checkPoolOptions(TerminalOptions, options);
+  const program = { argv, env: { TERM: 'xterm-256color', ...env }, packages };
+  const link = await keeper.host((enclosure) => enclosure.terminal(program, { cols, rows }));
+  return new LocalTerminal(link, argv[0] ?? 'A shell');
+}
+
+class LocalTerminal implements Terminal {
+  readonly output: AsyncIterable<Uint8Array>;
+  readonly exited: Promise<TerminalExit>;
+  readonly #link: TerminalLink;
+  #typing: Promise<void> = Promise.resolve();
+
+  constructor(link: TerminalLink, name: string) {
+    this.#link = link;
+    this.output = new Output(link);
+    this.exited = exitOf(link, name);
+    this.exited.catch(() => {}); // told to whoever asks
+  }
+
+  write(data: Uint8Array | string): Promise<void> {
+    this.#typing = this.#typing.then(async () => {
+      for (const piece of typedPieces(data)) await this.#link.type(piece);
+    });
+    return this.#typing;
+  }
+
+  resize(size: TerminalSize): void {
+    this.#link.resize(checkPoolOptions(TerminalSize, size));
+  }
+
+  async close(): Promise<void> {
+    this.#link.kill();
+    this.#link.output.close();
+    await this.#link.exited;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+async function exitOf(link: TerminalLink, name: string): Promise<TerminalExit> {
+  const { problem, signal, exitCode } = await link.exited;
+  if (problem !== undefined) {
+    throw new CellaError('TOOL_FAILED', `${name} could not be started in the sandbox: ${problem}.`);
+  }
+  // Where the sandbox as a whole has ended, it was killed with it.
+  return exitCode === undefined ? { signal: signal ?? 'SIGKILL' } : { code: exitCode };
+}
+
+/** One chunk after the other: nothing more is read before the last one was taken. */
+class Output implements AsyncIterable<Uint8Array> {
+  readonly #source: ByteSource;
+  #next = Promise.withResolvers<Uint8Array | undefined>();
+  #state: 'reading' | 'full' | 'ended' = 'reading';
+  #exited = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor({ output, exited }: TerminalLink) {
+    this.#source = output;
+    void exited.then(() => {
+      this.#exited = true;
+      this.#expectEnd();
+    });
+    output.read(
+      (chunk) => {
+        // It is valid during this call alone.
+        this.#turn('full', new Uint8Array(chunk));
+        return false;
+      },
+      () => this.#turn('ended', undefined),
+    );
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      for (;;) {
+        const chunk = await this.#next.promise;
+        if (chunk === undefined) return;
+        yield chunk;
+        if (this.#state === 'ended') return;
+        this.#state = 'reading';
+        this.#next = Promise.withResolvers();
+        this.#expectEnd();
+        this.#source.resume();
+      }
+    } finally {
+      this.#source.close();
+    }
+  }
+
+  #turn(state: 'full' | 'ended', chunk: Uint8Array | undefined): void {
+    clearTimeout(this.#timer);
+    this.#state = state;
+    this.#next.resolve(chunk);
+  }
+
+  /** The program may have given its output to a process that lives on, and keeps it open. */
+  #expectEnd(): void {
+    clearTimeout(this.#timer);
+    if (this.#exited && this.#state === 'reading') {
+      this.#timer = setTimeout(() => this.#source.close(), LAST_WORDS_MS);
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/** Clients that send far too much: bodies and frames without an end cost the server neither memory nor time. */
+
+import { connect, type Socket } from 'node:net';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Daemon } from '../support/daemon.ts';
+
+const GIGABYTE = 1024 ** 3;
+/** What is announced and never comes to its end. */
+const TERABYTE = 1024 * GIGABYTE;
+const PIECE = Buffer.alloc(256 * 1024, 'x');
+
+let daemon: Daemon;
+let session: string;
+beforeAll(async () => {
+  daemon = await Daemon.start();
+  session = (await daemon.session({ agentKey: 'flooded' })).id;
+  await daemon.run(session, 'kept = 1');
+});
+
+/** Sends a head and then more and more, as fast as it is taken, until the other side ends it. Gives what that answered. */
+async function flood(head: readonly string[], frame: (piece: Buffer) => Buffer = (piece) => piece): Promise<string> {
+  const { hostname, port, host } = new URL(daemon.url);
+  const socket = connect(Number(port), hostname);
+  let answer = '';
+  socket.on('data', (data) => {
+    answer += data;
+  });
+  socket.on('error', () => {}); // it is cut off while it sends
+  const closed = happens(socket, 'close');
+  const [first = '', ...rest] = head;
+  const headers = [`Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...rest];
+  socket.write(`${[first, ...headers].join('\r\n')}\r\n\r\n`);
+  await pour(socket, frame(PIECE), closed);
+  await closed;
+  return answer;
+}
+
+/** Whether or not there was an error before. */
+const happens = (socket: Socket, what: string) => new Promise((resolve) => socket.once(what, resolve));
+
+async function pour(socket: Socket, piece: Buffer, closed: Promise<unknown>): Promise<void> {
+  while (socket.writable) if (!socket.write(piece)) await Promise.race([happens(socket, 'drain'), closed]);
+}
+
+const chunked = (piece: Buffer) =>
+  Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]);
+
+const path = () => `POST /v1/sessions/${session}/execute HTTP/1.1`;
+
+describe('a body of a gigabyte and more', () => {
+  it.each([
+    ['that says so', () => flood([path(), `Content-Length: ${TERABYTE}`])],
+    ['that does not say how long it is', () => flood([path(), 'Transfer-Encoding: chunked'], chunked)],
+    ['that nobody may send', () => flood(['POST /v1/nothing HTTP/1.1', `Content-Length: ${TERABYTE}`])],
+  ])('%s is refused before it is in memory, and not waited for', async (_what, send) => {
+    const before = process.memoryUsage().rss;
+    expect(await send()).toMatch(/^HTTP\/1\.1 4(13|04) /);
+    expect(process.memoryUsage().rss - before).toBeLessThan(GIGABYTE / 4);
+    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+  });
+});
+
+describe('a WebSocket', () => {
+  it('is closed by the head of a frame of a gigabyte', async () => {
+    const upgrade = [
+      `GET /v1/sessions/${session}/ws HTTP/1.1`,
+      'Connection: Upgrade',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Version: 13',
+      `Sec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}`,
+    ];
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(GIGABYTE));
+    const head = Buffer.concat([Buffer.from([0x81, 0x80 | 127]), length, Buffer.alloc(4)]);
+    expect(await flood(upgrade, (piece) => Buffer.concat([head, piece]))).toContain('101 Switching');
+    expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
+  });
+});
+
+describe('a connection', () => {
+  it.each([
+    ['that speaks no HTTP', Buffer.from('\u0016\u0003\u0001 hello\r\n\r\n')],
+    ['with headers without an end', Buffer.from(`GET / HTTP/1.1\r\n${'x: y\r\n'.repeat(100_000)}`)],
+    ['with half a request', Buffer.from(`POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"a`)],
+  ])('%s ends with itself', async (_what, bytes) => {
+    const { hostname, port } = new URL(daemon.url);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => {}); // it is cut off
+    socket.resume();
+    const closed = happens(socket, 'close');
+    socket.write(bytes);
+    socket.end();
+    await closed;
+    expect(await daemon.run(session, 'kept')).toMatchObject({ value: 1 });
+  });
+});

@@ -1,0 +1,37 @@
+/** A few rounds of `npm run test:soak -- kills`: `cella serve` is killed at random points under load, twenty times. */
+
+import { expect, test } from 'vitest';
+import { Cella } from '../e2e/command.ts';
+import { daemonKills } from '../soak/daemon-kills.ts';
+import { RedisServer } from '../support/redis.ts';
+
+const ROUNDS = 10;
+
+async function kills(flags: readonly string[]) {
+  using cella = new Cella();
+  const lines: string[] = [];
+  const report = await daemonKills({
+    cella,
+    rounds: ROUNDS,
+    flags,
+    random: Math.random,
+    progress: (line) => lines.push(line),
+  });
+  expect(lines).toHaveLength(ROUNDS);
+  return report;
+}
+
+test('a killed server comes back with every session, all that it acknowledged and sent, and gapless numbers', {
+  timeout: 240_000,
+}, async () => {
+  await using redis = await RedisServer.start();
+  const python = process.env.CELLA_PYTHON;
+  const flags = python === undefined ? [] : ['--python', python];
+  // One waits while the other works.
+  const reports = await Promise.all([kills(flags), kills([...flags, '--redis', redis.url])]);
+  for (const { acknowledged, interrupted } of reports) {
+    expect(acknowledged).toBeGreaterThan(0);
+    // Three sessions are at work: some of the kills have met code that ran.
+    expect(interrupted).toBeGreaterThan(0);
+  }
+});

@@ -1,0 +1,112 @@
+/** What one user may take of a server: every quota ends in a 429 that says which it is and when to come back. */
+
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { beforeAll, expect, it } from 'vitest';
+import { hostMcp } from '../../src/mcp/hosted.ts';
+import { textOf } from '../e2e/mcp-client.ts';
+import { type Answer, Daemon } from '../support/daemon.ts';
+
+let daemon: Daemon;
+beforeAll(async () => {
+  daemon = await Daemon.start({
+    membersMay: ['in-process'],
+    mcp: async (session) => hostMcp({ ...session, version: '0' }),
+  });
+});
+
+const limits = (memoryMb: number) => ({ limits: { memoryMb } });
+
+async function bounded(name: string, quotas: Record<string, number>) {
+  const token = await daemon.user(name, 'member');
+  await daemon.call(`PATCH /v1/users/${name}`, { body: { quotas } });
+  const call = (what: string, body?: unknown) => daemon.call(what, { token, body });
+  return {
+    token,
+    call,
+    session: async (agentKey: string, more = {}) => (await daemon.session({ agentKey, ...more }, token)).id,
+    run: (id: string, code = '1') => call(`POST /v1/sessions/${id}/execute`, { code }),
+  };
+}
+
+function expectOver({ status, json, headers }: Answer, quota: string): void {
+  expect({ status, ...(json.error as object) }).toMatchObject({
+    status: 429,
+    code: 'QUOTA_EXCEEDED',
+    details: { quota, retryAfterMs: expect.any(Number) },
+  });
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+}
+
+it('live kernels, and of two that begin at once one', async () => {
+  const { session, run, call } = await bounded('kernels', { liveKernels: 1 });
+  const [one, two] = [await session('1'), await session('2')];
+  const both = await Promise.all([run(one), run(two)]);
+  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 429]);
+  const [awake, asleep] = both[0].status === 200 ? [one, two] : [two, one];
+  expectOver(await run(asleep), 'liveKernels');
+  expectOver(await call(`POST /v1/sessions/${awake}/fork`, { agentKey: 'fork' }), 'liveKernels');
+  expect((await call(`POST /v1/sessions/${awake}/hibernate`)).status).toBe(204);
+  expect((await run(asleep)).status).toBe(200);
+});
+
+it('memory, also of a kernel that lives and is to have more', async () => {
+  const { session, run, call } = await bounded('memory', { memoryMb: 1500 });
+  const [one, two] = [await session('1', limits(1000)), await session('2', limits(1000))];
+  expect((await run(one)).status).toBe(200);
+  expectOver(await run(two), 'memoryMb');
+  expectOver(await call(`PATCH /v1/sessions/${one}`, limits(2000)), 'memoryMb');
+  expect((await call(`PATCH /v1/sessions/${one}`, limits(400))).status).toBe(200);
+  expect((await run(one)).status).toBe(200);
+  expect((await run(two)).status).toBe(200);
+});
+
+it('executions a minute, over REST and over MCP together', async () => {
+  const { token, session, run } = await bounded('executions', { executionsPerMinute: 2 });
+  const id = await session('1');
+  expect((await run(id, 'x = 1')).status).toBe(200);
+  const client = new Client({ name: 'test', version: '1' });
+  const url = new URL(`/v1/sessions/${id}/mcp`, daemon.url);
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
+  const again = () => client.callTool({ name: 'run_code', arguments: { code: 'x + 1' } });
+  expect(textOf(await again())).toContain('2');
+  const refused = await again();
+  expect(refused.isError).toBe(true);
+  expect(textOf(refused)).toContain('executions a minute');
+  await client.close();
+  expectOver(await run(id), 'executionsPerMinute');
+});
+
+it('storage, with files that are sent and files that code has written', async () => {
+  const { session, run, call, token } = await bounded('storage', { storageBytes: 3_000_000 });
+  const id = await session('1');
+  const write = (bytes: number) => {
+    const path = `PUT /v1/sessions/${id}/files/content?path=f`;
+    return daemon.call(path, { token, body: 'x'.repeat(bytes) });
+  };
+  expect((await write(1000)).status).toBe(200);
+  expectOver(await write(5_000_000), 'storageBytes');
+  const other = await bounded('written', {});
+  const theirs = await other.session('1');
+  await other.run(theirs, 'open("f", "wb").write(b"x" * 5_000_000)');
+  await daemon.call('PATCH /v1/users/written', { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await other.run(theirs), 'storageBytes');
+  expect((await run(id)).status).toBe(200);
+  expect((await call('GET /v1/sessions')).status).toBe(200);
+});
+
+it('`in-process` is for members where an admin has turned it on, and nothing else is', async () => {
+  const { call } = await bounded('trusted', {});
+  expect((await call('POST /v1/sessions', { agentKey: 'i', executor: 'in-process' })).status).toBe(201);
+  for (const body of [{ sandbox: 'off' }, { cwd: '/' }, { sandbox: { network: 'host' } }]) {
+    expect((await call('POST /v1/sessions', { agentKey: 'x', ...body })).status).toBe(403);
+  }
+});
+
+it('a fork does not bring along what its maker could not have asked for', async () => {
+  const { call } = await bounded('forker', {});
+  const shares = [{ user: 'forker', right: 'manage' }];
+  const { id } = await daemon.session({ agentKey: 'wide', sandbox: { readable: ['/etc'] }, shares });
+  const { status, json } = await call(`POST /v1/sessions/${id}/fork`, { agentKey: 'mine' });
+  expect({ status, ...(json.error as object) }).toMatchObject({ status: 403, details: { privilege: 'folders' } });
+});

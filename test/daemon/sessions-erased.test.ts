@@ -1,0 +1,76 @@
+/** A session that is deleted leaves nothing: all that a storage and a data folder hold is as it was before. */
+
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { createClient } from '@redis/client';
+import { expect, onTestFinished, test } from 'vitest';
+import { newPlace, openHost, type Place, useRedis } from './session-hosts.ts';
+
+const redis = useRedis();
+const OWNER = 'ann~000000000000';
+
+/** Every file, but for those that hold rows or locks. */
+function filesIn({ dataDir }: Place): string[] {
+  const all = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
+  const paths = all.map(({ parentPath, name }) => join(parentPath, name).slice(dataDir.length + 1));
+  return paths.filter((path) => !/^(cella\.db|processes\/)/.test(path)).toSorted();
+}
+
+/** Every row, but for numbers that are only counted. */
+function rowsIn({ dataDir }: Place): string[] {
+  const database = new DatabaseSync(join(dataDir, 'cella.db'), { readOnly: true });
+  try {
+    const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+    const kept = tables.map(({ name }) => String(name)).filter((name) => !name.startsWith('sqlite_'));
+    return kept.flatMap((name) =>
+      database
+        .prepare(`SELECT * FROM ${name}`)
+        .all()
+        .map((row) => `${name} ${JSON.stringify(row)}`),
+    );
+  } finally {
+    database.close();
+  }
+}
+
+async function keysIn(prefix: string): Promise<string[]> {
+  const client = createClient({ url: redis().url });
+  await client.connect();
+  try {
+    return (await client.keys('*')).filter((key) => key.startsWith(`${prefix}|`)).toSorted();
+  } finally {
+    client.destroy();
+  }
+}
+
+test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', async (kind) => {
+  const place = await newPlace(kind);
+  const options = { limits: { eventBytes: 1024, inlineBytes: 2048 } };
+  const { host, storage, end } = await openHost(place, options);
+  onTestFinished(end);
+  const config = storage.toBootstrapConfig();
+  const everything = async () => ({
+    files: filesIn(place),
+    kept: config.type === 'redis' ? await keysIn(config.prefix) : rowsIn(place),
+  });
+  const use = async (agentKey: string) => {
+    const hosted = await host.open((await host.create(OWNER, { agentKey })).session.id);
+    await hosted.execute("open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
+    const api = await hosted.api();
+    await api.checkpoint({ name: 'c', durable: true });
+    await storage.transcripts.put(`~${OWNER}/${agentKey}`, 'talk', { revision: 1, text: 'said' });
+    return hosted;
+  };
+  const other = await use('stays');
+  await (await other.api()).hibernate();
+  const before = await everything();
+  const gone = await use('goes');
+  const fork = await host.fork(gone.id, OWNER, { agentKey: 'fork' });
+  await (await host.open(fork.id)).execute('y = 1');
+  expect((await everything()).files.length).toBeGreaterThan(before.files.length);
+  await host.delete(fork.id);
+  await host.delete(gone.id);
+  expect(await everything()).toEqual(before);
+  expect((await other.execute("open('f').read()")).result.value).toBe('x');
+});
