@@ -31,7 +31,7 @@ export class Doors implements Work {
     const there = await this.server(options);
     if (!there) return await this.#here.openNamespaces(options);
     const { namespacesAt, withDepsAt } = await import('./cli/server/stores.ts');
-    if (!there.here) return await namespacesAt(there, options);
+    if (!there.shares) return await namespacesAt(there, options);
     return withDepsAt(there, options, await this.#here.openNamespaces(options));
   }
 
@@ -59,8 +59,9 @@ export class Doors implements Work {
     await (await this.#reach)?.close();
   }
 
-  /** Storage that lies in the data folder can be looked at without the server there. */
+  /** Storage that the server on the data folder shares can be looked at without it. */
   async #elsewhere(place: StoragePlace): Promise<Reached | undefined> {
-    return place.server && (await this.server(place));
+    const there = await this.server(place);
+    return there?.shares ? undefined : there;
   }
 }

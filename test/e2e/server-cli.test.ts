@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
+import { RedisServer } from '../support/redis.ts';
 import { folder, newCella, serve } from '../support/servers.ts';
 import { McpHost } from './mcp-client.ts';
 
@@ -69,6 +70,24 @@ describe('a command with a server', () => {
     if (existsSync(kept)) renameSync(kept, join(stale.dataDir, 'daemon.sock'));
     writeFileSync(join(stale.dataDir, 'daemon.json'), JSON.stringify({ pid: process.pid, url: 'http://127.0.0.1:1' }));
     expect(await stale.run(['run', '-c', '6 * 7'])).toEqual({ code: 0, out: '42\n', err: '' });
+  });
+
+  it('finds things where the server keeps them, and uses none that has another storage', async () => {
+    const redis = await RedisServer.start();
+    const kept = newCella();
+    const { end } = await serve(kept, ['--redis', redis.url]);
+    try {
+      const put = await kept.run(['artifacts', 'put', 'note', '-', '--type', 'text'], { input: 'in Redis' });
+      expect(put).toMatchObject({ code: 0 });
+      const load = ['-c', 'x = artifacts.load("note"); x'];
+      expect((await kept.run(['run', ...load])).out).toBe("'in Redis'\n");
+      expect((await kept.run(['run', '--redis', redis.url, '-c', 'x'])).out).toBe("'in Redis'\n");
+      const other = await kept.run(['run', '--redis', redis.url, '--prefix', 'other', ...load]);
+      expect(other).toMatchObject({ code: 1, err: expect.stringContaining('There is no artifact') });
+    } finally {
+      await end();
+      await redis.remove();
+    }
   });
 
   it.runIf(process.getuid?.() === 0)('asks no server of another user', async () => {

@@ -25,13 +25,23 @@ export function newCella(): Cella {
   return made;
 }
 
+export interface Served {
+  readonly url: string;
+  readonly tokenFile: string;
+  readonly end: () => Promise<void>;
+}
+
 /** A server on the data folder of this one. */
-export async function serve(on: Cella): Promise<{ url: string; tokenFile: string }> {
-  const served = on.start(['serve', '--port', '0', '--log-level', 'error']);
+export async function serve(on: Cella, flags: readonly string[] = []): Promise<Served> {
+  const served = on.start(['serve', '--port', '0', '--log-level', 'error', ...flags]);
   servers.push(served);
   await served.says('The first cell');
   const url = / at (https?:\S+)/.exec(served.out)?.[1] ?? '';
-  return { url, tokenFile: join(on.dataDir, 'admin-token') };
+  const end = async () => {
+    served.child.kill('SIGTERM');
+    await served.ended;
+  };
+  return { url, tokenFile: join(on.dataDir, 'admin-token'), end };
 }
 
 beforeAll(async () => {

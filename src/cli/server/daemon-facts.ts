@@ -6,12 +6,15 @@ import { DaemonFacts } from '../../protocol/daemon-facts.ts';
 import type { StoragePlace } from '../context.ts';
 import { isSame } from '../store/place.ts';
 
-/** Whether the command names a Redis storage that is not the one of that server: then the two have nothing in common. */
-export async function hasOtherStorage({ dataDir, redis }: StoragePlace): Promise<boolean> {
-  if (!redis) return false;
+/**
+ * Whether that server keeps things where the command says: `other` where the command names a Redis storage that is not
+ * the server's, so that the two have nothing in common; `its own` where the command names none and the server has one.
+ */
+export async function storageThere({ dataDir, redis }: StoragePlace): Promise<'same' | 'its own' | 'other'> {
   const text = await readFile(join(dataDir, 'daemon.json'), 'utf8').catch(() => ''); // it has just ended
-  const facts = DaemonFacts.safeParse(jsonOf(text)).data;
-  return facts?.redis === undefined || !isSame({ dataDir, redis }, { dataDir, redis: facts.redis });
+  const theirs = DaemonFacts.safeParse(jsonOf(text)).data?.redis;
+  if (!redis) return theirs ? 'its own' : 'same';
+  return theirs && isSame({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';
 }
 
 function jsonOf(text: string): unknown {

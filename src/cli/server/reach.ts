@@ -7,7 +7,7 @@ import { type Client, connect } from '../../client/index.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoragePlace } from '../context.ts';
 import { UsageError } from '../exit.ts';
-import { hasOtherStorage } from './daemon-facts.ts';
+import { storageThere } from './daemon-facts.ts';
 import { tokenIn } from './token.ts';
 
 const PATIENCE_MS = 15_000;
@@ -18,6 +18,8 @@ export interface Reached {
   readonly where: string;
   /** Whether it is the one on the data folder of this command: folders are the same there and here. */
   readonly here: boolean;
+  /** Whether its storage is that of this command, which can look into it without asking. */
+  readonly shares: boolean;
 }
 
 export class Reach {
@@ -45,7 +47,7 @@ async function reach(place: StoragePlace): Promise<Reached | undefined> {
   if (token === undefined) {
     throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
   }
-  return { client: await connect({ url, token }), where: url, here: false };
+  return { client: await connect({ url, token }), where: url, here: false, shares: false };
 }
 
 /** What an earlier server has left there is no server. */
@@ -54,16 +56,18 @@ async function onFolder(place: StoragePlace): Promise<Reached | undefined> {
   const socket = join(dataDir, 'daemon.sock');
   const facts = await lstat(socket).catch(() => undefined); // none was ever started there
   if (!facts?.isSocket()) return undefined;
-  if (facts.uid !== process.getuid?.()) {
+  if (process.getuid && facts.uid !== process.getuid()) {
     if (!(await mayLive(socket))) return undefined;
     throw new UsageError(
       `The server on ${dataDir} belongs to another user.`,
       'Ask it by its address, with --url and a token of yours, or name another folder with --data.',
     );
   }
-  if (await hasOtherStorage(place)) return undefined;
+  const storage = await storageThere(place);
+  if (storage === 'other') return undefined;
   try {
-    return { client: await soon(connect({ socket }), dataDir), where: dataDir, here: true };
+    const client = await soon(connect({ socket }), dataDir);
+    return { client, where: dataDir, here: true, shares: storage === 'same' };
   } catch (error) {
     if (error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE' && error.details.refused === true) {
       return undefined;

@@ -16,10 +16,12 @@ export async function agentsOf(
   const agents = new Map(stored.map((agent) => [agent.agentKey, agent]));
   for (const hosted of open) {
     if (hosted.definition.ownerId !== ownerId) continue;
-    const { key, state, executions } = await hosted.agent();
-    const known = agents.get(key) ?? { agentKey: key, idleMs: 0 };
+    const now = await hosted.agent();
     // What nobody has used is not there yet.
-    if (agents.has(key) || executions > 0) agents.set(key, { ...withoutProcess(known, state), state, executions });
+    if (!now || (now.executions === 0 && !agents.has(now.key))) continue;
+    const { key, state, executions } = now;
+    const known = agents.get(key) ?? { agentKey: key, idleMs: 0 };
+    agents.set(key, { ...withoutProcess(known, state), state, executions });
   }
   return [...agents.values()].map(({ agentKey, workspaceOf, ...facts }) => ({
     agentKey: agentKeyIn(ownerId, agentKey) ?? agentKey,

@@ -271,10 +271,11 @@ export class HostedSession implements contract.HostedSession {
     return this.#writer.write({ type: 'session_state', change, ...facts });
   }
 
-  /** What storage may not know of its agent yet. */
-  async agent(): Promise<Pick<AgentInfo, 'state' | 'executions'> & { readonly key: string }> {
-    const cells = (await this.#lodging.session?.history()) ?? [];
-    const { key, awake } = this.#lodging;
+  /** What storage may not know of its agent yet; undefined where it had no kernel since the server began. */
+  async agent(): Promise<(Pick<AgentInfo, 'state' | 'executions'> & { readonly key: string }) | undefined> {
+    const { key, awake, session } = this.#lodging;
+    if (!session) return undefined;
+    const cells = await session.history();
     return { key, state: awake ? 'live' : 'hibernated', executions: cells.at(-1)?.execution ?? 0 };
   }
 
