@@ -29,11 +29,13 @@ async function connect(address: string | undefined, { engine, runtimeDir }: Surr
 async function build(engine: Engine, request: ImageRequest, version: string, work: ImageWork): Promise<ImageInfo> {
   const { name } = request;
   if ('base' in request) {
-    const [{ buildFromBase }, { dataFolder }] = await Promise.all([
+    const [{ buildFromBase }, { dataFolder }, { newHolder }] = await Promise.all([
       import('./executors/container/base-image.ts'),
       import('./session/data-folder.ts'),
+      import('./storage/identity.ts'),
     ]);
-    return await buildFromBase(engine, request.base, { name, version, dataDir: dataFolder(request.dataDir), ...work });
+    const dataDir = dataFolder(request.dataDir);
+    return await buildFromBase(engine, request.base, { name, version, dataDir, owner: newHolder(), ...work });
   }
   const [{ buildImage }, { locatePython }] = await Promise.all([
     import('./executors/container/build-image.ts'),

@@ -42,6 +42,8 @@ class Runner:
         self._interrupts = interrupts
         self._flags = 0
         self._loop: Optional[asyncio.AbstractEventLoop] = None
+        # Whether what earlier cells have begun may go on while the next one waits.
+        self.leaves_work = False
 
     def run(self, number: int, source: str) -> Any:
         """Returns the last expression's value, or None. Whatever the code raises comes out of here."""
@@ -57,6 +59,7 @@ class Runner:
             return None if last is None or last[1] else value
         finally:
             self._interrupts.end()
+            self.leaves_work = self._loop is not None
 
     def warm_up(self) -> None:
         """Does what the first cell will do, with nothing in it."""
@@ -153,8 +156,13 @@ class Runner:
 
     def go_on(self, switchboard: Switchboard) -> None:
         """Lets tasks that cells left behind run until the host sends something for the main loop."""
-        loop = self._loop
-        if loop is None or loop.is_closed() or not asyncio.all_tasks(loop):
+        loop: Any = self._loop
+        if loop is None or loop.is_closed():
+            self.leaves_work = False
+            return
+        tasks = asyncio.all_tasks(loop)
+        self.leaves_work = bool(tasks or loop._scheduled or loop._ready)
+        if not tasks:
             return
         switchboard.go_on(loop)
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import io
 import sys
 from typing import Any
+
+from . import importing
 
 
 def is_figure(value: Any) -> bool:
@@ -42,20 +43,10 @@ def show_all() -> None:
     pyplot.close("all")
 
 
-class PyplotFinder:
-    """On sys.meta_path: makes `plt.show()` show figures here, whenever the code comes to import pyplot."""
+def install() -> None:
+    """`plt.show()` shows figures here, whenever the code comes to import pyplot."""
+    importing.change("matplotlib.pyplot", _show_here)
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "matplotlib.pyplot":
-            return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
 
-            def exec_module(module: Any) -> None:
-                load(module)
-                module.show = lambda *_args, **_kwargs: show_all()
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+def _show_here(pyplot: Any) -> None:
+    pyplot.show = lambda *_args, **_kwargs: show_all()

@@ -15,7 +15,7 @@ import time
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Sequence
 
-from . import archive, asking, cells, display, figures, frames, introspection, namespaces, packages, sources, twins
+from . import archive, asking, cells, display, figures, frames, introspection, namespaces, owners, packages, sources, twins
 from .doorbell import Doorbell
 from .interrupts import Interrupts
 from .sandbox import linux
@@ -65,7 +65,8 @@ class Kernel:
         sys.modules["__main__"] = self._main
         asking.install(self._ask)
         sources.install()
-        sys.meta_path.insert(0, figures.PyplotFinder())  # type: ignore[arg-type]
+        figures.install()
+        owners.install()
         builtins.display = self._display  # type: ignore[attr-defined]
         namespaces.install(self._switchboard)
         self._builtins = dict(vars(builtins))
@@ -148,7 +149,8 @@ class Kernel:
             self._start(json.loads(payload))
 
     def _say_hello(self) -> None:
-        hello = {"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name}
+        python, implementation = "%d.%d.%d" % sys.version_info[:3], sys.implementation.name
+        hello = {"python": python, "implementation": implementation, "label": self._output.relabel()}
         self._switchboard.send(frames.HELLO, 0, pack(hello))
 
     def _start(self, settings: Dict[str, Any]) -> None:
@@ -218,7 +220,8 @@ class Kernel:
         self._spare = False
         with self._ordering:
             self._executing = number
-            self._output.begin(payload[:_MARK_BYTES])
+            self._output.begin(payload[:_MARK_BYTES], number, bool(owners.living) or self._runner.leaves_work)
+        owners.execution.set(number)
         source = payload[_MARK_BYTES:].decode("utf-8", "surrogatepass")
         result: Dict[str, Any] = {"status": "ok"}
         try:
@@ -246,6 +249,7 @@ class Kernel:
             result["marks"] = self._output.end()
             self._executing = 0
             self._switchboard.send(frames.RESULT, number, pack(result))
+        owners.execution.set(0)
 
     def _add_value(self, result: Dict[str, Any], value: Any) -> None:
         namespace = self._namespace
@@ -280,8 +284,14 @@ class Kernel:
         if size > _LARGEST_VALUE:
             raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, _LARGEST_VALUE))
         with self._interrupts, self._ordering:
-            marks = self._output.sync(always=True)
-            self._switchboard.send(frames.DISPLAY, self._executing, pack({"data": bundle, "marks": marks}))
+            owner = owners.execution.get() or self._executing
+            if owner == self._executing:
+                marks = self._output.sync(always=True)
+            else:
+                # By a thread or a task whose cell is over: it need not wait for the output of the one that runs.
+                self._output.flush()
+                marks = 0, 0
+            self._switchboard.send(frames.DISPLAY, owner, pack({"data": bundle, "marks": marks}))
 
     def _ask(self, prompt: str, password: bool) -> str:
         with self._interrupts, self._ordering:
@@ -326,6 +336,7 @@ class Kernel:
         if not self._pid:
             return
         self._ordering = _thread.RLock()
+        owners.forget()
         self._output.after_fork()
         os.close(self._switchboard.fd)
 

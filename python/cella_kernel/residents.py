@@ -26,6 +26,8 @@ from .sandbox.linux import LayerError
 _MOST_TWINS = 128
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
+# How often processes that fork faster than they are found are looked for, before everything is held still for that.
+_MOST_ROUNDS = 50
 
 
 class _Twin:
@@ -211,15 +213,31 @@ class Residents:
         if self._alone and not spared:
             send_signal(-1, signal.SIGKILL)
             return
+        if self._alone and self._commands and self._kill_by_rounds(also):
+            return
         if self._alone:
             # Stopped at one stroke, so that nothing can fork its way out while it is looked for.
             send_signal(-1, signal.SIGSTOP)
         for pid in self._strangers(spared):
             send_signal(pid, signal.SIGKILL)
         if self._alone:
-            # Children first: a shell that finds its program stopped would take it for a job in the background.
-            for pid in sorted(spared, reverse=True):
+            for pid in spared:
                 send_signal(pid, signal.SIGCONT)
+
+    def _kill_by_rounds(self, also: Set[int]) -> bool:
+        """Beside commands, which are not held still: a shell would take that for Ctrl-Z. False where it finds no end."""
+        spared = {*self._commands.values(), *(twin.pid for twin in self._twins.values())}
+        spared |= {pid for pid, _ in self._kernels.values()} - also
+        killed: Set[int] = set()
+        for _ in range(_MOST_ROUNDS):
+            # Whoever was killed forks no more: when nobody has come since the last look, nobody is left.
+            found = set(descendants(os.getpid(), spared)) - killed
+            if not found:
+                return True
+            for pid in found:
+                send_signal(pid, signal.SIGKILL)
+            killed |= found
+        return False
 
     def _kill_family(self, pid: int) -> None:
         """Beside other kernels: what descends from this one. Daemons that left it live until the sandbox ends."""

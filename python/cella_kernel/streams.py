@@ -9,9 +9,12 @@ import select
 import sys
 from typing import Dict, List, Optional, Tuple
 
+from . import owners
+from .labels import Labelled, new_label
 from .sandbox.linux import libc
 
-_text_write = io.TextIOWrapper.write
+_text_write, _text_flush = io.TextIOWrapper.write, io.TextIOWrapper.flush
+_owner = owners.execution.get
 _FIRST_FLUSH_S = 0.002
 _NEXT_FLUSH_S = 0.01
 # To a stream's plain `write`: its own, and the one by which the count is asked.
@@ -21,13 +24,18 @@ _OWN_REFERENCES = 2
 class Flusher:
     """One parked thread that flushes output shortly after it begins, and while its cell goes on. None before a print.
 
-    While it is at work, streams write without a detour through Python.
+    While it is at work and the code has no threads, streams write without a detour through Python. Threads take turns:
+    text of two that write at once would change places, and nobody could say which of it came before the end of a cell.
     """
 
     def __init__(self) -> None:
-        # Whether a cell runs: then it goes on until the cell ends, else until it has flushed once.
+        # The cell that runs, if one does: then it goes on until the cell ends, else until it has flushed once.
         self.in_cell = False
-        self._armed = False
+        self.executing = 0
+        # Whether others than the cell's own code may print, or it may itself from several threads.
+        self.crowded = True
+        self.lock = _thread.RLock()
+        self.armed = False
         self._streams: List["Stream"] = []
         # Always locked while its thread waits; another lock, or none, tells a thread to end.
         self._gate: Optional["_thread.LockType"] = None
@@ -35,17 +43,19 @@ class Flusher:
     def add(self, stream: "Stream") -> None:
         self._streams.append(stream)
 
-    def begin(self) -> None:
+    def begin(self, execution: int, crowded: bool) -> None:
         """A cell begins. Where the code has kept a stream's plain `write`, nothing else would tell of a print."""
+        self.executing = execution
+        self.crowded = crowded
         self.in_cell = True
         for stream in self._streams:
             if sys.getrefcount(stream.write_plainly) > _OWN_REFERENCES:
                 self.arm()
 
     def arm(self) -> None:
-        if self._armed:
+        if self.armed:
             return
-        self._armed = True
+        self.armed = True
         if self._gate is None:
             gate = _thread.allocate_lock()
             gate.acquire()
@@ -55,19 +65,39 @@ class Flusher:
             except RuntimeError:
                 # No thread can be had at the limit on processes or memory: the text goes out at once, then.
                 self._gate = None
-                self._armed = False
-                self._flush_all()
+                self.armed = False
+                self.flush_all()
                 return
         elif self._gate.locked():
             try:
                 self._gate.release()
             except RuntimeError:
                 pass  # another thread was faster
+        if not self.crowded:
+            for stream in self._streams:
+                stream.__dict__["write"] = stream.write_plainly
+
+    def crowd(self) -> None:
+        """The code is about to start a thread."""
+        self.crowded = True
         for stream in self._streams:
-            stream.__dict__["write"] = stream.write_plainly
+            stream.__dict__.pop("write", None)
+
+    def end(self) -> None:
+        """The cell is over: what its threads print from here on carries its number, and comes after what they have."""
+        with self.lock:
+            self.in_cell = False
+            self.executing = 0
+            self.crowded = True
+            self.disarm()
+            for stream in self._streams:
+                try:
+                    stream.flush()
+                except (OSError, ValueError):
+                    pass  # the code closed the descriptor: nothing more can be written there in this cell
 
     def disarm(self) -> None:
-        self._armed = False
+        self.armed = False
         for stream in self._streams:
             stream.__dict__.pop("write", None)
 
@@ -79,39 +109,42 @@ class Flusher:
             gate.release()
 
     def forget(self) -> None:
-        """After a fork: the thread is not in this process."""
+        """After a fork: the thread is not in this process, nor are others that may have written."""
         self.disarm()
         self._gate = None
+        self.lock = _thread.RLock()
 
-    def _flush_all(self) -> None:
+    def flush_all(self) -> None:
         for stream in self._streams:
             try:
                 stream.flush()
+                stream.labelled.flush()
             except (OSError, ValueError):
                 pass  # the code closed the descriptor or the stream; its own next write tells it
 
     def _run(self, gate: "_thread.LockType") -> None:
         while self._gate is gate:
             gate.acquire(True, _FIRST_FLUSH_S)
-            while self._armed and self._gate is gate:
+            while self.armed and self._gate is gate:
                 if not self.in_cell:
                     self.disarm()
-                self._flush_all()
+                self.flush_all()
                 gate.acquire(True, _NEXT_FLUSH_S)
-            if self._gate is gate and not self._armed:
+            if self._gate is gate and not self.armed:
                 gate.acquire()
 
 
 class Stream(io.TextIOWrapper):
     """Text on one descriptor, buffered in blocks; what C code and children write comes out of the same place."""
 
-    def __init__(self, fd: int, name: str, flusher: Flusher) -> None:
+    def __init__(self, fd: int, name: str, flusher: Flusher, pipe: int) -> None:
         raw = io.FileIO(fd, "wb", closefd=False)
         super().__init__(io.BufferedWriter(raw, 65536), encoding="utf-8", errors="backslashreplace", newline="\n")
         self._CHUNK_SIZE = 65536
         self.mode = "w"
         self._label = name
         self._flusher = flusher
+        self.labelled = Labelled(fd, pipe)
         self.write_plainly = _text_write.__get__(self)
         flusher.add(self)
 
@@ -120,9 +153,22 @@ class Stream(io.TextIOWrapper):
         return self._label
 
     def write(self, text: str) -> int:
-        count = _text_write(self, text)
-        self._flusher.arm()
+        flusher = self._flusher
+        with flusher.lock:
+            owner = _owner()
+            # Looked at here: the cell of a thread cannot end before its text is where the cell's is.
+            if owner == flusher.executing or not owner or not flusher.crowded or not self.labelled.possible():
+                owner = 0
+                count = _text_write(self, text)
+        if owner:
+            count = self.labelled.write(owner, text)
+        if not flusher.armed:
+            flusher.arm()
         return count
+
+    def flush(self) -> None:
+        with self._flusher.lock:
+            _text_flush(self)
 
     def detach(self) -> io.FileIO:  # type: ignore[override]
         """The code gets a file of its own; this one would be of no use to later cells without its buffer."""
@@ -147,30 +193,34 @@ class Output:
         for fd in (0, 1, 2):
             self._watch.register(fd, 0)
         self._flusher = Flusher()
-        self.out = Stream(1, "<stdout>", self._flusher)
-        self.err = Stream(2, "<stderr>", self._flusher)
+        self.out = Stream(1, "<stdout>", self._flusher, writers[0])
+        self.err = Stream(2, "<stderr>", self._flusher, writers[1])
         self._mark = b""
         self._marks = [0, 0]
 
     def flush_at_once(self) -> None:
         """Where there are no threads: each write goes out with the next line of Python."""
-        self._flusher.arm = self._flusher._flush_all  # type: ignore[method-assign]
+        self._flusher.arm = self._flusher.flush_all  # type: ignore[method-assign]
 
     def install(self) -> None:
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
+        owners.on_start = self._flusher.crowd
 
-    def begin(self, mark: bytes) -> None:
+    def relabel(self) -> bytes:
+        """A label of this kernel's own, for the host to know."""
+        label = new_label()
+        self.out.labelled.label = self.err.labelled.label = label
+        return label
+
+    def begin(self, mark: bytes, execution: int, crowded: bool) -> None:
+        """`crowded`: threads or tasks of earlier executions may print meanwhile."""
         self._mark = mark
         self._marks = [0, 0]
-        self._flusher.begin()
+        self._flusher.begin(execution, crowded)
 
     def flush(self) -> None:
-        for stream in (self.out, self.err):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                pass  # the code closed the descriptor: nothing more can be written there in this cell
+        self._flusher.flush_all()
         libc.fflush(None)
 
     def sync(self, always: bool = False) -> Tuple[int, int]:
@@ -189,8 +239,7 @@ class Output:
 
     def end(self) -> Tuple[int, int]:
         """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
-        self._flusher.in_cell = False
-        self._flusher.disarm()
+        self._flusher.end()
         self.flush()
         events = dict(self._watch.poll(0))
         if events:
@@ -217,3 +266,5 @@ class Output:
 
     def after_fork(self) -> None:
         self._flusher.forget()
+        for stream in (self.out, self.err):
+            stream.labelled.start_over()

@@ -12,7 +12,7 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Dict, List, Optional, Set, Union
+from typing import Any, Dict, List, Optional, Union
 
 from . import birth, frames, handoff
 from . import gate as gates
@@ -20,6 +20,7 @@ from .command import become_command
 from .door import Door
 from .frames import Channel
 from .processes import close_others, silence
+from .refusals import Refusals
 from .residents import Residents
 from .ringing import AGAIN_S
 from .sandbox import linux
@@ -57,7 +58,7 @@ class Supervisor:
         self._group = group
         self._poll = select.poll()
         self._waiting: List[handoff.Message] = []
-        self._refused: Set[int] = set()
+        self._refusals = Refusals(self._poll, fail)
         self._spec: Optional[Dict[str, Any]] = None
         self._confinement: Optional[Confinement] = None
         # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
@@ -88,8 +89,8 @@ class Supervisor:
                 self._from_host()
             if self._handoff is not None and handoff_fd in ready:
                 self._from_template(self._handoff)
-            for fd in ready & self._refused:
-                self._let_go(fd)
+            for fd in ready & self._refusals.waiting:
+                self._refusals.hear(fd)
             # What has died may have told what it was, and what it has forked, with its last words.
             self._from_kernels()
             self._residents.reap()
@@ -179,28 +180,9 @@ class Supervisor:
                 self._residents.revive(body["twin"], body["kernel"], body["keep"], descriptors)
         except (LayerError, OSError) as error:
             # This kernel alone cannot be; what else lives here goes on.
-            self._refuse(descriptors.pop(0), error)
+            self._refusals.refuse(Channel(descriptors.pop(0)), error)
         for fd in descriptors:
             os.close(fd)
-
-    def _refuse(self, fd: int, error: Exception) -> None:
-        try:
-            fail(Channel(fd), error)
-            # The host hangs up, not we: a write of its own to a closed connection would make it miss the reason.
-            self._poll.register(fd, select.POLLIN)
-            self._refused.add(fd)
-        except OSError:
-            os.close(fd)  # it has let go already
-
-    def _let_go(self, fd: int) -> None:
-        try:
-            if os.read(fd, 65536):
-                return
-        except OSError:
-            pass  # broken off is let go as well
-        self._poll.unregister(fd)
-        self._refused.discard(fd)
-        os.close(fd)
 
     def _fork(self, number: int, spare: bool, descriptors: List[int]) -> None:
         bell = self._residents.new_bell()

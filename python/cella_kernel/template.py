@@ -15,10 +15,11 @@ import select
 import signal
 import socket
 import struct
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional
 
 from . import frames, handoff, kernel, processes, supervisor
 from .frames import Channel
+from .refusals import Refusals
 from .sandbox import linux, trees
 from .sandbox.launch import Launcher, Surroundings
 from .sandbox.linux import LayerError
@@ -52,10 +53,10 @@ class Template:
         self._begun: Optional[Sandbox] = None
         self._begin_next = False
         self._waiting: Dict[int, Channel] = {}
-        self._refused: Set[int] = set()
         self._readers: Dict[str, List[int]] = {}
         self._heard = b""
         self._poll = select.poll()
+        self._refusals = Refusals(self._poll, supervisor.fail)
 
     def serve(self, life: int) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
@@ -73,8 +74,8 @@ class Template:
                     self._accept()
                 elif fd in self._waiting:
                     self._read(self._waiting[fd])
-                elif fd in self._refused:
-                    self._let_go(fd)
+                elif fd in self._refusals.waiting:
+                    self._refusals.hear(fd)
                 elif fd == reader:
                     os.read(reader, 4096)
                     self._reap()
@@ -116,29 +117,9 @@ class Template:
             else:
                 raise LayerError("template", "a connection must begin with OPEN or ATTACH")
         except (LayerError, OSError, ValueError, KeyError) as error:
-            self._refuse(channel, error)
+            self._refusals.refuse(channel, error)
             return
         os.close(channel.fd)
-
-    def _refuse(self, channel: Channel, error: Exception) -> None:
-        """Says why. The host hangs up, not we: a write of its own to a closed connection would make it miss the reason."""
-        try:
-            supervisor.fail(channel, error)
-        except OSError:
-            os.close(channel.fd)  # it has let go already; every other connection goes on
-            return
-        self._refused.add(channel.fd)
-        self._poll.register(channel.fd, select.POLLIN)
-
-    def _let_go(self, fd: int) -> None:
-        try:
-            if os.read(fd, 65536):
-                return
-        except OSError:
-            pass  # broken off is let go as well
-        self._poll.unregister(fd)
-        self._refused.discard(fd)
-        os.close(fd)
 
     def _open(self, channel: Channel, request: Dict[str, Any]) -> None:
         policy = request["policy"]

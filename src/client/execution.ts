@@ -35,7 +35,6 @@ const PASSING: readonly ErrorCode[] = [
   'SESSION_ELSEWHERE',
   'RATE_LIMITED',
   'QUOTA_EXCEEDED',
-  'CLIENT_TOO_SLOW',
   'STORAGE_UNREACHABLE',
 ];
 

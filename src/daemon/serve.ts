@@ -121,6 +121,9 @@ export async function serve(
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
   facts.url = server.url;
+  if (peers && options.advertise === undefined) {
+    log.info({ url: server.url }, 'other servers on this Redis reach it here; --advertise names another address');
+  }
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
   log.info({ url: server.url, dataDir, version }, 'serving');

@@ -16,6 +16,8 @@ const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
 /** An enclosure that has been told to end is waited for this long. */
 const LONGEST_END_MS = 2000;
+/** Programs of a terminal are told before they are killed, and may be many. */
+const LONGEST_HANG_UP_MS = 10_000;
 
 /** What a kernel is told before its first cell. */
 interface StartSettings {
@@ -107,19 +109,20 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async terminal(program: Program, size: TerminalSize): Promise<TerminalLink> {
-    const { control, stdout, stderr, exited, kill } = await this.#run({ command: { ...program, terminal: size } });
+    const purpose = { command: { ...program, terminal: size } };
+    const { kernel, control, stdout, stderr, exited } = await this.#run(purpose);
     // A terminal has one stream.
     stderr.close();
     return {
       output: stdout,
       exited,
-      kill,
+      kill: () => this.#kill(kernel, LONGEST_HANG_UP_MS),
       type: (bytes) => control.sendSlowly(FrameType.typed, 0, bytes),
       resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
     };
   }
 
-  async #run(purpose: Purpose): Promise<CommandLink & Connection> {
+  async #run(purpose: Purpose): Promise<CommandLink & Attachment> {
     const { kernel, control, stdout, stderr } = await this.#attach(purpose);
     let problem: string | undefined;
     const { promise, resolve } = this.#exit(kernel);
@@ -137,7 +140,7 @@ export class SupervisedEnclosure implements Preparable {
       control.close();
       return { ...exit, ...(problem === undefined ? {} : { problem }) };
     });
-    return { control, stdout, stderr, exited, kill: () => this.#kill(kernel) };
+    return { kernel, control, stdout, stderr, exited, kill: () => this.#kill(kernel) };
   }
 
   #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
@@ -152,12 +155,12 @@ export class SupervisedEnclosure implements Preparable {
     };
   }
 
-  #kill(kernel: number): void {
+  #kill(kernel: number, patienceMs = 0): void {
     this.#supervisor.send(FrameType.kill, kernel);
     const exit = this.#exits.get(kernel);
     if (this.#way.longestKillMs === undefined || !exit) return;
     // Pid 1 may be held still from outside: then nothing in there can be killed alone.
-    const timer = setTimeout(() => this.#end(), this.#way.longestKillMs);
+    const timer = setTimeout(() => this.#end(), Math.max(this.#way.longestKillMs, patienceMs));
     void exit.promise.then(() => clearTimeout(timer));
   }
 

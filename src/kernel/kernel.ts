@@ -77,6 +77,8 @@ export interface KernelSettings {
   readonly notice?: Notice | undefined;
   /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
   readonly generation?: number;
+  /** The executions that its memory may know of, also from before it was forked: nothing belongs to a later one. */
+  readonly executions?: () => number;
 }
 
 /** A frame in its turn: taken apart once, however often it has to wait. */
@@ -102,6 +104,8 @@ export class Kernel {
   readonly #link: KernelLink;
   readonly #outputs: Outputs;
   readonly #background: KernelSettings['background'];
+  readonly #executions: () => number;
+  #lastEnded: number | undefined;
   /** For the first result. */
   notice: Notice | undefined;
   readonly #firstRequest: number;
@@ -122,8 +126,9 @@ export class Kernel {
   #violation: string | undefined;
   #closing = false;
 
-  constructor(link: KernelLink, { background, handler, notice, generation = 0 }: KernelSettings) {
+  constructor(link: KernelLink, { background, handler, notice, generation = 0, executions }: KernelSettings) {
     this.#link = link;
+    this.#executions = executions ?? (() => 0);
     this.#firstRequest = generation * REQUESTS;
     this.#background = background;
     this.notice = notice;
@@ -148,7 +153,7 @@ export class Kernel {
     this.#ready.promise.catch(() => {});
     this.#outputs = new Outputs(
       link,
-      (name, text) => this.#output(name, text),
+      (name, text, owner) => this.#output(name, text, owner),
       () => this.#pump(),
     );
     link.control.read(
@@ -283,10 +288,17 @@ export class Kernel {
     await this.kill();
   }
 
-  #output(type: StreamName, text: string): boolean {
-    if (this.#state.kind === 'running') return this.#state.execution.output(type, text);
-    this.#background({ type, text }, text.length);
+  /** Text without an owner belongs to what runs, or else to what ran last. */
+  #output(type: StreamName, text: string, owner?: number): boolean {
+    const stated = owner !== undefined && this.#knows(owner) ? owner : undefined;
+    const { running } = this;
+    if (running && (stated ?? running.number) === running.number) return running.output(type, text);
+    this.#background({ type, text, ...late(stated ?? this.#lastEnded) }, text.length);
     return true;
+  }
+
+  #knows(execution: number): boolean {
+    return execution > 0 && execution <= this.#executions();
   }
 
   #resumeOutput(): void {
@@ -364,6 +376,7 @@ export class Kernel {
 
   #hello(hello: HelloPayload): boolean {
     if (this.#state.kind !== 'starting') throw new FrameError('a second hello');
+    this.#outputs.open(hello.label);
     this.#state = { kind: 'idle' };
     this.#ready.resolve(hello);
     return true;
@@ -380,6 +393,7 @@ export class Kernel {
     this.#calls.replyAll({ error: 'the cell ended before input() was answered' });
     this.#leave();
     this.#state = { kind: 'idle' };
+    this.#lastEnded = execution.number;
     const notice = this.#finished++ === 0 ? this.notice : undefined;
     execution.finish(payload, notice);
     return true;
@@ -397,16 +411,15 @@ export class Kernel {
 
   #display(frame: Frame, payload: DisplayPayload): boolean {
     const event: DisplayEvent = { type: 'display', data: payload.data };
-    // By a thread, between two executions: the next may be on its way to the kernel already.
-    if (frame.id === 0) {
-      this.#background(event, frame.payload.length);
+    const { running } = this;
+    // By a thread or a task whose cell is over: the next may be on its way to the kernel already.
+    if (frame.id !== running?.number) {
+      if (frame.id !== 0 && !this.#knows(frame.id)) throw new FrameError(`a display for execution ${frame.id}`);
+      this.#background({ ...event, ...late(frame.id || this.#lastEnded) }, frame.payload.length);
       return true;
     }
-    if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
-      throw new FrameError(`a display for execution ${frame.id}, which does not run`);
-    }
     if (!this.#outputs.reached(payload.marks)) return false;
-    if (!this.#state.execution.display(event, frame.payload.length)) this.#link.control.pause();
+    if (!running.display(event, frame.payload.length)) this.#link.control.pause();
     this.#outputs.release(payload.marks);
     return true;
   }
@@ -562,6 +575,8 @@ export class Kernel {
     this.#calls.forget();
   }
 }
+
+const late = (execution: number | undefined) => (execution === undefined ? {} : { execution });
 
 function sizeOf({ payload }: Frame): number {
   return payload.length + FRAME_COST;

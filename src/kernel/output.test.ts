@@ -1,11 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { LABEL_BYTES } from '../protocol/kernel.ts';
 import type { ByteSource } from './link.ts';
 import { MARK_BYTES } from './mark.ts';
 import { OutputStream } from './output.ts';
 
 const mark = Buffer.alloc(MARK_BYTES, 0xff);
 mark.write('a mark of chaos', 1, 'latin1');
+
+const label = Buffer.alloc(LABEL_BYTES, 0xff);
+label.write('a label of ours', 1, 'latin1');
+
+function labelled(owner: number, text: string, length = Buffer.byteLength(text)): Buffer {
+  const header = Buffer.alloc(6);
+  header.writeUInt32LE(owner, 0);
+  header.writeUInt16LE(length, 4);
+  return Buffer.concat([label, header, Buffer.from(text)]);
+}
+
+/** Text as told with its owner: the same whether it came at once or in parts. */
+const by = (owner: number, text: string) => [...text].map((character) => `<${owner}: ${character}>`).join('');
 
 /** A descriptor whose bytes the test hands over; it keeps what comes while nobody reads. */
 class Pipe implements ByteSource {
@@ -50,7 +64,7 @@ class Pipe implements ByteSource {
 }
 
 /** A stream whose every mark is a frame, handled as soon as it is reached, or by `handle` where `held`. */
-function open(settings: { held?: boolean; full?: () => boolean } = {}) {
+function open(settings: { held?: boolean; unknown?: boolean; full?: () => boolean } = {}) {
   const pipe = new Pipe();
   const seen: string[] = [];
   let marks = 0;
@@ -63,14 +77,15 @@ function open(settings: { held?: boolean; full?: () => boolean } = {}) {
   };
   const stream: OutputStream = new OutputStream(
     pipe,
-    (text) => {
-      seen.push(text);
+    (text, owner) => {
+      seen.push(owner === undefined ? text : by(owner, text));
       return !settings.full?.();
     },
     () => {
       while (!settings.held && !pipe.ended && handle());
     },
   );
+  if (!settings.unknown) stream.open(label);
   stream.begin(mark);
   return { pipe, stream, handle, seen, text: () => seen.join('') };
 }
@@ -208,5 +223,82 @@ describe('an output stream', () => {
     stream.release(1);
     pipe.write('two');
     expect(text()).toBe('onetwo');
+  });
+
+  describe('with labelled pieces', () => {
+    it('tells which execution they belong to, wherever its chunks are cut', () => {
+      const piece = fc.oneof(
+        fc.string({ unit: 'grapheme' }),
+        fc.record({ owner: fc.integer({ min: 1, max: 9 }), text: fc.string({ unit: 'grapheme', minLength: 1 }) }),
+        fc.constant(null), // a mark
+      );
+      fc.assert(
+        fc.property(fc.array(piece, { maxLength: 10 }), fc.array(fc.nat()), (pieces, cuts) => {
+          const { pipe, stream, text } = open();
+          const bytes = pieces.map((part) => {
+            if (part === null) return mark;
+            return typeof part === 'string' ? Buffer.from(part) : labelled(part.owner, part.text);
+          });
+          for (const chunk of cut(Buffer.concat(bytes), cuts)) pipe.write(chunk);
+          stream.finish();
+          let marks = 0;
+          const told = pieces.map((part) => {
+            if (part === null) return `<mark ${++marks}>`;
+            return typeof part === 'string' ? part : by(part.owner, part.text);
+          });
+          expect(text()).toBe(told.join(''));
+        }),
+        { numRuns: 500 },
+      );
+    });
+
+    it('keeps a character whole that one of them cuts in two', () => {
+      const { pipe, text } = open();
+      const [one, other] = [Buffer.from('é').subarray(0, 1), Buffer.from('é').subarray(1)];
+      pipe.write(Buffer.concat([one, labelled(1, 'between'), other]));
+      expect(text()).toBe(`${by(1, 'between')}é`);
+    });
+
+    it('waits for the rest of one that comes in parts, also when the execution is over', () => {
+      const { pipe, stream, text } = open();
+      const bytes = labelled(1, 'late');
+      pipe.write(bytes.subarray(0, 18));
+      stream.finish();
+      pipe.write(bytes.subarray(18));
+      expect(text()).toBe(by(1, 'late'));
+    });
+
+    it('takes one whose rest never comes for text', () => {
+      const { pipe, stream, text } = open();
+      pipe.write(labelled(1, 'cut', 100));
+      stream.finish();
+      expect(text()).toBe('');
+      pipe.end();
+      expect(text()).toMatch(/cut$/);
+    });
+
+    it('takes one that is longer than any for text', () => {
+      const { pipe, text } = open();
+      pipe.write(labelled(1, 'forged', 65_000));
+      expect(text()).toMatch(/forged$/);
+    });
+
+    it('says nothing before the label is known', () => {
+      const { pipe, stream, text } = open({ unknown: true });
+      pipe.write(labelled(1, 'early'));
+      expect(text()).toBe('');
+      stream.open(label);
+      expect(text()).toBe(by(1, 'early'));
+    });
+
+    it('holds one back while its reader is slow', () => {
+      let full = true;
+      const { pipe, stream, text } = open({ full: () => full });
+      pipe.write(Buffer.concat([Buffer.from('one '), labelled(1, 'two')]));
+      expect(text()).toBe('one ');
+      full = false;
+      stream.resume();
+      expect(text()).toBe(`one ${by(1, 'two')}`);
+    });
   });
 });

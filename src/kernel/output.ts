@@ -1,23 +1,27 @@
 /**
- * One output stream of a kernel: bytes to text, and the marks that put it in order with frames.
+ * One output stream of a kernel: bytes to text, and the signs in it that say where text belongs.
  *
  * The kernel writes the execution's mark into the stream where a frame belongs. What comes before a mark is delivered
- * before that frame, what comes after it waits until the frame is handled.
+ * before that frame, what comes after it waits until the frame is handled. Text of an execution that is over comes in
+ * labelled pieces between the rest.
  */
 
 import { StringDecoder } from 'node:string_decoder';
 import type { ByteSource } from './link.ts';
 import { MARK_BYTES } from './mark.ts';
+import { type Labelled, nextSign, pieceAt } from './signs.ts';
 
 const NOTHING = Buffer.alloc(0);
 
 export class OutputStream {
   readonly #source: ByteSource;
-  readonly #deliver: (text: string) => boolean;
+  readonly #deliver: (text: string, owner?: number) => boolean;
   readonly #onChange: () => void;
   readonly #decoder = new StringDecoder('utf8');
   readonly #over = Promise.withResolvers<void>();
+  #opened = false;
   #mark: Buffer | undefined;
+  #label: Uint8Array | undefined;
   #pending: Buffer = NOTHING;
   #seen = 0;
   #released = 0;
@@ -25,8 +29,11 @@ export class OutputStream {
   #ended = false;
   #working = false;
 
-  /** `deliver` answers whether to go on reading; `onChange` is told of every mark and of the end. */
-  constructor(source: ByteSource, deliver: (text: string) => boolean, onChange: () => void) {
+  /**
+   * `deliver` answers whether to go on reading, and gets the number that a label names; `onChange` is told of every mark
+   * and of the end.
+   */
+  constructor(source: ByteSource, deliver: (text: string, owner?: number) => boolean, onChange: () => void) {
     this.#source = source;
     this.#deliver = deliver;
     this.#onChange = onChange;
@@ -34,6 +41,14 @@ export class OutputStream {
       (chunk) => this.#feed(chunk),
       () => this.#end(),
     );
+  }
+
+  /** Nothing is delivered before it. */
+  open(label?: Uint8Array): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    this.#label = label;
+    this.#goOn();
   }
 
   begin(mark: Buffer): void {
@@ -96,45 +111,61 @@ export class OutputStream {
     return more;
   }
 
-  #process(): boolean {
-    this.#working = true;
-    while (!this.#paused && this.#seen <= this.#released && this.#pending.length > 0) {
-      const bytes = this.#pending;
-      const at = this.#mark ? bytes.indexOf(this.#mark) : -1;
-      if (at < 0) {
-        const whole = bytes.length - (this.#mark ? partialMark(bytes, this.#mark) : 0);
-        this.#pending = bytes.subarray(whole);
-        this.#text(bytes.subarray(0, whole));
-        break;
-      }
-      this.#pending = bytes.subarray(at + MARK_BYTES);
-      this.#text(bytes.subarray(0, at));
-      this.#seen++;
-      // The kernel may handle the frame of this mark right here, and so move `released` on.
-      this.#onChange();
-    }
-    this.#working = false;
-    return !this.#paused && this.#seen <= this.#released;
+  get #held(): boolean {
+    return !this.#opened || this.#paused || this.#seen > this.#released;
   }
 
-  #text(bytes: Buffer): void {
-    const text = this.#decoder.write(bytes);
-    if (text.length > 0 && !this.#deliver(text)) this.#paused = true;
+  #process(): boolean {
+    this.#working = true;
+    while (!this.#held && this.#pending.length > 0) {
+      const bytes = this.#pending;
+      const sign = nextSign(bytes, this.#mark, this.#label);
+      // Where nothing more comes, what looked like the beginning of a sign is text after all.
+      const at = !sign || (this.#ended && sign.kind === 'part') ? bytes.length : sign.at;
+      this.#pending = bytes.subarray(at);
+      this.#text(this.#decoder.write(bytes.subarray(0, at)));
+      if (sign?.kind === 'mark') this.#pass(bytes.subarray(at + MARK_BYTES));
+      else if (sign?.kind === 'labelled' && !this.#held) this.#unwrap(bytes, sign);
+      else break;
+    }
+    this.#working = false;
+    return !this.#held;
+  }
+
+  #pass(rest: Buffer): void {
+    this.#pending = rest;
+    this.#seen++;
+    // The kernel may handle the frame of this mark right here, and so move `released` on.
+    this.#onChange();
+  }
+
+  /** Pieces that follow one another are one text: a line is often written in two. */
+  #unwrap(bytes: Buffer, first: Labelled): void {
+    const { owner } = first;
+    let text = bytes.toString('utf8', first.begin, first.end);
+    let { end } = first;
+    for (let next = this.#pieceAt(bytes, end); next?.owner === owner; next = this.#pieceAt(bytes, end)) {
+      text += bytes.toString('utf8', next.begin, next.end);
+      end = next.end;
+    }
+    this.#pending = bytes.subarray(end);
+    this.#text(text, owner);
+  }
+
+  #pieceAt(bytes: Buffer, at: number): Labelled | undefined {
+    const sign = this.#label && pieceAt(bytes, at, this.#label);
+    return sign?.kind === 'labelled' ? sign : undefined;
+  }
+
+  #text(text: string, owner?: number): void {
+    if (text.length > 0 && !this.#deliver(text, owner)) this.#paused = true;
   }
 
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#goOn();
     this.#over.resolve();
     this.#onChange();
   }
-}
-
-/** How many bytes at the end may be the beginning of a mark. */
-function partialMark(bytes: Buffer, mark: Buffer): number {
-  const first = mark[0] as number;
-  for (let at = Math.max(0, bytes.length - mark.length + 1); at < bytes.length; at++) {
-    if (bytes[at] === first && bytes.compare(mark, 0, bytes.length - at, at) === 0) return bytes.length - at;
-  }
-  return 0;
 }

@@ -4,6 +4,8 @@ import type { KernelLink } from './link.ts';
 import { OutputStream } from './output.ts';
 
 export type StreamName = 'stdout' | 'stderr';
+/** `owner` is set where the kernel says which execution, other than the one that runs, the text belongs to. */
+export type Deliver = (name: StreamName, text: string, owner?: number) => boolean;
 export type Marks = readonly [stdout: number, stderr: number];
 
 /** How long a frame waits for output that was marked before it, while that output is being read. */
@@ -19,10 +21,16 @@ export class Outputs {
   #timer: NodeJS.Timeout | undefined;
 
   /** `deliver` answers whether to go on reading; `onChange` is told when a frame that waits may go on. */
-  constructor(link: KernelLink, deliver: (name: StreamName, text: string) => boolean, onChange: () => void) {
+  constructor(link: KernelLink, deliver: Deliver, onChange: () => void) {
     this.#onChange = onChange;
-    this.#stdout = new OutputStream(link.stdout, (text) => deliver('stdout', text), onChange);
-    this.#stderr = new OutputStream(link.stderr, (text) => deliver('stderr', text), onChange);
+    this.#stdout = new OutputStream(link.stdout, (text, owner) => deliver('stdout', text, owner), onChange);
+    this.#stderr = new OutputStream(link.stderr, (text, owner) => deliver('stderr', text, owner), onChange);
+  }
+
+  /** Nothing is delivered before it: until then nobody knows how the kernel labels output. */
+  open(label?: Uint8Array): void {
+    this.#stdout.open(label);
+    this.#stderr.open(label);
   }
 
   begin(mark: Buffer): void {
@@ -69,6 +77,7 @@ export class Outputs {
 
   /** What the kernel wrote before it died is still in its pipes. */
   async last(): Promise<void> {
+    this.open();
     this.release(EVERY_MARK);
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, LAST_OUTPUT_MS);

@@ -629,6 +629,7 @@ export class Keeper implements Holder {
       handler: this.#options.handler?.(),
       notice,
       generation: this.#generation++,
+      executions: () => this.#executions,
     });
     this.#kernel = kernel;
     void kernel.died.then((death) => this.#mourn(kernel, quarters, death));

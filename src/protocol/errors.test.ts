@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { CellaError, type ErrorCode, errorCodes } from './errors.ts';
 
@@ -25,7 +25,25 @@ describe('docs/errors.md', () => {
   });
 });
 
+/** All of our own TypeScript but the table and the tests. */
+function sources(): string {
+  return ['../', '../../bench/']
+    .map((folder) => new URL(folder, import.meta.url))
+    .flatMap((root) =>
+      readdirSync(root, { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'protocol/errors.ts')
+        .map((name) => readFileSync(new URL(name, root), 'utf8')),
+    )
+    .join('\n');
+}
+
 describe('error codes', () => {
+  test('are each made somewhere', () => {
+    const text = sources();
+    const made = (code: string) => new RegExp(`CellaError\\(\\s*'${code}'|code: '${code}'`).test(text);
+    expect(Object.keys(errorCodes).filter((code) => !made(code))).toEqual([]);
+  });
+
   test('have RPC codes of their own', () => {
     const codes = Object.values(errorCodes).map((facts) => facts.rpc);
     expect(new Set(codes).size).toBe(codes.length);

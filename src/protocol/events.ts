@@ -7,12 +7,17 @@ import { type PyValue, valueToJson } from './values.ts';
 /** By MIME type: text as it is, binary data as base64, `application/json` as a value. */
 export type MimeBundle = Readonly<Record<string, PyValue>>;
 
-export interface OutputEvent {
+/** The number of the execution that it belongs to, where it comes after that one's result. */
+interface Late {
+  readonly execution?: number;
+}
+
+export interface OutputEvent extends Late {
   readonly type: 'stdout' | 'stderr';
   readonly text: string;
 }
 
-export interface DisplayEvent {
+export interface DisplayEvent extends Late {
   readonly type: 'display';
   readonly data: MimeBundle;
 }

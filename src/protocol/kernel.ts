@@ -5,6 +5,8 @@ import { FrameError, FrameType } from './frames.ts';
 import { decodeValue, PyObject, type PyValue } from './values.ts';
 
 const MB = 1024 * 1024;
+/** What stands before output of an execution that is over. */
+export const LABEL_BYTES = 16;
 
 /** The largest payload of each frame that a kernel may send. */
 export const fromKernel: ReadonlyMap<number, number> = new Map([
@@ -44,7 +46,9 @@ const ErrorPayload = z.strictObject({
   exitCode: z.int().optional(),
 });
 
-const HelloPayload = z.strictObject({ python: z.string(), implementation: z.string() });
+/** Every label begins with a byte that is in no UTF-8 text. */
+const label = z.instanceof(Uint8Array).refine((bytes) => bytes.length === LABEL_BYTES && bytes[0] === 0xff);
+const HelloPayload = z.strictObject({ python: z.string(), implementation: z.string(), label });
 const ResultPayload = z.strictObject({
   status: z.enum(['ok', 'error']),
   value: value.optional(),

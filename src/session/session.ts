@@ -187,6 +187,11 @@ export class Session implements SessionApi {
     return this.#closing !== undefined;
   }
 
+  /** How many executions it has had, also in earlier processes: the number of the last one. */
+  get executions(): number {
+    return this.#keeper.executions;
+  }
+
   /** How often its kernel was brought back after it had died. */
   get recoveries(): number {
     return this.#keeper.recoveries;

@@ -9,7 +9,9 @@ import { buildImage } from '../../src/executors/container/build-image.ts';
 import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
 import { imageFacts } from '../../src/executors/container/image.ts';
 import { listImages, removeImage } from '../../src/executors/container/image-list.ts';
+import { dataId, LABEL } from '../../src/executors/container/owner.ts';
 import { kernelPackage } from '../../src/sandbox/python.ts';
+import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { bareImage, imageWith, python, runIn } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
@@ -173,12 +175,22 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   describe('from a base', () => {
     it('keeps what the base has, compiles its library, and is called as it is told', async () => {
       const cut = await imageWith(engine, bare, 'cella-contract-base', { 'srv/mine': 'yes' });
-      const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data };
-      const { name, python: version } = await buildFromBase(engine, cut, options);
+      const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data, owner: newHolder() };
+      const label = [`${LABEL.data}=${dataId(data)}`, `${LABEL.owner}=${options.owner}`];
+      let during: Promise<unknown[]> | undefined;
+      const onProgress = (text: string) => {
+        // What a build that is killed leaves behind is found by these labels.
+        if (text.startsWith('Keeping')) during = engine.docker.listContainers({ all: true, filters: { label } });
+      };
+      const { name, python: version } = await buildFromBase(engine, cut, { ...options, onProgress });
+      expect(await during).toHaveLength(1);
+      expect(await engine.docker.listContainers({ all: true, filters: { label } })).toEqual([]);
       expect(await runIn(engine, name, ['cat', '/srv/mine'])).toBe('yes');
       expect(await runIn(engine, name, ['id', '-un'])).toBe('cella\n');
       const { Config } = await engine.docker.getImage(name).inspect();
-      expect(Config).toMatchObject({ Cmd: ['python3'], Labels: { 'cella.image': '1', 'cella.python': version } });
+      // Containers of the image are not taken for ones that were left behind.
+      const labels = { 'cella.image': '1', 'cella.python': version, [LABEL.data]: '', [LABEL.owner]: '' };
+      expect(Config).toMatchObject({ Cmd: ['python3'], Labels: labels });
       expect((await imageFacts(engine, name, data)).version.join('.')).toBe(version);
     });
   });

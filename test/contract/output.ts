@@ -1,11 +1,24 @@
 /** Output: both streams whole and in order, while the code runs, from Python, C and children, in bounded memory. */
 
 import { describe, expect, it } from 'vitest';
-import type { ExecutionEvent } from '../../src/index.ts';
+import type { ExecutionEvent, Session } from '../../src/index.ts';
 import { lacks } from '../support/lacks.ts';
 import { collect, type Open, resultOf } from '../support/session.ts';
 
 const MB = 1024 * 1024;
+/** The text between the cells up to its end, and which executions it carries. */
+async function lateOf(session: Session, end: string): Promise<{ text: string; executions: unknown[] }> {
+  let text = '';
+  const executions = new Set<unknown>();
+  for await (const event of session.background()) {
+    if (event.type !== 'stdout') continue;
+    text += event.text;
+    executions.add(event.execution);
+    if (text.endsWith(end)) break;
+  }
+  return { text, executions: [...executions] };
+}
+
 const textOf = (events: readonly ExecutionEvent[], type: 'stdout' | 'stderr') =>
   events.map((event) => (event.type === type ? event.text : '')).join('');
 
@@ -225,7 +238,8 @@ export function outputContract(open: Open): void {
       const background = session.background()[Symbol.asyncIterator]();
       const wait = 'import threading, asyncio\nasync def later():\n  await asyncio.sleep(0.01)\n  display(Wide())\n';
       await session.run(`${show}${wait}task = asyncio.ensure_future(later()); await asyncio.sleep(0)`);
-      expect((await background.next()).value).toMatchObject({ data: { 'application/json': 10n ** 30n } });
+      const { value } = await background.next();
+      expect(value).toMatchObject({ data: { 'application/json': 10n ** 30n }, execution: 1 });
       expect((await session.run('1 + 1')).value).toBe(2);
     });
 
@@ -237,7 +251,7 @@ export function outputContract(open: Open): void {
       );
       const background = session.background()[Symbol.asyncIterator]();
       await session.run('threading.Timer(0.05, go.set).start()');
-      expect((await background.next()).value).toEqual({ type: 'stdout', text: 'late\n' });
+      expect((await background.next()).value).toEqual({ type: 'stdout', text: 'late\n', execution: 1 });
       expect((await session.run('1')).stdout).toBe('');
     });
 
@@ -246,7 +260,100 @@ export function outputContract(open: Open): void {
       if (await lacks(session, 'subprocesses')) return;
       const background = session.background()[Symbol.asyncIterator]();
       await session.run('import subprocess\np = subprocess.Popen(["sh", "-c", "sleep 0.1; echo from child"])');
-      expect((await background.next()).value).toEqual({ type: 'stdout', text: 'from child\n' });
+      expect((await background.next()).value).toEqual({ type: 'stdout', text: 'from child\n', execution: 1 });
+    });
+
+    it('of a thread, and of threads that it starts, is no part of another cell that runs', async () => {
+      await using session = await open();
+      if (await lacks(session, 'threads')) return;
+      await session.run(
+        [
+          'import sys, threading',
+          'asked, told = threading.Event(), threading.Event()',
+          'def work():',
+          '    asked.wait()',
+          '    print("of the first")',
+          '    inner = threading.Thread(target=print, args=("of its thread",))',
+          '    inner.start()',
+          '    inner.join()',
+          '    display("shown")',
+          '    told.set()',
+          'thread = threading.Thread(target=work)',
+          'thread.start()',
+        ].join('\n'),
+      );
+      const background = lateOf(session, 'of its thread\n');
+      const result = await session.run('print("before")\nasked.set()\ntold.wait()\nprint("after")\nthread.join()');
+      expect(result).toMatchObject({ status: 'ok', stdout: 'before\nafter\n', displays: [] });
+      expect(await background).toEqual({ text: 'of the first\nof its thread\n', executions: [1] });
+      // Work that is handed to a pool belongs to the cell that hands it over, not to the one that made the pool.
+      const pool = 'from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\n';
+      expect((await session.run(`${pool}pool.submit(print, "one").result()`)).stdout).toBe('one\n');
+      expect((await session.run('pool.submit(print, "two").result()')).stdout).toBe('two\n');
+    });
+
+    it('of a task that goes on while another cell waits carries its own execution, also after a rollback', async () => {
+      await using session = await open();
+      await session.run(
+        [
+          'import asyncio',
+          'go = asyncio.Event()',
+          'async def later():',
+          '    await go.wait()',
+          '    print("of the first")',
+          'task = asyncio.ensure_future(later())',
+          'await asyncio.sleep(0)',
+        ].join('\n'),
+      );
+      await session.run('pass', { transaction: 'rollback_always' });
+      const background = lateOf(session, 'of the first\n');
+      const result = await session.run('print("mine")\ngo.set()\nawait task\nprint("too")');
+      expect(result).toMatchObject({ status: 'ok', stdout: 'mine\ntoo\n' });
+      expect(await background).toEqual({ text: 'of the first\n', executions: [1] });
+    });
+
+    it('of a thread that never rests is whole and in order, and the output of other cells too', async () => {
+      await using session = await open();
+      if (await lacks(session, 'threads')) return;
+      const line = '😀é'.repeat(800);
+      const first = await session.run(
+        [
+          'import threading, time',
+          'def work():',
+          '    for n in range(100):',
+          `        print(n, "😀é" * 800)`,
+          '        time.sleep(0.001)',
+          '    print("done")',
+          'thread = threading.Thread(target=work)',
+          'thread.start()',
+        ].join('\n'),
+      );
+      const background = lateOf(session, 'done\n');
+      for (let cell = 0; cell < 20; cell++) {
+        expect((await session.run(`for n in range(50): print(n, end="")`)).stdout).toBe(
+          Array.from({ length: 50 }, (_, n) => n).join(''),
+        );
+      }
+      await session.run('thread.join()');
+      const { text, executions } = await background;
+      const whole = Array.from({ length: 100 }, (_, n) => `${n} ${line}\n`).join('');
+      expect(first.stdout + text === `${whole}done\n`).toBe(true);
+      expect(executions).toEqual([1]);
+      // Several at once, each in its order.
+      const many = await session.run(
+        [
+          'def count(name):',
+          '    for n in range(10_000): print(f"{name}{n}\\n", end="")',
+          'threads = [threading.Thread(target=count, args=(name,)) for name in "abc"]',
+          'for thread in threads: thread.start()',
+          'for thread in threads: thread.join()',
+        ].join('\n'),
+      );
+      const lines = many.stdout.split('\n');
+      for (const name of 'abc') {
+        const own = lines.filter((text) => text.startsWith(name)).map((text) => Number(text.slice(1)));
+        expect(own.length === 10_000 && own.every((n, index) => n === index)).toBe(true);
+      }
     });
 
     it('ends with the session', async () => {

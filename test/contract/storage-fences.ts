@@ -24,6 +24,9 @@ export const writes: readonly (readonly [string, (storage: Storage) => Promise<u
   ['skills.put', ({ skills }) => skills.put('one', 'late')],
   ['deps.add', ({ deps }) => deps.add('late')],
   ['deps.remove', ({ deps }) => deps.remove('one')],
+  ['scope.skills.put', (storage) => storage.scope('s').skills.put('one', 'late')],
+  ['scope.artifacts.finish', (storage) => keep(storage.scope('s'), 'one', Buffer.from('late'))],
+  ['scope.deps.add', (storage) => storage.scope('s').deps.add('late')],
   ['deleteAgent', (storage) => storage.deleteAgent('a')],
 ];
 
@@ -49,6 +52,9 @@ export async function contents(storage: Storage): Promise<unknown> {
     (await storage.tools.list()).map(({ text }) => text),
     (await storage.skills.list()).length,
     await storage.deps.list(),
+    (await storage.scope('s').skills.list()).length,
+    (await storage.scope('s').artifacts.list()).length,
+    await storage.scope('s').deps.list(),
   ];
 }
 

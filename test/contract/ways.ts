@@ -164,8 +164,6 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(added.err).toMatch(/^Installing tiny-thing with /);
       const code = 'import tiny_thing; x, tiny_thing.VERSION';
       expect(await run('run', '--agent', 'packed', '-c', code)).toMatchObject({ out: "(1, '1.0.0')\n" });
-      const failed = await run('deps', 'add', 'no-such-thing');
-      expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('no-such-thing could not be installed') });
       expect(await json('deps', 'sync')).toMatchObject({ failed: [] });
       expect(await run('run', '--agent', 'packed', '--sync-deps', '-c', code)).toMatchObject({ code: 0 });
       expect(await run('deps', 'remove', 'tiny-thing')).toMatchObject({ code: 0, out: 'Removed tiny-thing.\n' });
@@ -180,7 +178,6 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         out: 'at work\n42\n',
         err: '',
       });
-      expect(await json('skills', 'show', 'nobody')).toMatchObject({ type: 'error', code: 'SKILL_NOT_FOUND' });
       const put = await run('artifacts', 'put', 'note.txt', file('note.txt', 'kept text'));
       expect(put).toMatchObject({ code: 0, out: expect.stringContaining('Kept the artifact "note.txt"') });
       expect((await run('run', '--agent', 'skilled', '-c', 'artifacts.load("note.txt")')).out).toBe("'kept text'\n");
@@ -190,17 +187,13 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     });
 
     it('calls tools, and asks a person before one that requires approval', async () => {
-      const say = (more: string) => file('say.yaml', `name: say\ndescription: Says\ncommand: echo\n${more}${WORDS}`);
-      expect(await run('tools', 'add', say(''))).toMatchObject({ code: 0 });
-      expect(await run('tools', 'call', 'say', 'one', 'two; $(id)')).toEqual({
-        code: 0,
-        out: 'one two; $(id)\n',
-        err: '',
-      });
-      await run('tools', 'add', '--replace', say('requires_approval: true\n'));
+      const say = `name: say\ndescription: Says\ncommand: echo\nrequires_approval: true\n${WORDS}`;
+      expect(await run('tools', 'add', file('say.yaml', say))).toMatchObject({ code: 0 });
       const unasked = await run('run', '--agent', 'tooled', '-c', 'tools.say("hi")');
       expect(unasked).toMatchObject({ code: 1, err: expect.stringMatching(/PermissionError.*nobody is there to ask/) });
-      expect(await run('tools', 'call', 'say', 'hi', '--approve')).toMatchObject({ code: 0, out: 'hi\n' });
+      const call = ['tools', 'call', 'say', 'one', 'two; $(id)'];
+      expect(await run(...call)).toMatchObject({ code: 1, err: expect.stringContaining('--approve') });
+      expect(await run(...call, '--approve')).toEqual({ code: 0, out: 'one two; $(id)\n', err: '' });
       for (const [answer, exitCode] of [
         ['y', 0],
         ['n', 1],
@@ -239,7 +232,6 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(await run('fork', 'branched', '--replace', ...at)).toMatchObject({ code: 0 });
       expect((await run('run', '--agent', 'branched', '-c', 'x')).out).toBe('1\n');
       expect(await run('checkpoints', 'delete', 'one', ...at)).toMatchObject({ code: 0 });
-      expect(await json('checkpoints', 'show', 'one', ...at)).toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
       expect(await run('checkpoints', 'create', 'one', ...other)).toMatchObject({
         code: 2,
         err: expect.stringContaining('There is no agent "nobody here"'),

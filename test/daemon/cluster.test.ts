@@ -156,6 +156,22 @@ test('every server answers for a session that one of them has: JSON, streams, fi
   expect((await b.call(`POST /v1/sessions/${id}/execute`, { body: { cod: 1 } })).json.error).toMatchObject({
     code: 'INVALID_REQUEST',
   });
+  const large = await b.call(`POST /v1/sessions/${id}/execute`, { body: { code: '#'.repeat(9_000_000) } });
+  expect(large.json.error).toMatchObject({ code: 'TOO_LARGE' });
+  const leaving = new AbortController();
+  const endless = { code: "import time\nwhile True: print('x', flush=True); time.sleep(0.01)", stopWhenGone: true };
+  const accept = { accept: 'text/event-stream' };
+  const left = await c.fetch(`POST /v1/sessions/${id}/execute`, {
+    body: endless,
+    headers: accept,
+    signal: leaving.signal,
+  });
+  await left.body?.getReader().read();
+  leaving.abort();
+  await until(
+    () => a.events(id),
+    (all) => all.some((event) => event.type === 'result' && event.status === 'interrupted'),
+  );
   const audit = await b.call<{ entries: { action: string; from: string }[] }>(`GET /v1/audit?session=${id}&limit=1000`);
   const updates = audit.json.entries.filter(({ action }) => action === 'session.update');
   expect(updates.map(({ from }) => from)).toEqual(['127.0.0.1']);

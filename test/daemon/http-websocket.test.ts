@@ -1,12 +1,14 @@
 /** The WebSocket of a session: events out, frames in; clients that reconnect, do not read, or send nonsense. */
 
 import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { CloseCode } from '../../src/protocol/http/frames.ts';
 import { Daemon } from '../support/daemon.ts';
 import { ndjson } from '../support/daemon-streams.ts';
+import { scratchFolder } from '../support/session.ts';
 
 let daemon: Daemon;
 beforeAll(async () => {
@@ -24,6 +26,12 @@ interface Frame {
   readonly error?: { code: string };
   readonly result?: Record<string, unknown>;
   readonly status?: string;
+}
+
+interface Entry {
+  readonly action: string;
+  readonly outcome: string;
+  readonly code?: string;
 }
 
 class Client implements Disposable {
@@ -150,6 +158,39 @@ describe('a WebSocket', () => {
     expect((await client.ask({ type: 'interrupt', id: 2 })).error?.code).toBe('FORBIDDEN');
     await daemon.run(id, 'print("seen")');
     await client.until(({ text }) => text === 'seen\n');
+  });
+
+  it('is in the audit log with what came of each frame, as the same over HTTP is', async () => {
+    const cwd = await scratchFolder();
+    const shares = [{ role: 'viewer', right: 'view' }];
+    const { id } = await daemon.session({ agentKey: 'audited', cwd, shares });
+    using client = new Client(id);
+    await client.ask({ type: 'execute', id: 1, code: '1 / 0' });
+    await client.until(({ status }) => status === 'error');
+    await client.ask({ type: 'input', id: 2, request: 99, text: '' });
+    using viewer = new Client(id, { token: await daemon.user('auditor', 'viewer') });
+    await viewer.ask({ type: 'execute', id: 1, code: '1' });
+    // Without its folder there is no kernel to be had.
+    await daemon.call(`POST /v1/sessions/${id}/restart`);
+    await daemon.call(`PATCH /v1/sessions/${id}`, { body: { env: { OTHER: '1' } } });
+    await rm(cwd, { recursive: true });
+    await client.ask({ type: 'execute', id: 3, code: '1' });
+    const accept = { accept: 'application/x-ndjson' };
+    await daemon.call(`POST /v1/sessions/${id}/execute`, { body: { code: '1' }, headers: accept });
+    const told = async () => {
+      const { json } = await daemon.call<{ entries: Entry[] }>(`GET /v1/audit?session=${id}`);
+      const done = json.entries.filter(({ action }) => ['session.execute', 'session.input'].includes(action));
+      return done.map(({ outcome, code = '' }) => `${outcome} ${code}`.trim());
+    };
+    await expect
+      .poll(told)
+      .toEqual([
+        'ok',
+        'failed INPUT_NOT_PENDING',
+        'refused FORBIDDEN',
+        'failed INVALID_OPTIONS',
+        'failed INVALID_OPTIONS',
+      ]);
   });
 
   it('is refused to other sites, wrong names and wrong tokens', async () => {

@@ -167,13 +167,23 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(await collect(hosted.events({ execution: 'exe_0000000000000000' }))).toEqual([]);
   });
 
-  test('what a thread writes after its cell carries the execution that started it', async () => {
+  test('what a thread writes after its cell carries the execution that started it, whatever runs meanwhile', async () => {
     const { hosted } = await openHosted(await newPlace(kind));
-    const { execution } = await hosted.execute(
-      "import threading, time\ndef later():\n    time.sleep(0.1); print('late', flush=True)\nthreading.Thread(target=later).start()",
-    );
-    const late = await next(hosted, 'stdout');
-    expect(late).toMatchObject({ text: 'late\n', execution, background: true });
+    await hosted.execute('import threading\ngo = threading.Event()');
+    const work = 'def work():\n    go.wait()\n    print("late")\n    display("shown")\n';
+    const { execution } = await hosted.execute(`${work}thread = threading.Thread(target=work)\nthread.start()`);
+    const other = await hosted.execute('print("mine")\ngo.set()\nthread.join()');
+    expect(other.result).toMatchObject({ stdout: 'mine\n', displays: [] });
+    const late = { execution, background: true, number: 2 };
+    expect(await next(hosted, 'display')).toMatchObject(late);
+    const texts = hosted.events();
+    for await (const item of texts)
+      if (item.type === 'stdout' && item.background) {
+        expect(item).toMatchObject({ text: 'late\n', ...late });
+        break;
+      }
+    const own = await collect(hosted.events({ execution: other.execution }));
+    expect(own.map(({ type }) => type)).toEqual(['execution_started', 'stdout', 'result']);
   });
 
   test('an automatic save is told', async () => {

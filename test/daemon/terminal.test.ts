@@ -129,7 +129,8 @@ describe('a terminal', () => {
     await screen.run('cat here.txt; echo; stty size; tty; ps -o tty= -p $$; echo $TERM "[$SHLVL]"; cd /; ls');
     await screen.until(/from the kernel\r\n17 91\r\n\/dev\/pts\/\d+\r\n/);
     await screen.until(/xterm-256color/);
-    await screen.run('cat');
+    await screen.run('echo re""ady; cat');
+    await screen.until(/ready/);
     await screen.type('typed\n');
     await screen.until(/typed\r\ntyped\r\n/);
     // Ctrl-C reaches the program, not the shell.
@@ -197,7 +198,8 @@ while True: signal.pause()`;
     await screen.run('echo be""gun');
     await screen.until(/begun/);
     await daemon.run(own, 'import os; os._exit(3)');
-    await screen.run('cat');
+    await screen.run('echo re""ady; cat');
+    await screen.until(/ready/);
     // All that lives there is held still for a moment while a kernel goes back: no shell takes that for a Ctrl-Z.
     for (let n = 0; n < 5; n++) await daemon.run(own, 'x = 1', { transaction: 'rollback_always' });
     await screen.type('still here\n');
@@ -349,6 +351,11 @@ len(crowd) > 2`;
     expect(response.statusCode).toBe(429);
     for (const socket of [first, ...others]) socket.close();
     await expect.poll(() => state(own), { timeout: 20_000 }).toBe('hibernated');
+    // Nor does it keep the server from ending.
+    const last = open();
+    await once(last, 'message');
+    const [[code]] = await Promise.all([once(last, 'close'), napping[Symbol.asyncDispose]()]);
+    expect([1000, CloseCode.stopping]).toContain(code);
   });
 
   it('keeps its kernel from making room for another', async () => {

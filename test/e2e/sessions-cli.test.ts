@@ -69,7 +69,8 @@ describe('cella sessions', () => {
     expect({ code, out }).toEqual({ code: 5, out: 'typed\r\ntyped\r\n' });
     const started = cella.start(['sessions', 'terminal', 'shell'], { terminal: true });
     await started.says('$ ');
-    started.type('cat\r');
+    started.type('echo re""ady; cat\r');
+    await started.says('ready');
     started.type('seen\r');
     await started.says('seen', 2);
     started.type('\x03');

@@ -9,6 +9,7 @@ import { buildImage } from '../../src/executors/container/build-image.ts';
 import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
 import { imageFacts } from '../../src/executors/container/image.ts';
 import { removeImage } from '../../src/executors/container/image-list.ts';
+import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker, DockerEngine } from '../support/docker.ts';
 import { bareImage, imageOf, imageWith, python } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
@@ -156,13 +157,18 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
 
   it('that is to be made from a base without Python is not made', async () => {
     const name = await imageOf(engine, 'cella-faults-base', { 'etc/motd': '' });
-    const making = buildFromBase(engine, name, { name: 'cella-faults:never', version: 'test', dataDir: data });
+    const making = buildFromBase(engine, name, {
+      name: 'cella-faults:never',
+      version: 'test',
+      dataDir: data,
+      owner: newHolder(),
+    });
     await expect(making).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
     await expect(engine.docker.getImage('cella-faults:never').inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
   it('that is to be made from a base that is not here is not pulled', async () => {
-    const making = buildFromBase(engine, 'python:3.12', { version: 'test', dataDir: data });
+    const making = buildFromBase(engine, 'python:3.12', { version: 'test', dataDir: data, owner: newHolder() });
     await expect(making).rejects.toMatchObject(failing('IMAGE_NOT_FOUND', /docker pull python:3\.12/));
   });
 

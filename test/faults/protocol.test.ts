@@ -68,11 +68,16 @@ describe('a kernel that does not keep to the protocol is cut off', () => {
     ['a result for no execution', "send(frame('r', 999, forged))", 'a result for execution 999'],
     ['a result for an earlier execution', "send(frame('r', 1, forged))", 'a result for execution 1'],
     [
-      'a display for another execution',
-      "send(frame('p', 1, pack({'data': {}, 'marks': (0, 0)})))",
-      'a display for execution 1',
+      'a display for an execution that is still to come',
+      "send(frame('p', 3, pack({'data': {}, 'marks': (0, 0)})))",
+      'a display for execution 3',
     ],
-    ['a second hello', "send(frame('h', 0, pack({'python': '9', 'implementation': 'x'})))", 'a second hello'],
+    [
+      'a second hello',
+      String.raw`send(frame('h', 0, pack({'python': '9', 'implementation': 'x', 'label': b'\xff' * 16})))`,
+      'a second hello',
+    ],
+    ['a hello without a label', "send(frame('h', 0, pack({'python': '9', 'implementation': 'x'})))", 'wrong shape'],
     ['an answer to no question', "send(frame('q', 1, pack({'value': 1})))", 'an answer to no question'],
     ['a payload that is no value', String.raw`send(frame('r', 2, b'\x00\x01'))`, 'a value of the unknown type'],
     ['a list with a false count', String.raw`send(frame('r', 2, b'[\xff\xff\xff\x7f'))`, 'ends too early'],
@@ -108,6 +113,53 @@ for fd in range(1024):
     expect(await session.run('6 * 7')).toMatchObject({ value: 42, recovered: { cause: { code: 'KERNEL_PROTOCOL' } } });
     await undisturbed();
   });
+});
+
+test('labels that the code forges are text, or belong to an execution of its own', async () => {
+  const session = await openSession();
+  await session.run('first = 1');
+  const background = session.background()[Symbol.asyncIterator]();
+  const result = await session.run(`
+import os, struct, sys
+label = sys.stdout.labelled.label
+def forge(execution, text, length=None):
+    os.write(1, label + struct.pack('<IH', execution, len(text) if length is None else length) + text)
+forge(1, b'as the first')
+forge(2, b'as itself;')
+forge(3, b'as one to come;')
+forge(0, b'as none;')
+forge(1, b'too long;', 60000)
+forge(1, b'never whole', 4000)`);
+  expect((await background.next()).value).toEqual({ type: 'stdout', text: 'as the first', execution: 1 });
+  expect(result.status).toBe('ok');
+  expect(result.stdout).toMatch(/^as itself;as one to come;as none;.*too long;$/s);
+  expect(await session.run('print("as ever")\n1')).toMatchObject({ status: 'ok', value: 1 });
+});
+
+test('text of a thread whose cell is over goes where the code has led the descriptor, without a label', async () => {
+  const session = await openSession();
+  await session.run(
+    [
+      'import os, sys, threading',
+      'asked, told = threading.Event(), threading.Event()',
+      'def work():',
+      '    asked.wait()',
+      '    print("to the file", flush=True)',
+      '    told.set()',
+      'thread = threading.Thread(target=work)',
+      'thread.start()',
+    ].join('\n'),
+  );
+  const redirect = [
+    'kept, file = os.dup(1), os.open("file", os.O_WRONLY | os.O_CREAT)',
+    'os.dup2(file, 1)',
+    'asked.set()',
+    'told.wait()',
+    'os.dup2(kept, 1)',
+    'thread.join()',
+    'open("file").read()',
+  ].join('\n');
+  expect(await session.run(redirect)).toMatchObject({ value: 'to the file\n', stdout: '' });
 });
 
 /** Sends until there is no room for long, and ends with 9; or until everything is sent, and ends with 7. */

@@ -103,7 +103,7 @@ export class Worker {
 
   #next(): Request {
     const mark = `${this.#key}-${this.#sent++}`;
-    const code = `for n in range(20): print(n, flush=True)\n'${mark}'`;
+    const code = `import time\nfor n in range(20):\n  print(n, flush=True)\n  time.sleep(0.002)\n'${mark}'`;
     return { code, mark, keyed: this.#sent % 2 === 0 };
   }
 

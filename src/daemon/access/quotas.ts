@@ -63,7 +63,7 @@ export class CountedQuotas implements QuotaKeeper {
     const recent = this.#executions.get(userId) ?? [];
     if (recent.length >= limit) {
       const free = recent[recent.length - limit] ?? now;
-      throw exceeded('executionsPerMinute', limit, recent.length, 1, Math.ceil(free + MINUTE_MS - now));
+      throw exceeded('executionsPerMinute', limit, recent.length, 1, Math.ceil(free - now + MINUTE_MS));
     }
     recent.push(now);
     this.#executions.set(userId, recent);

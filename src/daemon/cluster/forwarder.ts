@@ -3,7 +3,7 @@
  * sent itself; what has come from another server is never passed on again.
  */
 
-import { Agent } from 'node:http';
+import { Agent, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
@@ -25,6 +25,13 @@ export interface ForwarderOptions {
   /** Of the admin `local`, for whoever came through the local socket without a token. */
   readonly adminTokenPath: string;
   readonly sockets: Pick<BridgeOptions, 'patienceMs' | 'bufferBytes' | 'ending'>;
+}
+
+/** What says how long a body is goes with it, and with nothing else: no byte of it is taken for another request. */
+function bodyOf(incoming: IncomingMessage) {
+  const { 'content-length': length, 'transfer-encoding': coding } = incoming.headers;
+  if (coding !== undefined) return { stream: incoming, headers: { 'transfer-encoding': 'chunked' } };
+  return length === undefined ? { stream: undefined, headers: {} } : { stream: incoming, headers: {} };
 }
 
 interface Target extends Peer {
@@ -103,9 +110,9 @@ export class Forwarder implements Disposable {
     const watched = this.#vigil.watch(target.id);
     const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
     const ends = { cut: () => cut(c.env), onEnd: () => watched[Symbol.dispose]() };
-    const body = method === 'GET' || method === 'HEAD' ? undefined : incoming;
+    const body = bodyOf(incoming);
     const way = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
-    const answer = await relay({ ...way, method, path, headers, body });
+    const answer = await relay({ ...way, method, path, headers: { ...headers, ...body.headers }, body: body.stream });
     c.set('forwarded', true);
     return answer;
   }
@@ -120,15 +127,22 @@ export class Forwarder implements Disposable {
     const headers = await this.#headers(c, 'GET', path);
     const protocols = (c.req.header('sec-websocket-protocol') ?? '').split(/\s*,\s*/).filter((word) => word !== '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
-    const owner = await openSocket({ url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols });
-    c.set('forwarded', true);
-    if (owner instanceof Response) return owner;
     const watched = this.#vigil.watch(target.id);
+    const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
+    const owner = await openSocket(way).catch((error) => {
+      watched[Symbol.dispose]();
+      throw error;
+    });
+    c.set('forwarded', true);
     const left = () => {
       watched[Symbol.dispose]();
       // Where the client was there to the end, the other side has been told.
-      setTimeout(() => owner.terminate(), this.#options.sockets.patienceMs).unref();
+      if (!(owner instanceof Response)) setTimeout(() => owner.terminate(), this.#options.sockets.patienceMs).unref();
     };
+    if (owner instanceof Response) {
+      left();
+      return owner;
+    }
     if (socket.destroyed) left();
     else socket.once('close', left);
     upgrade.accept = (client) => bridge(client, owner, { ...this.#options.sockets, gone: watched.gone });

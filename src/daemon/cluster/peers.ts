@@ -63,6 +63,10 @@ export class Peers implements AsyncDisposable {
   /** From here on others send here what is for the sessions that this server has. */
   async announce(facts: Facts): Promise<void> {
     await this.#tell(facts);
+    // While it stood still, others may have taken it for one that has ended.
+    this.#lock.watch(() => {
+      this.#told = '';
+    });
     this.#telling = setInterval(() => {
       // Storage that is away is told the next time.
       this.#last = this.#last.then(() => this.#tell(facts)).catch(() => {});

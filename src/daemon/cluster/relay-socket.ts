@@ -14,6 +14,8 @@ export interface SocketTarget {
   readonly path: string;
   readonly headers: OutgoingHttpHeaders;
   readonly protocols: readonly string[];
+  /** The other server has gone. */
+  readonly gone: AbortSignal;
 }
 
 export interface BridgeOptions {
@@ -27,18 +29,19 @@ export interface BridgeOptions {
   readonly ending: AbortSignal;
 }
 
-const CONNECT_MS = 3000;
+/** A kernel may have to be woken first. */
+const HANDSHAKE_MS = 60_000;
 const CLOSING_MS = 2000;
 const MOST_REFUSAL_BYTES = 64 * 1024;
 
 /** The other server's end of it, which is not read before somebody takes it; or why there is none. */
-export function openSocket({ url, path, headers, protocols }: SocketTarget): Promise<WebSocket | Response> {
+export function openSocket({ url, path, headers, protocols, gone }: SocketTarget): Promise<WebSocket | Response> {
   const { promise, resolve, reject } = Promise.withResolvers<WebSocket | Response>();
   const socket = new WebSocket(`${url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`, [...protocols], {
     headers,
     perMessageDeflate: false,
     autoPong: false,
-    handshakeTimeout: CONNECT_MS,
+    handshakeTimeout: HANDSHAKE_MS,
   });
   socket.once('open', () => {
     socket.pause();
@@ -46,6 +49,9 @@ export function openSocket({ url, path, headers, protocols }: SocketTarget): Pro
   });
   socket.once('unexpected-response', (_request, answer) => refusalOf(answer).then(resolve, reject));
   socket.on('error', (cause) => reject(unanswered(cause)));
+  const leave = () => socket.terminate();
+  gone.addEventListener('abort', leave, { once: true });
+  socket.once('close', () => gone.removeEventListener('abort', leave));
   return promise;
 }
 

@@ -32,6 +32,14 @@ export class AuditTrail {
     await this.#write(c, action, { ...about, outcome: REFUSALS.has(code) ? 'refused' : 'failed', code });
   }
 
+  /** Of what is still under way. */
+  async settled(c: ExchangeContext, action: string | undefined, about: About, work: Promise<unknown>): Promise<void> {
+    await work.then(
+      () => this.done(c, action, about),
+      (error) => this.failed(c, action, about, error),
+    );
+  }
+
   async #write(
     c: ExchangeContext,
     action: string | undefined,

@@ -34,9 +34,11 @@ export interface Call<Params, Query, Body> {
   readonly body: Body;
   readonly principal: Principal;
   readonly context: ExchangeContext;
-  /** Says in the audit log what it was done to, where the path does not. */
-  readonly about: (more: About) => void;
+  readonly about: Tell;
 }
+
+/** Says in the audit log what it was done to, where the path does not; and what came of it, where that is known later. */
+type Tell = (more: About, outcome?: Promise<unknown>) => void;
 
 /** Again, for what goes on for long: fails where the token is no longer good, or the right is not there. */
 export type Recheck = (right?: Right) => Promise<Principal>;
@@ -100,19 +102,22 @@ export class Routes {
     });
   }
 
-  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: (more: About) => void) => Promise<unknown>): void {
+  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: Tell) => Promise<unknown>): void {
     this.endpoints.push(endpoint);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
       c.set('route', endpoint.path);
       let audited: About = {};
-      const about = (more: About) => {
+      let later: Promise<unknown> | undefined;
+      const about: Tell = (more, outcome) => {
         audited = { ...audited, ...more };
+        later = outcome ?? later;
       };
       try {
         if (this.#parts.stopping() && !endpoint.whileStopping) throw stopping();
         const result = await answer(c, about);
-        await this.trail.done(c, endpoint.audit, audited);
+        if (later) void this.trail.settled(c, endpoint.audit, audited, later);
+        else await this.trail.done(c, endpoint.audit, audited);
         return respond(result, endpoint.status);
       } catch (error) {
         await this.trail.failed(c, endpoint.audit, audited, error);

@@ -27,8 +27,8 @@ export interface SocketOptions {
   /** Whether it answers approvals. */
   readonly attends: boolean;
   readonly recheck: Recheck;
-  /** Writes into the audit log what it did. */
-  readonly audit: (action: string) => void;
+  /** Writes into the audit log what it asked for, and what came of it. */
+  readonly audit: (action: string, outcome: Promise<unknown>) => void;
   /** Told when it has gone. */
   readonly left: () => void;
   readonly log: Logger;
@@ -109,34 +109,48 @@ export class SessionSocket {
   }
 
   async #carryOut(frame: ClientFrame): Promise<unknown> {
-    const { service, session, recheck } = this.#options;
     if (frame.type === 'ping') return {};
+    const work = this.#work(frame);
+    this.#options.audit(
+      actions[frame.type],
+      work.then(({ outcome }) => outcome),
+    );
+    return (await work).reply;
+  }
+
+  async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<Work> {
+    const { service, session, recheck } = this.#options;
     const { userId: by, credential } = await recheck('use');
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
-    this.#options.audit(actions[frame.type]);
     switch (frame.type) {
       case 'execute': {
         if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
         await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
-        const { execution, firstSeq, joined, outcome } = await session.start(code, { ...defined(options), by });
-        outcome.catch(() => {}); // its events tell
-        return { execution, firstSeq, joined };
+        const { outcome, ...reply } = await session.start(code, { ...defined(options), by });
+        return { reply, outcome };
       }
       case 'interrupt':
-        return { interrupted: await session.interrupt() };
+        return { reply: { interrupted: await session.interrupt() } };
       case 'input':
-        return void (await session.answerInput(frame.request, frame.text, { by }));
+        await session.answerInput(frame.request, frame.text, { by });
+        return {};
       case 'cancel_input':
-        return void (await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) }));
-      case 'approval':
-        return void (await session.answerApproval(frame.approval, {
-          by,
-          allowed: frame.allowed,
-          ...defined({ reason: frame.reason }),
-        }));
+        await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) });
+        return {};
+      case 'approval': {
+        const { approval, allowed, reason } = frame;
+        await session.answerApproval(approval, { by, allowed, ...defined({ reason }) });
+        return {};
+      }
     }
   }
+}
+
+/** What a frame is answered with, and what it comes to where that takes longer. */
+interface Work {
+  readonly reply?: unknown;
+  readonly outcome?: Promise<unknown>;
 }
 
 const actions = {

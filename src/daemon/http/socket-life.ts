@@ -45,7 +45,7 @@ export class SocketLife {
     service.ending.addEventListener('abort', stop, { once: true });
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
-      this.#alive = true;
+      this.heard();
       if (!this.budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
     });
     // What is no WebSocket frame, or too large; the socket closes itself.
@@ -75,6 +75,11 @@ export class SocketLife {
     setTimeout(() => this.#socket.terminate(), CLOSING_MS).unref();
   }
 
+  /** It has sent something: an answer to a ping may wait behind much of that. */
+  heard(): void {
+    this.#alive = true;
+  }
+
   /** Whether it may still be here; it is closed where it may not. */
   async check(): Promise<boolean> {
     if (await refusalOf(this.#options.recheck)) this.close(CloseCode.refused, 'the token is no longer good');
@@ -83,15 +88,16 @@ export class SocketLife {
 
   /** Only to those who read: pongs that nobody takes would pile up. */
   #pong(data: Buffer): void {
-    this.#alive = true;
+    this.heard();
     if (!this.budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
     else if (this.outbox.hasRoom) this.#socket.pong(data);
   }
 
   async #beat(): Promise<void> {
-    // It has not read the last ping, or is no longer there. One that is not listened to cannot say.
-    if (!this.#alive && !this.#socket.isPaused) this.close(CloseCode.slow, 'too slow');
-    this.#alive = false;
+    // It has not read the last ping, or is no longer there.
+    if (!this.#alive) this.close(CloseCode.slow, 'too slow');
+    // One that is not listened to cannot say.
+    this.#alive = this.#socket.isPaused;
     if (this.over.aborted) return;
     if (this.outbox.hasRoom) this.#socket.ping();
     await this.check();

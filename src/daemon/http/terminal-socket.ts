@@ -82,6 +82,7 @@ export class TerminalSocket {
 
   #take(data: RawData, binary: boolean): void {
     if (this.#life.over.aborted) return;
+    this.#life.heard();
     if (!binary) this.#heed(String(data));
     else if (sizeOf(data) > MOST_TYPED_BYTES) this.#life.close(CloseCode.tooLarge, 'a frame is too large');
     else this.#type(toBytes(data));

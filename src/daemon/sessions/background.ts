@@ -12,8 +12,8 @@ export interface BackgroundParts {
   readonly writer: EventWriter;
   readonly outputs: Outputs;
   readonly limits: RecordLimits;
-  /** The execution that ended last: what comes after it was left running by it, or by one before. */
-  readonly lastEnded: () => string | undefined;
+  /** The execution with this number in its kernel; without one, that which ended last. */
+  readonly owner: (number?: number) => string | undefined;
   /** What was written down before, while the session was opened. */
   readonly told: Set<string>;
 }
@@ -30,15 +30,21 @@ export async function recordBackground(session: Session, parts: BackgroundParts)
 
 async function bodyOf(
   event: BackgroundEvent,
-  { outputs, limits, lastEnded }: BackgroundParts,
+  { outputs, limits, owner: ownerOf }: BackgroundParts,
 ): Promise<SessionEventBody> {
   if (event.type === 'saved') {
     const { id, names, bytes, lost } = event;
     return { type: 'saved', checkpoint: id, names, bytes, lost: [...lost] };
   }
-  const execution = lastEnded();
-  const owner = { background: true as const, ...(execution === undefined ? {} : { execution }) };
-  if (event.type !== 'display') return { ...event, ...owner };
+  const number = event.type === 'progress' ? undefined : event.execution;
+  const execution = ownerOf(number);
+  const owner = {
+    background: true as const,
+    ...(execution === undefined ? {} : { execution }),
+    ...(number === undefined ? {} : { number }),
+  };
+  if (event.type === 'progress') return { ...event, ...owner };
+  if (event.type !== 'display') return { type: event.type, text: event.text, ...owner };
   const data = bundleToWire(event.data);
   const text = JSON.stringify(data);
   if (text.length <= limits.eventBytes) return { type: 'display', ...owner, data };

@@ -14,7 +14,7 @@ import type {
   SessionQuery,
 } from '../../protocol/http/sessions.ts';
 import type { TransactionPolicy } from '../../protocol/transaction.ts';
-import type { AgentInfo, SessionApi } from '../../session/api.ts';
+import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
 import type { ApprovalAnswer, Attendant } from './approvals.ts';
@@ -82,6 +82,10 @@ export interface HostedSession {
   abstain(id: string, attendant: number): void;
   /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
   openOutput(file: string): Promise<OutputContent>;
+  /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
+  workspace(): Promise<string | undefined>;
+  /** The cells that it has run, oldest first. Wakes no kernel. */
+  history(): Promise<readonly HistoryEntry[]>;
   /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */
   api(): Promise<SessionApi>;
   /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */

@@ -14,6 +14,9 @@ import type { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
 import { optionsOf, startedEvent } from './started.ts';
 
+/** How many executions are known by their number in the kernel. */
+const MOST_NUMBERS = 10_000;
+
 export interface ExecutionsParts {
   readonly share: HostShare;
   readonly writer: EventWriter;
@@ -30,6 +33,7 @@ export class Executions {
   #running: { readonly execution: HostedExecution; readonly stop: AbortController } | undefined;
   #waiting = 0;
   #lastEnded: string | undefined;
+  readonly #numbers = new Map<number, string>();
   #closed: CellaError | undefined;
 
   constructor(parts: ExecutionsParts) {
@@ -44,8 +48,9 @@ export class Executions {
     return this.#waiting;
   }
 
-  get lastEnded(): string | undefined {
-    return this.#lastEnded;
+  /** The execution that had this number in its kernel, where it is known; without a number, that which ended last. */
+  owner(number?: number): string | undefined {
+    return number === undefined ? this.#lastEnded : this.#numbers.get(number);
   }
 
   submit(execution: HostedExecution): void {
@@ -156,7 +161,9 @@ export class Executions {
   ): Promise<ResultEvent> {
     const { inputs } = this.#parts;
     let result: ResultEvent | undefined;
-    for await (const event of session.stream(execution.code, optionsOf(execution, signal))) {
+    const events = session.stream(execution.code, optionsOf(execution, signal));
+    this.#remember(session.executions, execution.id);
+    for await (const event of events) {
       if (event.type === 'result') result = event;
       else if (execution.failure) continue;
       else {
@@ -168,6 +175,13 @@ export class Executions {
     if (execution.failure) throw execution.failure;
     if (!result) throw new CellaError('KERNEL_DIED', 'The execution ended without a result.');
     return result;
+  }
+
+  /** Its threads may write when it is long over. */
+  #remember(number: number, id: string): void {
+    this.#numbers.set(number, id);
+    const [oldest] = this.#numbers.keys();
+    if (this.#numbers.size > MOST_NUMBERS && oldest !== undefined) this.#numbers.delete(oldest);
   }
 
   async #finish(execution: HostedExecution, recorder: Recorder, ended: ResultEvent): Promise<void> {

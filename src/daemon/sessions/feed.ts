@@ -24,8 +24,7 @@ export async function* readFeed(
   const told = () => wake();
   const leave = writer.listen(told);
   signal?.addEventListener('abort', told);
-  const wanted = (event: SessionEvent) =>
-    execution === undefined || ('execution' in event && event.execution === execution);
+  const wanted = (event: SessionEvent) => execution === undefined || isPartOf(event, execution);
   const over = (event: SessionEvent) => execution !== undefined && isEnding(event) && event.execution === execution;
   try {
     let position = after;
@@ -61,11 +60,18 @@ export async function* readFeed(
   }
 }
 
+/** What threads write when it is over is no part of it, though it may come before the ending is written down. */
+function isPartOf(event: SessionEvent, execution: string): boolean {
+  return 'execution' in event && event.execution === execution && !('background' in event && event.background);
+}
+
 /** From memory where it has them all, else from the log. */
 async function* since(seq: number, { log, key, writer }: Omit<FeedSource, 'ended'>): AsyncGenerator<SessionEvent> {
   const live = writer.tail.after(seq);
+  // No more than there is: the log is not asked for what comes after.
+  const limit = Math.min(PAGE_EVENTS, writer.position.last - seq);
   if (live) for (const { event } of live) yield event;
-  else for await (const logged of log.read(key, { after: seq, limit: PAGE_EVENTS })) yield toEvent(logged);
+  else for await (const logged of log.read(key, { after: seq, limit })) yield toEvent(logged);
 }
 
 /** `at` is when it happened, where the event says so itself, and else when it was written. */

@@ -169,7 +169,7 @@ export class HostedApi implements api.SessionApi {
   }
 
   history(): Promise<readonly api.HistoryEntry[]> {
-    return this.#use((session) => session.history());
+    return this.#hosted.history();
   }
 
   variables(): Promise<readonly api.Variable[]> {

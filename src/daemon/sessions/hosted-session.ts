@@ -4,11 +4,12 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
-import type { AgentInfo, SessionApi } from '../../session/api.ts';
+import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
+import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
@@ -238,6 +239,16 @@ export class HostedSession implements contract.HostedSession {
     return this.#outputs.open(file);
   }
 
+  async workspace(): Promise<string | undefined> {
+    this.#checkOpen();
+    return this.#lodging.session?.cwd ?? (await workspaceAsleep(this.#share, this.#definition));
+  }
+
+  async history(): Promise<readonly HistoryEntry[]> {
+    this.#checkOpen();
+    return (await this.#lodging.session?.history()) ?? (await historyAsleep(this.#share, this.#definition));
+  }
+
   async api(): Promise<SessionApi> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
@@ -362,10 +373,10 @@ export class HostedSession implements contract.HostedSession {
   }
 
   #listen(session: Session): void {
-    const lastEnded = () => this.#executions.lastEnded;
+    const owner = (number?: number) => this.#executions.owner(number);
     const told = this.#installing;
     this.#installing = new Set();
-    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, lastEnded, told };
+    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, owner, told };
     void recordBackground(session, parts);
   }
 

@@ -1,10 +1,12 @@
 /** Makes an image of ours from one that is here already: its Python checked, and its library compiled. */
 
+import { mkdir } from 'node:fs/promises';
 import { z } from 'zod';
 import { checkedName } from './build-image.ts';
-import { type BuiltImage, labelsOfImage } from './default-image.ts';
-import { call, type Engine } from './engine.ts';
+import { type BuiltImage, labelsOfImage, Made } from './default-image.ts';
+import { ask, call, type Engine } from './engine.ts';
 import { imageFacts } from './image.ts';
+import { labelsOf } from './owner.ts';
 import { runOnce } from './run-once.ts';
 
 export interface BaseOptions {
@@ -13,6 +15,8 @@ export interface BaseOptions {
   readonly version: string;
   /** Where what the base says of itself is kept. */
   readonly dataDir: string;
+  /** A word for this process: what it leaves behind where it is killed is removed by whoever comes next. */
+  readonly owner: string;
   readonly onProgress?: (text: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
@@ -35,11 +39,13 @@ const Config = z.object({
 /** The base must be on this machine: nothing is pulled. */
 export async function buildFromBase(engine: Engine, base: string, options: BaseOptions): Promise<BuiltImage> {
   const { repo, tag } = checkedName(options.name);
-  const { onProgress = () => {}, signal, version, dataDir } = options;
+  const { onProgress = () => {}, signal, version, dataDir, owner } = options;
   onProgress(`Looking at ${base}`);
-  const facts = await imageFacts(engine, base, dataDir, { signal });
+  await mkdir(dataDir, { recursive: true });
+  const labels = labelsOf(dataDir, owner);
+  const facts = await imageFacts(engine, base, dataDir, { signal, labels });
   const look = () => engine.docker.getImage(facts.id).inspect();
-  const { Config: config } = Config.parse(await call(engine, 'looking at the image', look, { image: base, signal }));
+  const { Config: config } = await ask(engine, 'looking at the image', Config, look, { image: base, signal });
   const python = facts.version.join('.');
   const changes = [
     `USER ${config.User || '0:0'}`,
@@ -47,6 +53,8 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
     `ENTRYPOINT ${JSON.stringify(wordsOf(config.Entrypoint))}`,
     `CMD ${JSON.stringify(wordsOf(config.Cmd))}`,
     ...labelsOfImage(version, python),
+    // Containers of this image are somebody's own, whatever it was made in.
+    ...Object.keys(labels).map((label) => `LABEL ${label}=""`),
   ];
   onProgress(`Compiling the library of its Python ${python}`);
   await runOnce(engine, {
@@ -54,7 +62,7 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
     name: base,
     argv: [facts.python, '-I', '-c', COMPILE],
     as: 'root',
-    labels: {},
+    labels,
     timeoutMs: COMPILE_MS,
     signal,
     finished: async (container) => {
@@ -64,9 +72,8 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
     },
   });
   const name = `${repo}:${tag}`;
-  const made = await call(engine, 'looking at the image', () => engine.docker.getImage(name).inspect(), {
-    image: name,
-  });
+  const find = () => engine.docker.getImage(name).inspect();
+  const made = await ask(engine, 'looking at the image', Made, find, { image: name });
   return { name, id: made.Id, python, bytes: made.Size, missing: [] };
 }
 

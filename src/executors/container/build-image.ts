@@ -4,8 +4,8 @@ import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { interpreterFacts, parseJson } from '../../sandbox/python.ts';
-import { type BuiltImage, DEFAULT_IMAGE, labelsOfImage, splitName } from './default-image.ts';
-import { call, type Engine } from './engine.ts';
+import { type BuiltImage, DEFAULT_IMAGE, labelsOfImage, Made, splitName } from './default-image.ts';
+import { ask, call, type Engine } from './engine.ts';
 import { type PackedPython, packPython } from './pack-python.ts';
 
 export interface BuildOptions {
@@ -50,7 +50,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
     // Podman takes no tag with an import.
     await call(engine, 'naming the image', () => image.tag({ repo, tag }));
     const name = `${repo}:${tag}`;
-    const { Id: id, Size: bytes } = await call(engine, 'looking at the image', () => image.inspect());
+    const { Id: id, Size: bytes } = await ask(engine, 'looking at the image', Made, () => image.inspect());
     return { name, id, python: found.version, bytes, missing: found.missing };
   } finally {
     stop.abort();

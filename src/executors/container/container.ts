@@ -3,7 +3,7 @@
 import type Docker from 'dockerode';
 import type { ContainerCreateOptions } from 'dockerode';
 import { z } from 'zod';
-import { call, type Engine } from './engine.ts';
+import { ask, call, type Engine } from './engine.ts';
 import { isGone } from './engine-error.ts';
 
 /** An engine that hangs must not make others wait for a container that nobody needs. */
@@ -46,7 +46,7 @@ export class Container {
 
   async state(): Promise<ContainerState> {
     const look = (abortSignal: AbortSignal) => this.#container.inspect({ abortSignal });
-    return Inspected.parse(await call(this.#engine, 'looking at a container', look, { timeoutMs: LOOK_MS })).State;
+    return (await ask(this.#engine, 'looking at a container', Inspected, look, { timeoutMs: LOOK_MS })).State;
   }
 
   /** Waits for its end; rejects where that does not come in time. */

@@ -1,5 +1,7 @@
 /** The image that `cella image build` makes: what it is called, and how it is recognised. */
 
+import { z } from 'zod';
+
 export const DEFAULT_IMAGE = 'cella-python:local';
 
 /** On every image that Cella has made. */
@@ -18,6 +20,9 @@ export interface BuiltImage {
   /** Libraries that something in it needs and this machine lacks. */
   readonly missing: readonly string[];
 }
+
+/** What an engine tells of an image that was made. */
+export const Made = z.object({ Id: z.string(), Size: z.number() });
 
 /** As a Dockerfile says it; Podman takes one a line. */
 export function labelsOfImage(version: string, python: string): string[] {

@@ -4,7 +4,10 @@ import { createServer, type RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { call, connectEngine, findEngine, usualSockets } from './engine.ts';
+import { Container } from './container.ts';
+import { call, connectEngine, type Engine, findEngine, usualSockets } from './engine.ts';
+import { findImage } from './image.ts';
+import { listImages } from './image-list.ts';
 
 let folder: string;
 const closing: (() => Promise<void>)[] = [];
@@ -140,5 +143,20 @@ describe('call', () => {
       code: 'CONTAINER_FAILED',
       message: 'The container engine failed at looking: OCI runtime error: no space left on device.',
     });
+  });
+});
+
+describe('an engine that answers nonsense', () => {
+  it.each([
+    ['listing images', (engine: Engine) => listImages(engine)],
+    ['looking at the image', (engine: Engine) => findImage(engine, 'some')],
+    ['looking at a container', (engine: Engine) => new Container(engine, 'a'.repeat(64)).state()],
+  ])('is told so: %s', async (what, ask) => {
+    const socket = await listening('docker.sock', (request, response) => {
+      if (request.url === '/version') docker(request, response);
+      else json({ odd: true })(request, response);
+    });
+    const failure = { code: 'CONTAINER_FAILED', message: expect.stringMatching(`cannot be understood: ${what}`) };
+    await expect(ask(await connectEngine(socket))).rejects.toMatchObject(failure);
   });
 });

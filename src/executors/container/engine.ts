@@ -77,6 +77,22 @@ export async function call<T>(
   }
 }
 
+/** The same where the answer is looked at: whatever speaks at the socket may say anything. */
+export async function ask<T>(
+  engine: Pick<Engine, 'address'>,
+  what: string,
+  answer: z.ZodType<T>,
+  work: (signal: AbortSignal) => Promise<unknown>,
+  options?: CallOptions,
+): Promise<T> {
+  const told = answer.safeParse(await call(engine, what, work, options));
+  if (told.success) return told.data;
+  const [issue] = told.error.issues;
+  const where = issue?.path.map(String).join('.') || 'it';
+  const message = `The container engine at ${engine.address} answered what cannot be understood: ${what} (${where}: ${issue?.message}).`;
+  throw new CellaError('CONTAINER_FAILED', message, { cause: told.error, details: { address: engine.address } });
+}
+
 async function greet(socket: string): Promise<Engine> {
   const address = `unix://${socket}`;
   const { default: Client } = await import('dockerode');

@@ -12,7 +12,7 @@ import { Spares } from '../spares.ts';
 import { DEFAULT_IMAGE } from './default-image.ts';
 import { connectEngine } from './engine.ts';
 import { checkFolders } from './folders.ts';
-import { imageFacts } from './image.ts';
+import { forgetUnused, imageFacts } from './image.ts';
 import { removeFolders, removeLeftovers } from './leftovers.ts';
 import { LABEL, labelsOf, type Owner } from './owner.ts';
 import { ContainerWay, type Site } from './way.ts';
@@ -106,10 +106,11 @@ export class ContainerExecutor implements Executor {
     const { image, dataDir, engine: address, runtimeDir, preload, startTimeoutMs, env } = this.#config;
     const engine = await connectEngine(address, runtimeDir);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    await Promise.all([
-      removeLeftovers(engine, dataDir, this.#owner, this.#inUse),
+    const [others] = await Promise.all([
       removeFolders(join(dataDir, 'containers'), this.#owner),
+      removeLeftovers(engine, dataDir, this.#owner, this.#inUse),
     ]);
+    if (others.length === 0) await forgetUnused(dataDir);
     const labels = labelsOf(dataDir, this.#owner.self);
     const asking = { labels: { ...labels, [LABEL.number]: ASKING } };
     const { id, python, path, volumes, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);

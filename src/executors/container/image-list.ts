@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { IMAGE_LABEL, PYTHON_LABEL } from './default-image.ts';
-import { call, type Engine } from './engine.ts';
+import { ask, call, type Engine } from './engine.ts';
 import { findImage } from './image.ts';
 
 export interface ListedImage {
@@ -28,7 +28,7 @@ const Listed = z.array(
 /** Newest first. */
 export async function listImages(engine: Engine): Promise<ListedImage[]> {
   const list = () => engine.docker.listImages({ filters: { label: [`${IMAGE_LABEL}=1`] } });
-  const found = Listed.parse(await call(engine, 'listing images', list));
+  const found = await ask(engine, 'listing images', Listed, list);
   const images = found.flatMap(({ Id: id, RepoTags, Created, Size: bytes, Labels }) => {
     const facts = { id, python: Labels?.[PYTHON_LABEL], bytes, createdAt: Created * 1000 };
     const names = (RepoTags ?? []).filter((name) => !name.startsWith('<none>')).map(shortName);

@@ -1,7 +1,7 @@
 /** What kernels must know of an image: its Python, the packages that fit it, and the kernel compiled for it. */
 
 import { createHash } from 'node:crypto';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
@@ -9,8 +9,8 @@ import type { Interpreter } from '../../protocol/interpreter.ts';
 import { parseJson } from '../../sandbox/python.ts';
 import { askImage, type ImageAnswer } from './ask-image.ts';
 import { DEFAULT_IMAGE, splitName } from './default-image.ts';
-import { call, type Engine } from './engine.ts';
-import { addCompiled, readSources, type Sources, settle, stageSources } from './kernel-copy.ts';
+import { ask, type Engine } from './engine.ts';
+import { addCompiled, readSources, removeUnused, type Sources, settle, stageSources } from './kernel-copy.ts';
 import { wheelPlatforms } from './wheel-platforms.ts';
 
 export interface ImageFacts {
@@ -57,6 +57,15 @@ const Kept = z.object({
 });
 
 const known = new Map<string, Promise<ImageFacts>>();
+/** Folders that containers of this process may have before them. */
+const used = new Set<string>();
+
+/** Removes what no image or no Cella of today has use for. Nobody else may be about to use it. */
+export async function forgetUnused(dataDir: string): Promise<void> {
+  await removeUnused(cacheIn(dataDir), used);
+}
+
+const cacheIn = (dataDir: string): string => join(dataDir, 'cache', 'kernel');
 
 /** Without a name, of the default image. An image is asked once; what it said is kept in the data folder. */
 export async function imageFacts(
@@ -83,7 +92,7 @@ export async function findImage(engine: Engine, name?: string, signal?: AbortSig
     throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
   const look = async (called: string): Promise<Found> => {
     const inspect = () => engine.docker.getImage(called).inspect();
-    const { Id: id, Config } = Inspected.parse(await call(engine, 'looking at the image', inspect, { image, signal }));
+    const { Id: id, Config } = await ask(engine, 'looking at the image', Inspected, inspect, { image, signal });
     return { id, volumes: Object.keys(Config?.Volumes ?? {}) };
   };
   return await look(image).catch((error: unknown) => {
@@ -104,11 +113,12 @@ async function factsOf(
 ): Promise<ImageFacts> {
   const { id, volumes } = found;
   const sources = await readSources();
-  const parent = join(dataDir, 'cache', 'kernel');
+  const parent = cacheIn(dataDir);
   const key = createHash('sha256')
     .update(JSON.stringify([FORMAT, id, sources.hash]))
     .digest('hex');
   const place = join(parent, key.slice(0, 32));
+  used.add(place);
   const kept = await readKept(place);
   if (kept) return { ...found, ...kept, kernel: join(place, 'kernel') };
   let staged: string | undefined;
@@ -147,6 +157,7 @@ async function readKept(place: string): Promise<z.output<typeof Kept> | undefine
   if (text === undefined) return undefined;
   const kept = Kept.safeParse(parseJson(text)).data;
   if (!kept) await rm(place, { recursive: true, force: true });
+  else await utimes(place, new Date(), new Date()).catch(() => {}); // it only seems to be used less than it is
   return kept;
 }
 

@@ -16,6 +16,8 @@ export interface Sources {
 const HALF_MADE = '.new-';
 /** A folder that is half made for so long has nobody who makes it. */
 const GIVEN_UP_MS = 3_600_000;
+/** One that nobody has begun a kernel from for so long can be made again. */
+const UNUSED_MS = 30 * 24 * 3_600_000;
 
 export async function readSources(): Promise<Sources> {
   const root = kernelPackage();
@@ -79,6 +81,16 @@ async function openFolders(root: string): Promise<void> {
   const inside = await readdir(root, { recursive: true, withFileTypes: true });
   for (const entry of inside) {
     if (entry.isDirectory()) await chmod(join(entry.parentPath, entry.name), 0o755);
+  }
+}
+
+/** Those below `parent` that were not used for long, but for those that are in use here. */
+export async function removeUnused(parent: string, inUse: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(parent).catch(() => [])) {
+    // there is none
+    const path = join(parent, name);
+    const facts = inUse.has(path) ? undefined : await stat(path).catch(() => undefined); // gone meanwhile
+    if (facts && Date.now() - facts.mtimeMs > UNUSED_MS) await rm(path, { recursive: true, force: true });
   }
 }
 

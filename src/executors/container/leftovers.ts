@@ -4,7 +4,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Container } from './container.ts';
-import { call, type Engine } from './engine.ts';
+import { ask, type Engine } from './engine.ts';
 import { dataId, LABEL, type Owner } from './owner.ts';
 
 const Listed = z.array(z.object({ Id: z.string(), State: z.string(), Labels: z.record(z.string(), z.string()) }));
@@ -18,7 +18,7 @@ export async function removeLeftovers(
 ): Promise<void> {
   const label = [`${LABEL.cella}=1`, `${LABEL.data}=${dataId(dataDir)}`];
   const list = () => engine.docker.listContainers({ all: true, filters: { label } });
-  const listed = Listed.parse(await call(engine, 'listing containers', list));
+  const listed = await ask(engine, 'listing containers', Listed, list);
   const left = listed.filter(({ State, Labels }) => {
     const whose = Labels[LABEL.owner] ?? '';
     if (whose === owner.self) return !ours.has(Labels[LABEL.number] ?? '');
@@ -29,8 +29,10 @@ export async function removeLeftovers(
   await Promise.all(left.map(({ Id }) => new Container(engine, Id).remove()));
 }
 
-/** The folders of doors, one for each process. */
-export async function removeFolders(parent: string, owner: Owner): Promise<void> {
-  const dead = (await readdir(parent)).filter((name) => name !== owner.self && owner.look(name) === 'dead');
+/** The folders of doors, one for each process. Gives those of others that may live. */
+export async function removeFolders(parent: string, owner: Owner): Promise<string[]> {
+  const others = (await readdir(parent)).filter((name) => name !== owner.self);
+  const dead = others.filter((name) => owner.look(name) === 'dead');
   await Promise.all(dead.map((name) => rm(join(parent, name), { recursive: true, force: true })));
+  return others.filter((name) => !dead.includes(name));
 }

@@ -8,8 +8,8 @@ import { packageFile } from '../../sandbox/home.ts';
 import { signalName } from '../signals.ts';
 import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';
-import { PipeSource } from './pipe-source.ts';
 import { Ringer } from './ringer.ts';
+import { SharedPipeSource } from './shared-pipe-source.ts';
 import { MUCH, Wires } from './wires.ts';
 
 /** Compiled, the worker is JavaScript; from its source, Node strips the types. */
@@ -52,8 +52,8 @@ export function startWorker(order: object): Worker {
 /** One kernel's hold of the worker. */
 interface Tenancy {
   readonly control: FramePipe;
-  readonly stdout: PipeSource;
-  readonly stderr: PipeSource;
+  readonly stdout: SharedPipeSource;
+  readonly stderr: SharedPipeSource;
   readonly exited: PromiseWithResolvers<Exit>;
 }
 
@@ -125,8 +125,8 @@ export class Lodging {
         sent: (type, id) => this.#sent(type, id),
         received: (frame) => this.#received(frame),
       }),
-      stdout: new PipeSource(wires.pipe('stdout'), wake),
-      stderr: new PipeSource(wires.pipe('stderr'), wake),
+      stdout: new SharedPipeSource(wires.pipe('stdout'), wake),
+      stderr: new SharedPipeSource(wires.pipe('stderr'), wake),
       exited: Promise.withResolvers<Exit>(),
     };
     this.#tenancy = tenancy;

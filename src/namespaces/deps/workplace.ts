@@ -89,18 +89,23 @@ function installerIdentity(folder: string): Identity {
 
 /** Removes what builds have left whose process was killed. What cannot be removed waits for the next sweep. */
 export async function sweepWorkplaces(folder: string): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) {
+  const names = await readdir(folder).catch(() => []); // nothing was built here yet
+  for (const name of names) {
     const path = join(folder, name);
     if (!(await isForgotten(path, name))) continue;
-    const scratch = await readFile(join(path, NOTE), 'utf8').catch(() => '');
-    if (scratch !== '') await removeTree(scratch).catch(() => {});
-    await removeTree(path).catch(() => {});
+    const scratch = await readFile(join(path, NOTE), 'utf8').catch(() => ''); // killed before it had one
+    try {
+      if (scratch !== '') await removeTree(scratch);
+      await removeTree(path);
+    } catch {
+      // Another user's, or somebody else is at it: what is left waits for the next sweep.
+    }
   }
 }
 
 async function isForgotten(path: string, name: string): Promise<boolean> {
   const sight = lookAt(name);
   if (sight !== 'unseen') return sight === 'dead';
-  const stats = await stat(path).catch(() => undefined);
+  const stats = await stat(path).catch(() => undefined); // its build has ended meanwhile
   return stats !== undefined && Date.now() - stats.mtimeMs > FORGOTTEN_MS;
 }

@@ -7,7 +7,12 @@ import { Bundle, OutputFile, resultFields } from './results.ts';
 export const ExecutionId = z.string().regex(/^exe_[0-9a-z]{16}$/);
 
 /** Output carries the execution that it belongs to; `background` where that one had ended before. */
-const owned = { execution: ExecutionId.optional(), background: z.literal(true).optional() };
+const owned = {
+  execution: ExecutionId.optional(),
+  background: z.literal(true).optional(),
+  /** Of background output: the number of the cell in its kernel, as its result has it. */
+  number: z.int().min(1).optional(),
+};
 const ofOne = { execution: ExecutionId };
 
 const Failure = z.object({

@@ -11,14 +11,15 @@ export function toBackground(item: FeedItem): BackgroundEvent | undefined {
     return { type: 'saved', id: checkpoint, names, bytes, lost };
   }
   if (!('background' in item) || !item.background) return undefined;
+  const late = item.number === undefined ? {} : { execution: item.number };
   switch (item.type) {
     case 'stdout':
     case 'stderr':
-      return { type: item.type, text: item.text };
+      return { type: item.type, text: item.text, ...late };
     case 'progress':
       return { type: 'progress', task: item.task, text: item.text };
     case 'display':
-      return item.data && { type: 'display', data: bundleFromWire(item.data) };
+      return item.data && { type: 'display', data: bundleFromWire(item.data), ...late };
     default:
       return undefined;
   }

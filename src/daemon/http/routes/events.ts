@@ -41,7 +41,8 @@ export function addEventRoutes(service: Service): void {
     const session = await host.open(info.id);
     const log = context.get('log');
     service.followers.check(principal);
-    const audit = (action: string) => void routes.trail.done(context, action, { session: info.id });
+    const audit = (action: string, outcome: Promise<unknown>) =>
+      void routes.trail.settled(context, action, { session: info.id }, outcome);
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
       const attends = approvals === 'answer';

@@ -12,7 +12,7 @@ import { formOf } from '../streams.ts';
 export function addExecutionRoutes(service: Service): void {
   const { routes, host } = service;
 
-  routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck }) => {
+  routes.session(wire.ExecuteCode, async ({ info, body, principal, context, recheck, about }) => {
     const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
     const idempotencyKey = idempotencyKeyOf(context);
     await admitExecution(service, info);
@@ -36,7 +36,7 @@ export function addExecutionRoutes(service: Service): void {
     }
     // Told at once that it was accepted, however long it waits.
     const { execution, started, outcome } = await session.accept(code, options);
-    outcome.catch(() => {}); // its events tell
+    about({}, outcome);
     return feed(service, session, {
       form,
       after: started.then((firstSeq) => firstSeq - 1),

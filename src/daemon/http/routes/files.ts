@@ -15,8 +15,12 @@ export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
   const share = new WatchShare();
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
+    const session = await host.open(info.id);
+    const there = await session.workspace();
+    if (there !== undefined) return new Workspace(there);
+    // The first kernel makes it.
     await kernels.admit(info);
-    return new Workspace((await (await host.open(info.id)).session()).cwd);
+    return new Workspace((await session.session()).cwd);
   };
 
   routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));

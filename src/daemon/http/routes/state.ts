@@ -16,7 +16,9 @@ export function addStateRoutes({ routes, host, kernels }: Service): void {
   routes.session(look.InspectCode, async ({ info, body }) => (await api(info)).inspect(body.code, body.cursor));
   routes.session(look.IsComplete, async ({ info, body }) => (await api(info)).isComplete(body.code));
   routes.session(look.ListVariables, async ({ info }) => ({ variables: await (await api(info)).variables() }));
-  routes.session(look.ReadHistory, async ({ info }) => ({ history: await (await api(info)).history() }));
+  routes.session(look.ReadHistory, async ({ info }) => ({
+    history: [...(await (await host.open(info.id)).history())],
+  }));
 
   routes.session(state.CreateCheckpoint, async ({ info, body: { name, durable }, about }) => {
     const made = await (await api(info)).checkpoint({

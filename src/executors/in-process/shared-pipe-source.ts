@@ -6,7 +6,7 @@ import type { Pipe } from './wires.ts';
 /** Reads of every pipe go through one buffer: a chunk is used up before the next read. */
 const shared = Buffer.allocUnsafe(1 << 18);
 
-export class PipeSource implements ByteSource {
+export class SharedPipeSource implements ByteSource {
   readonly #pipe: Pipe;
   /** Told when there is room for more. */
   readonly #taken: () => void;

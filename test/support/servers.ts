@@ -1,0 +1,50 @@
+/** Real servers for suites of the command line: started as a person would, and ended with the file. */
+
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
+import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { Cella, type Started } from '../e2e/command.ts';
+import { makeWheel } from './wheels.ts';
+
+/** For files of the tests. */
+export const folder = mkdtempSync(join(tmpdir(), 'cella-ways-'));
+// Installers of a root host run as another user.
+chmodSync(folder, 0o755);
+const packages = { CELLA_WHEELS: join(folder, 'wheels'), CELLA_NO_INDEX: '1' };
+for (const [name, value] of Object.entries(packages)) process.env[name] = value;
+
+const all: Cella[] = [];
+const servers: Started[] = [];
+
+/** With a data folder of its own. */
+export function newCella(): Cella {
+  const made = new Cella();
+  all.push(made);
+  return made;
+}
+
+/** A server on the data folder of this one. */
+export async function serve(on: Cella): Promise<{ url: string; tokenFile: string }> {
+  const served = on.start(['serve', '--port', '0', '--log-level', 'error']);
+  servers.push(served);
+  await served.says('The first cell');
+  const url = / at (https?:\S+)/.exec(served.out)?.[1] ?? '';
+  return { url, tokenFile: join(on.dataDir, 'admin-token') };
+}
+
+beforeAll(async () => {
+  await makeWheel(packages.CELLA_WHEELS, 'tiny-thing');
+});
+
+afterAll(async () => {
+  for (const { child } of servers) child.kill('SIGTERM');
+  await Promise.all(servers.map(({ ended }) => ended));
+  for (const one of all) {
+    // Package sets cannot be written to: what is in them cannot be removed as it is.
+    await removeTree(join(one.dataDir, 'packages'));
+    one[Symbol.dispose]();
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
