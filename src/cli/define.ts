@@ -23,6 +23,11 @@ export function defineCommand(parent: Command, name: string, summary: string, ex
     .addHelpText('after', examples);
 }
 
+/** Whether a command line may mean it. Of the others the name is enough: all their flags together take long to make. */
+export function isMeant(name: string, { words }: { readonly words?: readonly string[] }): boolean {
+  return words === undefined || words.includes(name);
+}
+
 function pathOf(command: Command): string[] {
   return command.parent ? [...pathOf(command.parent), command.name()] : [command.name()];
 }

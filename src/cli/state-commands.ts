@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { addAgentFlags, addSessionFlags, agentKeyOf, type SessionFlags, sessionOptions } from './arguments.ts';
 import type { SessionRequest, ShelfRequest } from './checkpoints.ts';
-import { defineCommand } from './define.ts';
+import { defineCommand, isMeant } from './define.ts';
 import * as help from './help.ts';
 import { parseText } from './parse-text.ts';
 import type { ProgramContext } from './program.ts';
@@ -17,6 +17,7 @@ type Done = (exitCode: number) => void;
 
 export function addCheckpoints(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'checkpoints', 'points that an agent can go back to', help.checkpoints);
+  if (!isMeant('checkpoints', context)) return;
   const where = (flags: Flags): ShelfRequest => ({
     agentKey: agentKeyOf(flags, context.defaults),
     place: whereOf(flags, context.defaults),

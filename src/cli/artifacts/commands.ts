@@ -2,7 +2,7 @@
 
 import { type Command, Option } from 'commander';
 import type { ArtifactFacts } from '../../protocol/artifact.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { addThingFlags, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
@@ -19,6 +19,7 @@ interface PutFlags extends ThingFlags {
 
 export function addArtifacts(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'artifacts', 'what agents have made and keep', help.artifacts);
+  if (!isMeant('artifacts', context)) return;
   const open = async (flags: ThingFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     return { namespaces, report: reportOf(flags, context) };

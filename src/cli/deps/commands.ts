@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import type { DepsApi } from '../../session/api.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { addThingFlags, addThingPackageFlags, namespacesOptions, reportOf, type ThingFlags } from '../thing-flags.ts';
@@ -14,6 +14,7 @@ type Work = (deps: DepsApi) => Change;
 
 export function addDeps(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'deps', 'the Python packages that kernels have', help.deps);
+  if (!isMeant('deps', context)) return;
   const change = async (flags: ThingFlags, work: Work) => {
     const [{ change }, { stoppable }] = await Promise.all([import('./deps.ts'), import('../stoppable.ts')]);
     await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { settings } from '../../settings/table.ts';
 import type { ImageRequest } from '../context.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';
 import { collect } from '../package-flags.ts';
 import { parseText } from '../parse-text.ts';
@@ -32,6 +32,7 @@ interface BuildFlags extends Flags {
 
 export function addImage(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'image', 'the images that kernels in containers run in', help.image);
+  if (!isMeant('image', context)) return;
   const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
   const engineOf = (flags: Flags) => flags.engine ?? context.defaults.engine;
   const summary = "make an image, from this machine's own Python or from another";

@@ -5,7 +5,7 @@ import { closest } from '../../settings/closest.ts';
 import { serveSettings } from '../../settings/serve-settings.ts';
 import { settings } from '../../settings/table.ts';
 import { parseSeconds } from '../arguments.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';
 import { addPackageFlags } from '../package-flags.ts';
 import type { ProgramContext } from '../program.ts';
@@ -31,7 +31,9 @@ interface StartFlags extends ServeFlags {
 
 export function addServe(program: Command, context: ProgramContext, done: Done): void {
   const summary = 'serve kernels to a team: REST, WebSocket, users and rights';
-  const command = addStorageFlags(defineCommand(program, 'serve', summary, help.serve))
+  const command = defineCommand(program, 'serve', summary, help.serve);
+  if (!isMeant('serve', context)) return;
+  addStorageFlags(command)
     // What comes after `stop` or `status` is theirs.
     .enablePositionalOptions()
     .option('-d, --detach', 'go on in the background, with logs in daemon.log of the data folder')

@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';
 import { collect } from '../package-flags.ts';
 import { parseText } from '../parse-text.ts';
@@ -30,6 +30,7 @@ interface LogsFlags extends Flags {
 
 export function addSessions(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'sessions', 'the sessions of a server', help.sessions);
+  if (!isMeant('sessions', context)) return;
   const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
   const named = (command: Command) => command.argument('<session>', 'its id or agent key', parseText);
   addFlags(defineCommand(group, 'list', 'those that you may see', help.list))

@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import { addSessionFlags, parseSeconds, type SessionFlags, sessionOptions } from '../arguments.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { readText } from '../read-text.ts';
@@ -14,6 +14,7 @@ const NAME = 'the name of the skill';
 
 export function addSkills(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'skills', 'Python that agents keep for later', help.skills);
+  if (!isMeant('skills', context)) return;
   const open = async (flags: ThingFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     return { ...(await import('./skills.ts')), namespaces, report: reportOf(flags, context) };

@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import type { TransferKind } from '../context.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { dataDirOf, storagePlaceOf } from '../storage-flags.ts';
@@ -22,6 +22,7 @@ const PLACE = 'a data folder, or redis://HOST:PORT/?prefix=PREFIX';
 
 export function addStore(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'store', 'what a storage holds, and copies from one to another', help.store);
+  if (!isMeant('store', context)) return;
   addThingFlags(defineCommand(group, 'list', 'tools, skills, artifacts and packages of a storage', help.list))
     .argument('[storage]', `${PLACE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: ThingFlags) => {

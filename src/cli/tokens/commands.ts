@@ -3,7 +3,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Scope } from '../../protocol/access.ts';
 import { scopes } from '../../protocol/roles.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
@@ -25,6 +25,7 @@ const UNITS_MS = { m: 60_000, h: 3_600_000, d: 24 * 3_600_000 } as const;
 
 export function addTokens(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'tokens', 'the tokens that let programs into a server', help.tokens);
+  if (!isMeant('tokens', context)) return;
   const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
     withServerFlags(defineCommand(group, name, summary, text));

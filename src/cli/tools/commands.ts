@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { addSessionFlags, type SessionFlags, sessionOptions } from '../arguments.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { readText } from '../read-text.ts';
@@ -20,6 +20,7 @@ export function addTools(program: Command, context: ProgramContext, done: Done):
     'programs, MCP servers and HTTP requests that code can call',
     help.tools,
   );
+  if (!isMeant('tools', context)) return;
   const open = async (flags: ThingFlags) => {
     const namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
     return { ...(await import('./tools.ts')), namespaces, report: reportOf(flags, context) };

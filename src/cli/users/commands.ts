@@ -3,7 +3,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Role } from '../../protocol/access.ts';
 import { roles } from '../../protocol/roles.ts';
-import { defineCommand } from '../define.ts';
+import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';
 import { type AtServer, atServer, type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
@@ -18,6 +18,7 @@ interface UserFlags extends JsonServerFlags, QuotaFlags {
 
 export function addUsers(program: Command, context: ProgramContext, done: Done): void {
   const group = defineCommand(program, 'users', 'the users of a server, their roles and quotas', help.users);
+  if (!isMeant('users', context)) return;
   const at: AtServer = async (flags, work) => done(await atServer(flags, context, work));
   const make = (name: string, summary: string, text: string) =>
     withServerFlags(defineCommand(group, name, summary, text));
