@@ -95,6 +95,7 @@ test('a Redis that goes away fails what runs; when it is back, the log says so a
   const { hosted } = await openHosted(await newPlace('redis'));
   await hosted.execute('x = 1');
   const running = hosted.execute("import time\nwhile True: print('tick', flush=True); time.sleep(0.01)");
+  running.catch(() => {}); // it may fail before anybody looks
   await next(hosted, 'stdout');
   await redis().stop();
   await expect(running).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
@@ -131,4 +132,28 @@ test('a server that goes down while its storage is away says so, and ends its ke
   } finally {
     await redis().restart();
   }
+});
+
+test('code that ends while Redis is away has its ending in the log when it is back, and its key runs nothing twice', async () => {
+  const { hosted } = await openHosted(await newPlace('redis'));
+  await hosted.execute('n = 0');
+  const code = 'n += 1\nimport time; time.sleep(0.5)\nn';
+  const running = hosted.execute(code, { idempotencyKey: 'once' });
+  running.catch(() => {}); // it may fail before anybody looks
+  const { execution } = await until(
+    async () => (await logged(hosted)).findLast((event) => event.type === 'execution_started') ?? { execution: '' },
+    (event) => 'request' in event,
+  );
+  await redis().stop();
+  await expect(running).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
+  await redis().restart();
+  const again = await until(
+    () => hosted.execute(code, { idempotencyKey: 'once' }).catch((error) => error),
+    (outcome) => outcome.code !== 'STORAGE_UNREACHABLE',
+  );
+  expect(again).toMatchObject({ code: 'EXECUTION_LOST', details: { execution } });
+  expect((await hosted.execute('n')).result.value).toBe(1);
+  const events = await logged(hosted);
+  expect(numbersOf(events)).toEqual(upTo(events.length));
+  expectEnded(events);
 });

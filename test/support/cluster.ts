@@ -53,7 +53,8 @@ export class Cluster {
   }
 
   static async start(): Promise<Cluster> {
-    const redis = await RedisServer.start();
+    // It is killed, and must not forget what it has just said.
+    const redis = await RedisServer.start({ args: ['--appendfsync', 'always'] });
     redises.add(redis);
     return new Cluster(redis);
   }

@@ -33,6 +33,8 @@ export interface WriterParts {
   readonly counters: Counters;
   /** Whether this server still has the session; where it has not, another one writes. */
   readonly owned: () => boolean;
+  /** What an execution that has not ended in the log has come to, where it has. */
+  readonly resultOf?: (execution: string) => SessionEventBody | undefined;
   /** Told when events could not be written. What runs must end, and writes nothing more. */
   readonly onFailure: (error: CellaError) => void;
 }
@@ -207,7 +209,8 @@ export class EventWriter {
     }
     const { lost, error } = this.#broken ?? broken;
     const told: SessionEventBody[] = lost > 0 ? [{ type: 'events_lost', count: lost, reason: error.message }] : [];
-    const failures = this.position.open.map((execution) => executionFailed(execution, error));
+    const { resultOf } = this.#parts;
+    const failures = this.position.open.map((one) => resultOf?.(one) ?? executionFailed(one, error));
     const entries = [...told, ...failures].map((event) => newEntry(event, { flushed: true }));
     // What of this is in the log where it fails is not known either.
     if (entries.length > 0) {

@@ -24,6 +24,8 @@ export class HostedExecution {
   readonly signal: AbortSignal;
   /** Told what it tells, in this process; what it returns is waited for. */
   observe: (event: ExecutionEvent) => void | Promise<void> = () => {};
+  /** Until it is written down that it has failed: before that, nobody may take it for one that never began. */
+  telling: Promise<void> = Promise.resolve();
   /** Why nothing more of it is written down. */
   failure: CellaError | undefined;
 

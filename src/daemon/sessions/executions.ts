@@ -1,8 +1,10 @@
 /** The executions of a hosted session: one at a time, each in the log from its beginning to its one ending. */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { Turns } from '../../pool/turns.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/events.ts';
+import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { Session } from '../../session/session.ts';
 import { type EventWriter, executionFailed } from './event-writer.ts';
 import type { HostedExecution } from './execution.ts';
@@ -16,6 +18,8 @@ import { optionsOf, startedEvent } from './started.ts';
 
 /** How many executions are known by their number in the kernel. */
 const MOST_NUMBERS = 10_000;
+/** How often storage that does not work is tried again. */
+const AGAIN_MS = 500;
 
 export interface ExecutionsParts {
   readonly share: HostShare;
@@ -32,6 +36,8 @@ export class Executions {
   readonly #turns = new Turns();
   #running: { readonly execution: HostedExecution; readonly stop: AbortController } | undefined;
   #waiting = 0;
+  /** Those that are known and may not be in the log. */
+  readonly #results = new Map<string, SessionEventBody>();
   #lastEnded: string | undefined;
   readonly #numbers = new Map<number, string>();
   #closed: CellaError | undefined;
@@ -51,6 +57,11 @@ export class Executions {
   /** The execution that had this number in its kernel, where it is known; without a number, that which ended last. */
   owner(number?: number): string | undefined {
     return number === undefined ? this.#lastEnded : this.#numbers.get(number);
+  }
+
+  /** What an execution has come to, where that could not be written down. */
+  resultOf(execution: string): SessionEventBody | undefined {
+    return this.#results.get(execution);
   }
 
   submit(execution: HostedExecution): void {
@@ -192,27 +203,50 @@ export class Executions {
     if (name !== undefined && request) {
       await requests.finish(name, { ...request, firstSeq: await execution.started }, result);
     }
+    this.#results.set(execution.id, event);
     await writer.write(event, { flushed: share.flushResults });
+    this.#results.delete(execution.id);
     count(share, ended.status);
     await execution.end(result, ended);
   }
 
   /** It has begun: the log must tell that it has ended, where it can be told anything. */
   async #fail(execution: HostedExecution, cause: unknown): Promise<never> {
-    const { writer, requests } = this.#parts;
     const error = execution.failure ?? (cause instanceof CellaError ? cause : failed(cause));
+    // Where its beginning could not be written down, the writer tells what became of it.
+    const begun = await execution.started.then(
+      () => true,
+      () => false,
+    );
     try {
-      await execution.started;
-      const { request: name } = execution;
-      const request = name === undefined ? undefined : await requests.get(name);
-      if (name !== undefined && request && !request.outcome) {
-        await requests.finish(name, { ...request, firstSeq: await execution.started }, error);
-      }
-      await writer.write(executionFailed(execution.id, error), { flushed: true });
+      if (begun) await this.#tellFailure(execution, error);
     } catch {
-      // Storage does not work: the writer tells the log when it does again.
+      // Storage does not work. What has begun must not begin again, so nobody gives up on it.
+      execution.telling = this.#tellLater(execution, error);
     }
     throw error;
+  }
+
+  async #tellFailure(execution: HostedExecution, error: CellaError): Promise<void> {
+    const { writer, requests } = this.#parts;
+    const { request: name } = execution;
+    const firstSeq = await execution.started;
+    const request = name === undefined ? undefined : await requests.get(name);
+    if (name !== undefined && request && !request.outcome) await requests.finish(name, { ...request, firstSeq }, error);
+    await writer.write(executionFailed(execution.id, error), { flushed: true });
+    this.#results.delete(execution.id);
+  }
+
+  /** When the session ends first, whoever opens it next finds that it has not ended. */
+  async #tellLater(execution: HostedExecution, error: CellaError): Promise<void> {
+    while (!this.#closed) {
+      await delay(AGAIN_MS, undefined, { ref: false });
+      const told = await this.#tellFailure(execution, error).then(
+        () => true,
+        () => false, // storage still does not work
+      );
+      if (told) return;
+    }
   }
 }
 

@@ -13,7 +13,7 @@ import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
-import { EventWriter } from './event-writer.ts';
+import { EventWriter, type WriterParts } from './event-writer.ts';
 import { type Ended, HostedExecution } from './execution.ts';
 import { Executions, stopping } from './executions.ts';
 import { readFeed } from './feed.ts';
@@ -44,7 +44,7 @@ interface OpenParts {
   readonly storage: Storage;
   readonly outputs: Outputs;
   readonly requests: Requests;
-  readonly writer: (onFailure: (error: CellaError) => void) => EventWriter;
+  readonly writer: (told: Pick<WriterParts, 'onFailure' | 'resultOf'>) => EventWriter;
 }
 
 export class HostedSession implements contract.HostedSession {
@@ -76,7 +76,10 @@ export class HostedSession implements contract.HostedSession {
     this.#lock = parts.lock;
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
-    this.#writer = parts.writer((error) => this.#executions.abort(error));
+    this.#writer = parts.writer({
+      onFailure: (error) => this.#executions.abort(error),
+      resultOf: (execution) => this.#executions.resultOf(execution),
+    });
     this.#inputs = new Inputs(this.#writer);
     this.#lodging = new Lodging({
       share,
@@ -135,12 +138,12 @@ export class HostedSession implements contract.HostedSession {
       requests,
       lock,
       storage,
-      writer: (onFailure) => {
+      writer: (told) => {
         let owned = true;
         lock.watch((state) => {
           if (state === 'lost') owned = false;
         });
-        return new EventWriter({ log: storage.events, key, counters, owned: () => owned, onFailure }, position);
+        return new EventWriter({ log: storage.events, key, counters, owned: () => owned, ...told }, position);
       },
     });
   }

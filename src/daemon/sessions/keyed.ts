@@ -35,7 +35,8 @@ export class KeyedExecutions {
     const entered = this.#begin(code, options, { name, asked });
     this.#live.set(name, { asked, entered });
     const forget = () => this.#live.delete(name);
-    entered.then((one) => (one.kind === 'live' ? one.execution.ended.then(forget, forget) : forget()), forget);
+    const over = (execution: HostedExecution) => execution.ended.then(forget, () => execution.telling.then(forget));
+    entered.then((one) => (one.kind === 'live' ? over(one.execution) : forget()), forget);
     const first = await entered;
     return { entered: first, joined: first.kind === 'known' };
   }
