@@ -174,6 +174,11 @@ export class Keeper implements Holder {
 
   /** Runs a cell in its turn. What it returns is over when the transaction is. */
   async execute(execution: Execution, policy: TransactionPolicy): Promise<void> {
+    // With its sandbox a transaction ends too, though the death of the kernel may be a moment from being known.
+    if (this.#undecided !== undefined && this.#quarters?.enclosure.alive === false) {
+      await this.#kernel?.died;
+      await this.live();
+    }
     if (this.#undecided !== undefined) {
       throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
     }
