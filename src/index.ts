@@ -28,6 +28,7 @@ export type {
   Woken,
 } from './protocol/events.ts';
 export { eventToJson } from './protocol/events.ts';
+export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/terminal.ts';
 export type { TransactionPolicy } from './protocol/transaction.ts';
 export { PyObject, type PyValue } from './protocol/values.ts';
 export { listAgents } from './session/agents.ts';

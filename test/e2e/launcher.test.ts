@@ -67,7 +67,7 @@ it('says how to build a checkout that is not built', async () => {
   expect(err).toContain('npm run build');
 });
 
-it('answers --help in less than three times as long as Node itself needs to start', async () => {
+it('answers --help in less than four times as long as Node itself needs to start', async () => {
   const [ours, bare]: [number[], number[]] = [[], []];
   for (let round = 0; round < 5; round++) {
     const began = performance.now();
@@ -78,7 +78,7 @@ it('answers --help in less than three times as long as Node itself needs to star
     ours.push(performance.now() - asked);
     expect([code, out.includes('Examples:')]).toEqual([0, true]);
   }
-  expect(Math.min(...ours) / Math.min(...bare)).toBeLessThan(3);
+  expect(Math.min(...ours) / Math.min(...bare)).toBeLessThan(4);
 });
 
 function isAlive(pid: number): boolean {
