@@ -118,6 +118,7 @@ describe('answers', () => {
   it('tell what Prometheus wants to know', async () => {
     const { id } = await daemon.session({ agentKey: 'measured' });
     await daemon.run(id, '1');
+    await daemon.call(`POST /v1/sessions/${id}/restart`);
     const { text } = await daemon.call('GET /metrics');
     for (const name of [
       'kernels_live 1',
@@ -126,10 +127,14 @@ describe('answers', () => {
       'events_total',
       'clients',
       'kernel_recoveries_total 0',
+      'kernel_restarts_total 1',
+      'execution_seconds_count{status="ok"} 1',
     ]) {
       expect(text).toContain(`cella_${name}`);
     }
     expect(text).toMatch(/cella_http_request_seconds_bucket\{.*route="\/v1\/sessions\/\{id\}\/execute"/);
+    expect(Number(/^cella_kernels_memory_bytes (\d+)$/m.exec(text)?.[1])).toBeGreaterThan(100_000);
+    expect(text).toContain('# TYPE cella_events_total counter');
     expect(text).toContain('process_resident_memory_bytes');
   });
 
