@@ -129,7 +129,7 @@ describe('answers', () => {
       body: { cod: '1' },
     });
     expect(json.error.message).toBe(
-      'The request cannot be used: code: is missing (expected: string); Unrecognized key: "cod".',
+      'The request cannot be used: code: is missing, expected string; Unrecognized key: "cod".',
     );
   });
 

@@ -36,7 +36,7 @@ async function onFolder(dataDir: string): Promise<Client> {
     throw new CellaError('DAEMON_UNREACHABLE', `No server runs on ${dataDir}.`, {
       cause: error,
       details: error.details,
-      advice: 'Start one with `cella serve --detach`, or name another with --url or CELLA_URL.',
+      advice: 'Start one with `cella serve`, or name another with --url or CELLA_URL.',
     });
   }
 }

@@ -27,7 +27,9 @@ export async function list(client: Client, { labels, state }: Wanted, report: Re
   for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
     sessions.push(session);
   }
-  if (sessions.length === 0) await report.nothing({ sessions }, 'There is no such session.');
+  const any = state === undefined && Object.keys(labels).length === 0;
+  const none = any ? 'There are no sessions. `cella run` makes one.' : 'There is no such session.';
+  if (sessions.length === 0) await report.nothing({ sessions }, none);
   else await report.table({ sessions }, columns, sessions.map(rowFor(client, sessions)));
   return Exit.ok;
 }

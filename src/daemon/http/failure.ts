@@ -31,7 +31,7 @@ export function invalid(error: z.ZodError): CellaError {
 
 /** What is left out is no input that could be of a wrong type. */
 function plain(message: string): string {
-  return message.replace(/^Invalid input: expected (\w+), received undefined$/, 'is missing (expected: $1)');
+  return message.replace(/^Invalid input: expected (\w+), received undefined$/, 'is missing, expected $1');
 }
 
 export function failureOf(error: CellaError): Failure {

@@ -283,8 +283,9 @@ export class LocalSessionHost implements contract.SessionHost {
       if (forkOf === id && life === 'present') forks.push(fork);
     }
     if (forks.length === 0) return;
-    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}. Delete them first.`;
-    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks } });
+    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}.`;
+    const advice = 'Delete the forks first.';
+    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks }, advice });
   }
 
   #erase(definition: Definition): Promise<void> {
