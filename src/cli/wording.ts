@@ -36,6 +36,7 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
     'Start Docker (`systemctl start docker`) or Podman (`systemctl start podman.socket`), or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
   CAPABILITY_MISSING: 'Use an executor that can do it: --executor subprocess or --executor container.',
   STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
+  UNAUTHENTICATED: 'Give --token-file or CELLA_TOKEN a token that works; `cella tokens create` makes one.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
 };

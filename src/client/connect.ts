@@ -47,5 +47,7 @@ async function transportOf(options: ConnectOptions): Promise<Transport> {
     return new UnixTransport(options.socket);
   }
   if (URL.canParse(options.url)) return new WebTransport(options.url, options.token);
-  throw new CellaError('INVALID_OPTIONS', `The address of the server is no URL: ${options.url}`);
+  throw new CellaError('INVALID_OPTIONS', `The address of the server is no URL: ${options.url}`, {
+    advice: 'Write all of it, such as http://127.0.0.1:7710.',
+  });
 }

@@ -5,13 +5,20 @@ import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import { Failure } from '../protocol/http/failure.ts';
 
 const Code = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
-type Told = { readonly code: string; readonly message: string; readonly details?: Record<string, unknown> | undefined };
+type Told = {
+  readonly code: string;
+  readonly message: string;
+  readonly details?: Record<string, unknown> | undefined;
+  readonly advice?: string | undefined;
+};
 
 /** A server that is newer may have codes that are not known here. */
-export function toError({ code, message, details = {} }: Told): CellaError {
+export function toError({ code, message, details = {}, advice }: Told): CellaError {
   const known = Code.safeParse(code);
+  // That of the code is put in the caller's own words.
+  const own = known.success && advice !== undefined && advice !== errorCodes[known.data].advice ? { advice } : {};
   return known.success
-    ? new CellaError(known.data, message, { details })
+    ? new CellaError(known.data, message, { details, ...own })
     : new CellaError('INTERNAL', `${message} (${code})`, { details });
 }
 

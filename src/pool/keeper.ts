@@ -402,9 +402,12 @@ export class Keeper implements Holder {
     await this.#kernel?.close();
   }
 
-  /** Private memory of the kernel, in bytes; 0 where none lives. */
-  async memory(): Promise<number> {
-    const usage = await this.#quarters?.enclosure.measure();
+  /** Private memory of the kernels in its quarters, in bytes; 0 where they were counted before. Forks share quarters. */
+  async memory(counted: Set<unknown>): Promise<number> {
+    const enclosure = this.#quarters?.enclosure;
+    if (counted.has(enclosure)) return 0;
+    counted.add(enclosure);
+    const usage = await enclosure?.measure();
     return Object.values(usage?.kernels ?? {}).reduce((total, bytes) => total + bytes, 0);
   }
 

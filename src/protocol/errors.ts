@@ -321,7 +321,8 @@ export const errorCodes = {
     http: 401,
     rpc: -32070,
     retry: false,
-    advice: 'Give a valid token: `Authorization: Bearer cella_…`. `cella tokens create` makes one.',
+    advice:
+      'Give a valid token: `Authorization: Bearer cella_…`; `cella tokens create` makes one. In a browser, open a link of `cella users login`.',
   },
   FORBIDDEN: {
     http: 403,
@@ -436,20 +437,34 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes;
 
+interface ErrorFacts {
+  readonly cause?: unknown;
+  readonly details?: Record<string, unknown>;
+  /** Where that of the code would lead astray. */
+  readonly advice?: string;
+}
+
 /** Match on `code`, never on the text. `details` holds what a program may want to know. */
 export class CellaError extends Error {
   override readonly name = 'CellaError';
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>>;
+  readonly #advice: string | undefined;
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: Record<string, unknown> } = {}) {
+  constructor(code: ErrorCode, message: string, options: ErrorFacts = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.details = options.details ?? {};
+    this.#advice = options.advice;
   }
 
   get advice(): string {
-    return errorCodes[this.code].advice;
+    return this.#advice ?? errorCodes[this.code].advice;
+  }
+
+  /** Undefined where the advice is that of the code. */
+  get ownAdvice(): string | undefined {
+    return this.#advice;
   }
 
   get retryable(): boolean {

@@ -176,6 +176,21 @@ export class KernelPool implements AsyncDisposable {
     };
   }
 
+  /** Private memory of the kernels that live, in bytes. One that does not tell in time is left out: it may stand still. */
+  async memory(timeoutMs: number): Promise<number> {
+    const live = [...this.#entries.values()].flatMap(({ opened }) => (opened && opened.pid > 0 ? [opened] : []));
+    const { promise: late, resolve } = Promise.withResolvers<number>();
+    const timer = setTimeout(resolve, timeoutMs, 0);
+    const counted = new Set<unknown>();
+    try {
+      // One that cannot be measured has just ended.
+      const each = live.map((session) => Promise.race([session.memory(counted).catch(() => 0), late]));
+      return (await Promise.all(each)).reduce((total, bytes) => total + bytes, 0);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** Every agent of the data folder, those of other processes included. */
   async agents(): Promise<Awaited<ReturnType<typeof listAgents>>> {
     const { dataDir } = this.#defaults;

@@ -197,6 +197,11 @@ export class Session implements SessionApi {
     return this.#keeper.recoveries;
   }
 
+  /** Private memory of its kernel, in bytes, and of those that share its sandbox; 0 where that was counted before. */
+  memory(counted: Set<unknown>): Promise<number> {
+    return this.#keeper.memory(counted);
+  }
+
   /** Kernels that are ready for other keys with the same options. */
   get spares(): number {
     return this.#parts.executor.spares.count(this.#parts.launch.shape);

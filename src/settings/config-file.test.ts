@@ -61,7 +61,7 @@ describe('a config file', () => {
   });
 
   it.each([
-    ['max-kernel: 3', 'there is no setting "max-kernel"; did you mean max-kernels?'],
+    ['max-kernel: 3', 'there is no setting "max-kernel" (did you mean max-kernels?)'],
     ['maxKernels: 3', 'did you mean max-kernels?'],
     ['log_level: info', 'did you mean log-level?'],
     ['flux-compensator: on', 'there is no setting "flux-compensator"'],

@@ -35,7 +35,7 @@ export function configProblems({ issues }: z.ZodError): string[] {
     }
     return issue.keys.map((key) => {
       const meant = closest(key.replaceAll(/_|(?<=[a-z])(?=[A-Z])/g, '-'), [...byKey.keys()]);
-      return `there is no setting ${JSON.stringify(key)}${meant === undefined ? '' : `; did you mean ${meant}?`}`;
+      return `there is no setting ${JSON.stringify(key)}${meant === undefined ? '' : ` (did you mean ${meant}?)`}`;
     });
   });
 }

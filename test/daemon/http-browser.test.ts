@@ -1,9 +1,11 @@
 /** Browsers and whoever pretends to be one: hosts, origins, logins, cookies, headers, logs, and bodies without end. */
 
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
@@ -115,9 +117,26 @@ describe('answers', () => {
     expect((await daemon.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
   });
 
+  it('tell what to do about what they refuse', async () => {
+    const adviceOf = ({ json }: { json: object }) => ('error' in json ? (json.error as { advice: string }).advice : '');
+    expect(adviceOf(await daemon.call('GET /v1/nope'))).toContain('/docs');
+    expect(adviceOf(await daemon.call('GET /login?code=used', { token: null }))).toContain('cella users login');
+    const named = ['-s', '-H', 'Host: cella.example', `${daemon.url}/health`];
+    const { stdout } = await promisify(execFile)('curl', named);
+    expect(adviceOf({ json: JSON.parse(stdout) })).toContain('--allow-host');
+    const { id } = await daemon.session({ agentKey: 'advised' });
+    const { json } = await daemon.call<{ error: { message: string } }>(`POST /v1/sessions/${id}/execute`, {
+      body: { cod: '1' },
+    });
+    expect(json.error.message).toBe(
+      'The request cannot be used: code: is missing, expected string; Unrecognized key: "cod".',
+    );
+  });
+
   it('tell what Prometheus wants to know', async () => {
     const { id } = await daemon.session({ agentKey: 'measured' });
     await daemon.run(id, '1');
+    await daemon.call(`POST /v1/sessions/${id}/restart`);
     const { text } = await daemon.call('GET /metrics');
     for (const name of [
       'kernels_live 1',
@@ -126,10 +145,14 @@ describe('answers', () => {
       'events_total',
       'clients',
       'kernel_recoveries_total 0',
+      'kernel_restarts_total 1',
+      'execution_seconds_count{status="ok"} 1',
     ]) {
       expect(text).toContain(`cella_${name}`);
     }
     expect(text).toMatch(/cella_http_request_seconds_bucket\{.*route="\/v1\/sessions\/\{id\}\/execute"/);
+    expect(Number(/^cella_kernels_memory_bytes (\d+)$/m.exec(text)?.[1])).toBeGreaterThan(100_000);
+    expect(text).toContain('# TYPE cella_events_total counter');
     expect(text).toContain('process_resident_memory_bytes');
   });
 

@@ -55,6 +55,19 @@ function routes(): Route[] {
 }
 
 describe('the routes of the document', () => {
+  it('have a name each for programs that are made from it, and tell headers and WebSockets', () => {
+    const all = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    const ids = all.map(({ operationId }) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const id of ids) expect(id).toMatch(/^[a-z]+[A-Z][a-zA-Z]*$/);
+    const execute = document.paths['/v1/sessions/{id}/execute']?.post;
+    expect(execute?.operationId).toBe('postSessionsByIdExecute');
+    expect(execute?.parameters).toContainEqual(
+      expect.objectContaining({ name: 'Idempotency-Key', in: 'header', required: false }),
+    );
+    expect(Object.keys(document.paths['/v1/sessions/{id}/ws']?.get?.responses ?? {})).toContain('101');
+  });
+
   it('are some seventy, each with a summary, and who may use it', () => {
     expect(routes().length).toBeGreaterThan(65);
     expect(Object.keys(document.paths)).toEqual(

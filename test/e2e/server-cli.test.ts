@@ -29,7 +29,7 @@ describe('a command with a server', () => {
     });
     const { code, err } = await run('run', '--agent', 'made', '--memory', '600', '--network', 'host', '-c', 'x');
     expect(code).toBe(1);
-    expect(err).toMatch(/"made" that was made without --network and --memory\. .*cella sessions rm made/);
+    expect(err).toMatch(/"made" that was made without --network and --memory\.\n.*cella sessions rm made/);
   });
 
   it('is told what cannot be told to a server', async () => {

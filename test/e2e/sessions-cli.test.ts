@@ -36,6 +36,22 @@ describe('cella sessions', () => {
     expect((await cella.run(['sessions', 'show', id])).out).toContain('agent     shown\n');
   });
 
+  it('tells whose they are where not all are one’s own, and who may do what with one', async () => {
+    const { id: user } = await client.users.create({ name: 'ada', role: 'member' });
+    const { token } = await client.tokens.create({ name: 'hers', user: 'ada' });
+    await using hers = await connect({ url, token });
+    const shares = [
+      { user: 'local', right: 'use' as const },
+      { role: 'member' as const, right: 'view' as const },
+    ];
+    await hers.sessions.create({ agentKey: 'lent', labels: { whose: 'hers' }, shares });
+    const { out } = await cella.run(['sessions', 'list', '--label', 'whose=hers']);
+    expect(out).toMatch(/^ID +AGENT +OWNER .*\n\S+ +lent +ada /);
+    const shown = await cella.run(['sessions', 'show', 'lent']);
+    expect(shown.out).toContain('local may use, every member may view\n');
+    await client.users.delete(user);
+  });
+
   it('attaches to one, whose names stay, and tells what has happened there', async () => {
     const session = await client.open({ agentKey: 'attached' });
     await session.run('x = 40');
@@ -95,6 +111,8 @@ describe('cella sessions', () => {
     const env = { CELLA_URL: url, CELLA_TOKEN: readFileSync(tokenFile, 'utf8').trim() };
     expect((await cella.run(['sessions', 'list'], { env })).out).toContain('far');
     expect(await cella.run(list)).toMatchObject({ code: 2, err: expect.stringContaining('needs a token') });
+    const bare = await cella.run(['sessions', 'list', '--url', '127.0.0.1:7710'], { env });
+    expect(bare).toMatchObject({ code: 2, err: expect.stringContaining('such as http://127.0.0.1:7710') });
     const wrong = await cella.run(['sessions', 'list', '--json'], { env: { ...env, CELLA_TOKEN: 'cella_x_y' } });
     expect(JSON.parse(wrong.out)).toMatchObject({ type: 'error', code: 'UNAUTHENTICATED' });
   });
@@ -103,7 +121,7 @@ describe('cella sessions', () => {
     using other = new Cella();
     const { code, err } = await other.run(['sessions', 'list']);
     expect(code).toBe(1);
-    expect(err).toContain('Nobody answers at');
+    expect(err).toContain(`No server runs on ${other.dataDir}.`);
     expect(err).toContain('cella serve');
   });
 });

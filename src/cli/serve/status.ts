@@ -41,7 +41,7 @@ function linesOf(told: ServerStatus): string[] {
     ['process', String(told.pid)],
     ['up for', `${durationToText(Date.now() - told.startedAt)}, since ${timeToText(told.startedAt)}`],
     ['sessions', String(sessions)],
-    ['kernels', `${kernels.live} live of ${kernels.most}, ${kernels.hibernated} asleep`],
+    ['kernels', `${kernels.live} live of ${kernels.most}`],
     ['code', `${executions.running} running, ${executions.queued} waiting`],
   ];
   return facts.map(([title, text]) => `${title.padEnd(9)} ${toPlain(text)}`);

@@ -75,7 +75,7 @@ async function doing(client: Client): Promise<string> {
   try {
     const { executions, kernels } = await client.server.status();
     if (executions.running > 0) return `${executions.running} executions run`;
-    return `${kernels.live} kernels are saved`;
+    return kernels.live > 0 ? `${kernels.live} kernels are saved` : 'the last things are put away';
   } catch {
     // It answers nobody any more.
     return 'the last things are put away';

@@ -66,11 +66,11 @@ export function checkAgrees(
   };
   const others = typed.filter((flag) => has[flag] === false);
   if (others.length === 0) return;
-  const message =
-    `There is a session of ${JSON.stringify(agentKey)} that was made without ${others.join(' and ')}. ` +
+  const message = `There is a session of ${JSON.stringify(agentKey)} that was made without ${others.join(' and ')}.`;
+  const advice =
     `Leave ${others.length === 1 ? 'it' : 'them'} out to use it as it is, name another --agent, ` +
     `or delete it with all it has: cella sessions rm ${toWord(agentKey)}`;
-  throw new CellaError('SESSION_CONFLICT', `${message}.`, { details: { session: id, options: others } });
+  throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, options: others }, advice });
 }
 
 function networkOf(sandbox: OpenOptions['sandbox']): string {

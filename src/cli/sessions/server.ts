@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Defaults } from '../arguments.ts';
 import { UsageError } from '../exit.ts';
@@ -21,10 +22,23 @@ export function urlOf(flags: ServerFlags, defaults: Defaults): string | undefine
 
 export async function connectTo(flags: ServerFlags, defaults: Defaults): Promise<Client> {
   const url = urlOf(flags, defaults);
-  if (url === undefined) return await connect({ socket: join(dataDirOf(flags, defaults), 'daemon.sock') });
+  if (url === undefined) return await onFolder(dataDirOf(flags, defaults));
   const token = await tokenOf(flags, defaults);
   if (token !== undefined) return await connect({ url, token });
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
+}
+
+async function onFolder(dataDir: string): Promise<Client> {
+  try {
+    return await connect({ socket: join(dataDir, 'daemon.sock') });
+  } catch (error) {
+    if (!(error instanceof CellaError) || error.details.refused !== true) throw error;
+    throw new CellaError('DAEMON_UNREACHABLE', `No server runs on ${dataDir}.`, {
+      cause: error,
+      details: error.details,
+      advice: 'Start one with `cella serve`, or name another with --url or CELLA_URL.',
+    });
+  }
 }
 
 /** A file that is named by hand, else the variable, else a file that something else names. */

@@ -10,6 +10,7 @@ import { findSession } from './server.ts';
 const columns: readonly Column[] = [
   { title: 'ID' },
   { title: 'AGENT' },
+  { title: 'OWNER' },
   { title: 'STATE' },
   { title: 'EXECUTOR' },
   { title: 'CHANGED', align: 'right' },
@@ -26,13 +27,25 @@ export async function list(client: Client, { labels, state }: Wanted, report: Re
   for await (const session of client.sessions.all({ labels, ...(state === undefined ? {} : { state }) })) {
     sessions.push(session);
   }
-  if (sessions.length === 0) await report.nothing({ sessions }, 'There is no such session.');
-  else await report.table({ sessions }, columns, sessions.map(toRow));
+  const any = state === undefined && Object.keys(labels).length === 0;
+  const none = any ? 'There are no sessions. `cella run` makes one.' : 'There is no such session.';
+  if (sessions.length === 0) await report.nothing({ sessions }, none);
+  else await report.table({ sessions }, columns, sessions.map(rowFor(client, sessions)));
   return Exit.ok;
 }
 
-function toRow({ id, agentKey, state, settings, updatedAt, labels }: SessionInfo): string[] {
-  return [id, agentKey, state, settings.executor ?? 'auto', agoToText(updatedAt), labelsToText(labels)];
+/** Whose one is is told where not all are one's own; a column without any text is not shown. */
+function rowFor({ me }: Client, all: readonly SessionInfo[]): (session: SessionInfo) => string[] {
+  const mixed = all.some(({ ownerId }) => ownerId !== me.userId);
+  return ({ id, agentKey, ownerId, state, settings, updatedAt, labels }) => {
+    const owner = mixed ? nameIn(ownerId) : '';
+    return [id, agentKey, owner, state, settings.executor ?? 'auto', agoToText(updatedAt), labelsToText(labels)];
+  };
+}
+
+/** An id of a user begins with the name. */
+function nameIn(userId: string): string {
+  return userId.replace(/~.*$/, '');
 }
 
 export async function show(client: Client, name: string, report: Report): Promise<number> {
@@ -46,7 +59,7 @@ export async function show(client: Client, name: string, report: Report): Promis
     ['owner', ownerId],
     ['executor', settings.executor],
     ['labels', labelsToText(labels)],
-    ['shared', shares.length === 0 ? undefined : JSON.stringify(shares)],
+    ['shared', shares.map(shareToText).join(', ')],
     ['fork of', forkOf],
     ['made', timeToText(createdAt)],
     ['changed', timeToText(updatedAt)],
@@ -61,6 +74,11 @@ export async function remove(client: Client, name: string, report: Report): Prom
   await client.sessions.delete(id);
   await report.done({ deleted: id, agentKey }, `Deleted ${id} (${toPlain(agentKey)}).`);
   return Exit.ok;
+}
+
+function shareToText(share: SessionInfo['shares'][number]): string {
+  const who = 'role' in share ? `every ${share.role}` : (share.userName ?? share.userId);
+  return `${who} may ${share.right}`;
 }
 
 function labelsToText(labels: SessionInfo['labels']): string {

@@ -2,7 +2,7 @@
 
 export const tokens = `
 Examples:
-  $ cella tokens create --name ci --scopes use --expires 90d > ci-token
+  $ cella tokens create --name ci --scopes manage --expires 90d > ci-token
   $ cella tokens create --name laptop --user ada        for another user, as an administrator
   $ cella tokens list
   $ cella tokens revoke k3v7q2mzp4abcdef
@@ -20,12 +20,13 @@ Examples:
 
 export const create = `
 Examples:
-  $ cella tokens create --name ci --scopes use --expires 90d
+  $ cella tokens create --name ci --scopes manage --expires 90d
   $ export CELLA_TOKEN=$(cella tokens create --name today --expires 12h)
   $ cella tokens create --name grafana --scopes view --json | jq -r .token
 
 The token alone is on stdout, what is to be known of it on stderr. Without --scopes it may do all that
-you and its user both may; without --expires it works until it is revoked.`;
+you and its user both may; without --expires it works until it is revoked. The scope use is for
+sessions that are there; the first \`cella run\` of an agent makes its own, which needs manage.`;
 
 export const revoke = `
 Examples:

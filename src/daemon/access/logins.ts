@@ -50,7 +50,10 @@ export class StoredLogins implements Logins {
 
   async redeem(code: string): Promise<BrowserLogin> {
     const found = await this.#codes.take(code);
-    if (!found) throw unauthenticated('This login link is not valid, or was used before. Ask for another.');
+    if (!found) {
+      const advice = '`cella users login` makes another; an admin makes one for you with `cella users login NAME`.';
+      throw unauthenticated('This login link is not valid, or was used before.', advice);
+    }
     return this.#open(found.value);
   }
 

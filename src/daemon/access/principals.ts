@@ -14,7 +14,9 @@ export async function principalOf(
 ): Promise<Principal> {
   const user = await users.find(userId);
   if (!user) throw unauthenticated();
-  if (user.disabled) throw unauthenticated(`The user ${user.name} is disabled.`);
+  if (user.disabled) {
+    throw unauthenticated(`The user ${user.name} is disabled.`, 'Ask an admin, who can run `cella users enable NAME`.');
+  }
   const { id, name, role } = user;
   return {
     userId: id,
@@ -34,5 +36,7 @@ export const daemonPrincipal: Principal = {
 };
 
 /** One answer to all that is unknown, expired or revoked: it tells nobody which of them it is. */
-export const unauthenticated = (message = 'This token or login is not valid, or not any more.'): CellaError =>
-  new CellaError('UNAUTHENTICATED', message);
+export const unauthenticated = (
+  message = 'This token or login is not valid, or not any more.',
+  advice?: string,
+): CellaError => new CellaError('UNAUTHENTICATED', message, advice === undefined ? {} : { advice });

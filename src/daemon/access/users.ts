@@ -118,4 +118,6 @@ function ifDamaged(error: unknown): undefined {
 }
 
 const untouchable = (): CellaError =>
-  new CellaError('FORBIDDEN', 'The user local stays an enabled admin: its token lies in the data folder.');
+  new CellaError('FORBIDDEN', 'The user local stays an enabled admin: its token lies in the data folder.', {
+    advice: 'Leave it as it is; `cella tokens revoke` ends a token of it, and the next start makes another.',
+  });

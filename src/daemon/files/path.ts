@@ -15,8 +15,8 @@ export function partsOf(path: string): string[] {
   return parts;
 }
 
-export function refused(path: string, reason: string): CellaError {
-  return new CellaError('INVALID_REQUEST', `${JSON.stringify(path.slice(0, 200))} cannot be used: ${reason}.`);
+export function refused(path: string, reason: string, facts: { readonly advice?: string } = {}): CellaError {
+  return new CellaError('INVALID_REQUEST', `${JSON.stringify(path.slice(0, 200))} cannot be used: ${reason}.`, facts);
 }
 
 export function missing(path: string): CellaError {
@@ -36,7 +36,10 @@ export function explained(path: string, error: unknown): unknown {
   if (code === 'ELOOP') return refused(path, 'it is a link');
   if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
   if (code === 'EISDIR') return refused(path, 'it is a folder');
-  if (code === 'ENOTEMPTY') return refused(path, 'the folder is not empty');
+  if (code === 'ENOTEMPTY') {
+    const advice = 'Empty it first, or delete it with `recursive=true`.';
+    return refused(path, 'the folder is not empty', { advice });
+  }
   if (code === 'EEXIST') return new CellaError('NAME_TAKEN', `${JSON.stringify(path.slice(0, 200))} is there already.`);
   if (code === 'ENAMETOOLONG') return refused(path, 'a name in it is too long');
   if (code === 'ENOSPC' || code === 'EDQUOT') {

@@ -40,11 +40,15 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
   });
   app.use(async (c, next) => {
     const problem = c.env.door === 'local' ? undefined : trickery(c, hosts);
-    if (problem !== undefined) throw new CellaError('FORBIDDEN', problem);
+    if (problem !== undefined) throw problem;
     await next();
   });
   app.notFound((c) =>
-    failureResponse(new CellaError('NOT_FOUND', `There is no ${c.req.method} ${c.req.path.slice(0, 200)}.`)),
+    failureResponse(
+      new CellaError('NOT_FOUND', `There is no ${c.req.method} ${c.req.path.slice(0, 200)}.`, {
+        advice: '/docs tells every route, and so does /openapi.json.',
+      }),
+    ),
   );
   app.onError((error, c) => {
     const told = toCellaError(error, c.get('requestId'));
@@ -54,10 +58,17 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
   return app;
 }
 
-function trickery(c: ExchangeContext, hosts: HostRules): string | undefined {
+function trickery(c: ExchangeContext, hosts: HostRules): CellaError | undefined {
   const host = c.req.header('host');
+  const name = hostProblem(host, hosts);
+  if (name !== undefined) {
+    const advice = 'Ask it by its address, or let it go by the name: `cella serve --allow-host NAME`.';
+    return new CellaError('FORBIDDEN', name, { advice });
+  }
   // Which page sent it was looked at where it came in.
-  return hostProblem(host, hosts) ?? (c.get('hop') ? undefined : originProblem(c.req.header('origin'), host));
+  const page = c.get('hop') ? undefined : originProblem(c.req.header('origin'), host);
+  const advice = 'Ask from a page of the server itself, or from a program: that sends no Origin.';
+  return page === undefined ? undefined : new CellaError('FORBIDDEN', page, { advice });
 }
 
 /** A client may name its request, so that both logs can be laid side by side. */

@@ -50,12 +50,13 @@ function section(method: string, path: string, operation: Operation): string {
 <p>${html(operation.description)}</p>
 ${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}
 ${operation.requestBody ? `<h4>Body</h4>${json(operation.requestBody.content)}` : ''}
-${answers.map(([status, answer]) => `<h4>Answer ${html(status)}</h4>${json(answer.content ?? {})}`).join('')}
+${answers.map(([status, answer]) => `<h4>Answer ${html(status)}</h4>${answer.content ? json(answer.content) : html(answer.description)}`).join('')}
 </details>`;
 }
 
 function json(value: unknown): string {
-  return `<pre>${html(JSON.stringify(value, null, 2))}</pre>`;
+  const text = html(JSON.stringify(value, null, 2));
+  return `<pre>${text.replaceAll(/#\/components\/schemas\/(\w+)/g, '<a href="#$1">$&</a>')}</pre>`;
 }
 
 function html(value: unknown): string {

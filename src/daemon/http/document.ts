@@ -15,6 +15,7 @@ export interface OpenApiDocument {
 }
 
 export interface Operation {
+  readonly operationId: string;
   readonly summary: string;
   readonly description: string;
   readonly tags: readonly string[];
@@ -42,23 +43,41 @@ export function documentOf(endpoints: readonly Endpoint[], version: string): Ope
 }
 
 function operationOf(endpoint: Endpoint, schemas: Json): Operation {
-  const { summary, tag, access, status } = endpoint;
+  const { summary, tag, access, socket, params, query, headers } = endpoint;
   const body = bodyOf(endpoint, schemas);
   return {
+    operationId: idOf(endpoint),
     summary,
     description: whoMay(endpoint),
     tags: [tag],
     security: access.kind === 'everybody' ? [] : [{ token: [] }, { cookie: [] }],
-    parameters: [...parametersOf(endpoint.params, 'path', schemas), ...parametersOf(endpoint.query, 'query', schemas)],
+    parameters: [
+      ...parametersOf(params, 'path', schemas),
+      ...parametersOf(query, 'query', schemas),
+      ...parametersOf(headers, 'header', schemas),
+    ],
     ...(body ? { requestBody: body } : {}),
     responses: {
-      [status]: { description: 'Done.', ...contentOf(endpoint, schemas) },
+      ...(socket
+        ? { 101: { description: 'It is a WebSocket from here on.' } }
+        : { [endpoint.status]: { description: 'Done.', ...contentOf(endpoint, schemas) } }),
       default: {
         description: 'It failed.',
         content: { 'application/json': { schema: schemaOf(Failure, 'output', schemas) } },
       },
     },
   };
+}
+
+/** What programs that are made from the document call it: `postSessionsByIdExecute`. */
+function idOf({ method, path }: Endpoint): string {
+  const words = path
+    .replace('/v1/', '/')
+    .replaceAll('{', 'by-')
+    .split(/[^a-zA-Z]+/);
+  return [method, ...words.filter((word) => word !== '').map((word) => word[0]?.toUpperCase() + word.slice(1))].join(
+    '',
+  );
 }
 
 function whoMay({ access }: Endpoint): string {
@@ -87,7 +106,7 @@ function contentOf({ result, gives }: Endpoint, schemas: Json): Json {
   return json.length + others.length === 0 ? {} : { content: Object.fromEntries([...json, ...others]) };
 }
 
-function parametersOf(schema: z.ZodType, place: 'path' | 'query', schemas: Json): Json[] {
+function parametersOf(schema: z.ZodType, place: 'path' | 'query' | 'header', schemas: Json): Json[] {
   const { properties = {}, required = [] } = schemaOf(schema, 'input', schemas) as {
     properties?: Record<string, Json>;
     required?: string[];

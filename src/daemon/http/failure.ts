@@ -23,10 +23,15 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
 export function invalid(error: z.ZodError): CellaError {
   const problems = error.issues
     .slice(0, 20)
-    .map(({ path, message }) => `${path.map(String).join('.') || 'it'}: ${message}`);
+    .map(({ path, message }) => [...(path.length > 0 ? [path.map(String).join('.')] : []), plain(message)].join(': '));
   return new CellaError('INVALID_REQUEST', `The request cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });
+}
+
+/** What is left out is no input that could be of a wrong type. */
+function plain(message: string): string {
+  return message.replace(/^Invalid input: expected (\w+), received undefined$/, 'is missing, expected $1');
 }
 
 export function failureOf(error: CellaError): Failure {

@@ -1,9 +1,11 @@
 /** Numbers for Prometheus: what the server does, and what its sessions do. */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { HostMetrics } from '../sessions/contract.ts';
+import type { HostMetrics, SessionHost } from '../sessions/contract.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300];
+
+type Measured = Pick<SessionHost, 'metrics' | 'kernelMemory' | 'onEnded'>;
 
 export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 
@@ -12,10 +14,12 @@ export class HttpMetrics {
   readonly #requests: Histogram<'method' | 'route' | 'status'>;
   readonly #clients: Gauge<'kind'>;
   readonly #dropped: Counter<'why'>;
-  readonly #host: () => Promise<HostMetrics>;
+  readonly #executions: Histogram<'status'>;
+  readonly #memory: Gauge;
+  readonly #host: Measured;
   readonly #update: (told: HostMetrics) => void;
 
-  constructor(host: () => Promise<HostMetrics>) {
+  constructor(host: Measured) {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     this.#requests = new Histogram({
@@ -37,8 +41,21 @@ export class HttpMetrics {
       labelNames: ['why'],
       registers,
     });
+    this.#executions = new Histogram({
+      name: 'cella_execution_seconds',
+      help: 'How long executions took, from their turn to their durable result.',
+      labelNames: ['status'],
+      buckets: SECONDS,
+      registers,
+    });
+    this.#memory = new Gauge({
+      name: 'cella_kernels_memory_bytes',
+      help: 'Private memory of the kernels that live now.',
+      registers,
+    });
     this.#host = host;
-    this.#update = hostGauges(this.#registry);
+    this.#update = hostNumbers(this.#registry);
+    host.onEnded((status, ms) => this.#executions.observe({ status }, ms / 1000));
   }
 
   get contentType(): string {
@@ -60,44 +77,60 @@ export class HttpMetrics {
   }
 
   async text(): Promise<string> {
-    this.#update(await this.#host());
+    const [told, memory] = await Promise.all([this.#host.metrics(), this.#host.kernelMemory()]);
+    this.#update(told);
+    this.#memory.set(memory);
     return await this.#registry.metrics();
   }
 }
 
 /** Gives what to call with the numbers of the sessions, before somebody reads them. */
-function hostGauges(registry: Registry): (told: HostMetrics) => void {
+function hostNumbers(registry: Registry): (told: HostMetrics) => void {
   const registers = [registry];
-  const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
+  const gauge = (name: string, help: string) => {
+    const made = new Gauge({ name, help, registers });
+    return (value: number) => made.set(value);
+  };
+  // The host counts; here a counter only says what it has come to.
+  const counter = (name: string, help: string) => {
+    const made = new Counter({ name, help, registers });
+    return (value: number) => {
+      made.reset();
+      made.inc(value);
+    };
+  };
   const live = gauge('cella_kernels_live', 'Kernels that live now.');
   const spare = gauge('cella_kernels_spare', 'Kernels that wait for a session.');
   const hibernated = gauge('cella_kernels_hibernated', 'Sessions of this server whose kernel sleeps.');
-  const recoveries = gauge('cella_kernel_recoveries_total', 'Kernels that were brought back after they died.');
-  const waits = gauge('cella_kernel_waits_total', 'Calls that waited until another kernel had gone to sleep.');
+  const recoveries = counter('cella_kernel_recoveries_total', 'Kernels that were brought back after they died.');
+  const restarts = counter('cella_kernel_restarts_total', 'Kernels that somebody had reset or restarted.');
+  const waits = counter('cella_kernel_waits_total', 'Calls that waited until another kernel had gone to sleep.');
   const running = gauge('cella_executions_running', 'Executions that run now.');
   const queued = gauge('cella_executions_queued', 'Executions that wait for their turn.');
-  const events = gauge('cella_events_total', 'Events that were written.');
-  const lost = gauge('cella_events_lost_total', 'Events that storage could not take.');
-  const failures = gauge('cella_event_append_failures_total', 'Writes of events that failed.');
+  const events = counter('cella_events_total', 'Events that were written.');
+  const lost = counter('cella_events_lost_total', 'Events that storage could not take.');
+  const failures = counter('cella_event_append_failures_total', 'Writes of events that failed.');
   const readers = gauge('cella_event_readers', 'Readers of events now.');
-  const executions = new Gauge({
+  const executions = new Counter({
     name: 'cella_executions_total',
     help: 'Executions that have ended, by how they did.',
     labelNames: ['status'],
     registers,
   });
   return (told) => {
-    live.set(told.pool.live);
-    spare.set(told.pool.spare);
-    hibernated.set(told.pool.hibernated);
-    recoveries.set(told.pool.recoveries);
-    waits.set(told.pool.waits);
-    running.set(told.running);
-    queued.set(told.queued);
-    events.set(told.events);
-    lost.set(told.eventsLost);
-    failures.set(told.appendFailures);
-    readers.set(told.readers);
-    for (const [status, count] of Object.entries(told.executions)) executions.set({ status }, count);
+    live(told.pool.live);
+    spare(told.pool.spare);
+    hibernated(told.pool.hibernated);
+    recoveries(told.pool.recoveries);
+    restarts(told.restarts);
+    waits(told.pool.waits);
+    running(told.running);
+    queued(told.queued);
+    events(told.events);
+    lost(told.eventsLost);
+    failures(told.appendFailures);
+    readers(told.readers);
+    executions.reset();
+    for (const [status, count] of Object.entries(told.executions)) executions.inc({ status }, count);
   };
 }

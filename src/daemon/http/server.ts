@@ -118,7 +118,7 @@ export class HttpServer implements AsyncDisposable {
   #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
     const { access, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
-    const metrics = new HttpMetrics(() => host.metrics());
+    const metrics = new HttpMetrics(host);
     const { peers } = this.#options;
     const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, hops: peers?.hops });
     const ending = this.#ending.signal;

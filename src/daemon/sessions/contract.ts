@@ -48,6 +48,10 @@ export interface SessionHost extends AsyncDisposable {
    */
   drain(graceMs: number): Promise<void>;
   metrics(): Promise<HostMetrics>;
+  /** Private memory of all live kernels, in bytes. Those that do not tell within a second are left out. */
+  kernelMemory(): Promise<number>;
+  /** Tells from here on how each execution ended, and how long it took since its turn came. */
+  onEnded(told: (ending: string, ms: number) => void): void;
   /** As `drain(0)`. May be called again. */
   close(): Promise<void>;
 }
@@ -152,6 +156,8 @@ export interface HostMetrics {
   readonly pool: PoolMetrics;
   readonly running: number;
   readonly queued: number;
+  /** Kernels that somebody had reset or restarted. */
+  readonly restarts: number;
   /** By how they ended: a status, `failed` or `interrupted`. */
   readonly executions: Readonly<Record<string, number>>;
   readonly events: number;

@@ -31,10 +31,16 @@ export interface ExecutionsParts {
   readonly queueLimit: () => number;
 }
 
+interface Running {
+  readonly execution: HostedExecution;
+  readonly stop: AbortController;
+  readonly began: number;
+}
+
 export class Executions {
   readonly #parts: ExecutionsParts;
   readonly #turns = new Turns();
-  #running: { readonly execution: HostedExecution; readonly stop: AbortController } | undefined;
+  #running: Running | undefined;
   #waiting = 0;
   /** Those that are known and may not be in the log. */
   readonly #results = new Map<string, SessionEventBody>();
@@ -127,12 +133,12 @@ export class Executions {
     const stop = new AbortController();
     const leave = () => stop.abort();
     signal.addEventListener('abort', leave, { once: true });
-    this.#running = { execution, stop };
+    this.#running = { execution, stop, began: performance.now() };
     share.counters.running++;
     try {
       await lodging.use((session) => this.#run(session, execution, stop.signal));
     } catch (error) {
-      count(share, 'failed');
+      this.#count('failed');
       throw error;
     } finally {
       share.counters.running--;
@@ -206,8 +212,14 @@ export class Executions {
     this.#results.set(execution.id, event);
     await writer.write(event, { flushed: share.flushResults });
     this.#results.delete(execution.id);
-    count(share, ended.status);
+    this.#count(ended.status);
     await execution.end(result, ended);
+  }
+
+  #count(ending: string): void {
+    const { counters } = this.#parts.share;
+    counters.executions[ending] = (counters.executions[ending] ?? 0) + 1;
+    if (this.#running) counters.onEnded(ending, performance.now() - this.#running.began);
   }
 
   /** It has begun: the log must tell that it has ended, where it can be told anything. */
@@ -248,10 +260,6 @@ export class Executions {
       if (told) return;
     }
   }
-}
-
-function count({ counters }: HostShare, ending: string): void {
-  counters.executions[ending] = (counters.executions[ending] ?? 0) + 1;
 }
 
 function takenBack(): CellaError {

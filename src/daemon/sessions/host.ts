@@ -22,6 +22,9 @@ import { infoOf } from './info.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 
+/** How long a kernel has to tell what memory it takes. */
+const MEASURE_MS = 1_000;
+
 export class LocalSessionHost implements contract.SessionHost {
   readonly #share: HostShare;
   readonly #definitions: Definitions;
@@ -201,8 +204,16 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async metrics(): Promise<contract.HostMetrics> {
-    const { executions, ...counters } = this.#counters;
+    const { executions, onEnded: _, ...counters } = this.#counters;
     return { pool: await this.#share.pool.metrics(), executions: { ...executions }, ...counters };
+  }
+
+  kernelMemory(): Promise<number> {
+    return this.#share.pool.memory(MEASURE_MS);
+  }
+
+  onEnded(told: (ending: string, ms: number) => void): void {
+    this.#counters.onEnded = told;
   }
 
   close(): Promise<void> {
@@ -272,8 +283,9 @@ export class LocalSessionHost implements contract.SessionHost {
       if (forkOf === id && life === 'present') forks.push(fork);
     }
     if (forks.length === 0) return;
-    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}. Delete them first.`;
-    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks } });
+    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}.`;
+    const advice = 'Delete the forks first.';
+    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks }, advice });
   }
 
   #erase(definition: Definition): Promise<void> {

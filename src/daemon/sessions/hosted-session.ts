@@ -271,6 +271,7 @@ export class HostedSession implements contract.HostedSession {
   /** Writes down what was done to the session. */
   note(change: Change, { subject, by }: Facts = {}): Promise<number> {
     const facts = { ...(subject === undefined ? {} : { subject }), ...(by === undefined ? {} : { by }) };
+    if (change === 'reset' || change === 'restarted') this.#share.counters.restarts++;
     return this.#writer.write({ type: 'session_state', change, ...facts });
   }
 

@@ -25,6 +25,8 @@ export interface Endpoint<Params = unknown, Query = unknown, Body = unknown, Res
   readonly access: Access;
   readonly params: z.ZodType<Params>;
   readonly query: z.ZodType<Query>;
+  /** Headers that it heeds beside those of every request. */
+  readonly headers: z.ZodType;
   readonly body: z.ZodType<Body>;
   readonly result: z.ZodType<Result>;
   /** Of an answer that is well: 204 has no body. */
@@ -33,6 +35,8 @@ export interface Endpoint<Params = unknown, Query = unknown, Body = unknown, Res
   readonly gives: readonly string[];
   /** The media type of a body that is no JSON. */
   readonly takes: string | undefined;
+  /** Whether it becomes a WebSocket. */
+  readonly socket: boolean;
   /** What the audit log calls it: `session.execute`. What changes nothing has none. */
   readonly audit: string | undefined;
   /** Whether it is open while the server ends: reading is, and so is what helps running code to its end. */
@@ -53,6 +57,8 @@ type Of<G extends Given, Name extends keyof Given, Otherwise> = G[Name] extends 
 
 interface About {
   readonly summary: string;
+  readonly headers?: z.ZodType;
+  readonly socket?: boolean;
   readonly gives?: readonly string[];
   readonly takes?: string;
   readonly status?: 200 | 201 | 204;
@@ -71,9 +77,21 @@ export function endpoint<G extends Given>(
   const { summary, gives = [], takes, status = given.result || gives.length > 0 ? 200 : 204 } = given;
   const { params = access.kind === 'session' ? OfSession : Anything, query = Anything } = given;
   const { body = Nothing, result = Nothing, audit, whileStopping = method === 'get' } = given;
-  const schemas = { params, query, body, result };
+  const { headers = Anything, socket = false } = given;
+  const schemas = { params, query, headers, body, result };
   // The types of the schemas are those that the signature names: each default stands for what is not given.
-  return { method, path, tag, summary, access, status, gives, takes, audit, whileStopping, ...schemas } as ReturnType<
-    typeof endpoint<G>
-  >;
+  return {
+    method,
+    path,
+    tag,
+    summary,
+    access,
+    status,
+    gives,
+    takes,
+    socket,
+    audit,
+    whileStopping,
+    ...schemas,
+  } as ReturnType<typeof endpoint<G>>;
 }

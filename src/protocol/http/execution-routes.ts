@@ -44,6 +44,9 @@ export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 
 export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', tag, use, {
   summary: 'Run code: one JSON result, or its events as they come, by Accept. Idempotency-Key makes a retry run once',
   audit: 'session.execute',
+  headers: z.object({
+    'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
+  }),
   body: ExecuteBody,
   result: Executed,
   gives: streams,
@@ -109,6 +112,7 @@ export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
 
 export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
   summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
+  socket: true,
   query: z.strictObject({
     after: EventsQuery.shape.after,
     approvals: z

@@ -15,6 +15,7 @@ export const OpenTerminal = endpoint(
   {
     summary: 'A WebSocket: a terminal in the sandbox of the session. Binary frames are bytes, texts are JSON',
     audit: 'terminal.open',
+    socket: true,
     whileStopping: false,
     query: z.strictObject({
       cols: side(TerminalSize.shape.cols, 80),
