@@ -408,5 +408,5 @@ len(crowd) > 2`;
 
 async function dropped(): Promise<number> {
   const { text } = await daemon.call('GET /metrics');
-  return Number(/cella_clients_dropped_total\{why="too slow"\} (\d+)/.exec(text)?.[1] ?? 0);
+  return Number(/cella_clients_dropped_total\{why="slow"\} (\d+)/.exec(text)?.[1] ?? 0);
 }
