@@ -71,7 +71,6 @@ const RATES = { burst: 2000, perSecond: 500 };
 const SWEEP_MS = 600_000;
 /** Of a pool that nobody has limited. */
 const MOST_KERNELS = PoolLimits.parse({}).maxKernels;
-const AUDIT_EVENTS = 1_000_000;
 
 /** Serves until `ended` resolves, and then ends in good order. `onReady` is told where it is. */
 export async function serve(
@@ -168,11 +167,8 @@ async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) 
 
 /** Now and then, what is over is removed. */
 function sweeping(access: Access, log: Logger, everyMs: number): Disposable {
-  const sweep = async () => {
-    await access.sweep();
-    await access.audit.trim({ maxEvents: AUDIT_EVENTS });
-  };
-  const timer = setInterval(() => void sweep().catch((error) => log.warn({ err: error }, 'sweep')), everyMs);
+  const sweep = () => access.sweep().catch((error) => log.warn({ err: error }, 'sweep'));
+  const timer = setInterval(() => void sweep(), everyMs);
   timer.unref();
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }
