@@ -19,6 +19,7 @@ import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
 import { infoOf } from './info.ts';
+import { isTaken } from './ownership.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 
@@ -71,7 +72,7 @@ export class LocalSessionHost implements contract.SessionHost {
       if (definition.life === 'present') continue;
       await host.#erase(definition).catch((error) => {
         // Another one is at it.
-        if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
+        if (!isTaken(error)) throw error;
       });
     }
     await host.#sweeper.clear();
