@@ -47,6 +47,7 @@ export class LocalSessionHost implements contract.SessionHost {
       pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
+      current: (definition) => this.#definitions.again(definition),
       hooksOf: (id) => ({
         approve: async (request) => await (await this.#opened(id)).approvals.ask(request),
         onProgress: (text) =>

@@ -118,18 +118,21 @@ export class HostedSession implements contract.HostedSession {
   }
 
   /** What ran when the server before this one ended is marked before anybody reads. */
-  static async open(share: HostShare, definition: Definition): Promise<HostedSession> {
+  static async open(share: HostShare, known: Definition): Promise<HostedSession> {
     const { dataDir, counters } = share;
-    const key = storageKeyOf(definition.ownerId, definition.agentKey);
-    const outputs = new Outputs(dataDir, definition.id);
+    const { id, ownerId, agentKey } = known;
+    const key = storageKeyOf(ownerId, agentKey);
+    const outputs = new Outputs(dataDir, id);
     const lock = await takeSession(share.storage, key);
     const recover = async () => {
+      // Another server may have changed or deleted it before the lock was this one's.
+      const definition = await share.current(known);
       const storage = share.storage.fenced(lock);
-      const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
-      await share.leftovers?.arrive(definition.id, key);
-      return { storage, requests, ...(await recoverLog(storage, { key, sessionId: definition.id, requests })) };
+      const requests = new Requests(storage.documents, outputs, id, share.requests);
+      await share.leftovers?.arrive(id, key);
+      return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
     };
-    const { storage, requests, position, interrupted } = await recover().catch(async (error) => {
+    const { definition, storage, requests, position, interrupted } = await recover().catch(async (error) => {
       await lock.release().catch(() => {}); // what kept it from opening is told
       throw error;
     });
