@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
+import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Defaults } from '../arguments.ts';
 import { UsageError } from '../exit.ts';
@@ -21,7 +22,7 @@ export function urlOf(flags: ServerFlags, defaults: Defaults): string | undefine
 
 export async function connectTo(flags: ServerFlags, defaults: Defaults): Promise<Client> {
   const url = urlOf(flags, defaults);
-  if (url === undefined) return await connect({ socket: join(dataDirOf(flags, defaults), 'daemon.sock') });
+  if (url === undefined) return await connect({ socket: join(dataDirOf(flags, defaults), SOCKET_FILE) });
   const token = await tokenOf(flags, defaults);
   if (token !== undefined) return await connect({ url, token });
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
