@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CommandContext, NamespacesOptions, OpenOptions, StoragePlace, Stores } from './cli/context.ts';
 import type { Reach, Reached } from './cli/server/reach.ts';
+import { SOCKET_FILE } from './protocol/daemon-files.ts';
 
 type Work = Pick<CommandContext, 'openSession'> &
   Pick<Stores, 'listAgents' | 'openNamespaces' | 'listStore' | 'openShelf'>;
@@ -50,7 +51,7 @@ export class Doors implements Work {
   /** Undefined where none is named and none runs on the data folder. */
   async server(place: StoragePlace): Promise<Reached | undefined> {
     // Most commands need nothing of all that.
-    if (!place.server && !existsSync(join(place.dataDir, 'daemon.sock'))) return undefined;
+    if (!place.server && !existsSync(join(place.dataDir, SOCKET_FILE))) return undefined;
     this.#reach ??= import('./cli/server/reach.ts').then(({ Reach }) => new Reach());
     return await (await this.#reach).server(place);
   }

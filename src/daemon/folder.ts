@@ -4,6 +4,7 @@ import { rmSync } from 'node:fs';
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DaemonFacts } from '../protocol/daemon-facts.ts';
+import { FACTS_FILE } from '../protocol/daemon-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
 
@@ -31,7 +32,7 @@ export async function folderHolder(locks: Locks): Promise<LockHolder | undefined
 /** The address of the process that has the folder; a file that another one has left says nothing of it. */
 async function urlOf(dataDir: string, pid: number): Promise<string | undefined> {
   try {
-    const facts = DaemonFacts.parse(JSON.parse(await readFile(factsPath(dataDir), 'utf8')));
+    const facts = DaemonFacts.parse(JSON.parse(await readFile(join(dataDir, FACTS_FILE), 'utf8')));
     return facts.pid === pid ? facts.url : undefined;
   } catch {
     // It does not listen yet, or no longer.
@@ -39,12 +40,9 @@ async function urlOf(dataDir: string, pid: number): Promise<string | undefined> 
   }
 }
 
-export const factsPath = (dataDir: string): string => join(dataDir, 'daemon.json');
-export const socketPath = (dataDir: string): string => join(dataDir, 'daemon.sock');
-
 /** Gives what to call at the end. */
 export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Disposable> {
-  const path = factsPath(dataDir);
+  const path = join(dataDir, FACTS_FILE);
   const partial = `${path}.${process.pid}`;
   {
     await using file = await open(partial, 'w', 0o600);

@@ -4,7 +4,9 @@
  */
 
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Quotas } from '../protocol/access.ts';
+import { SOCKET_FILE } from '../protocol/daemon-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { PoolLimits } from '../session/pool.ts';
 import type { LogLevel, Privilege } from '../settings/serve-settings.ts';
@@ -14,7 +16,7 @@ import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
-import { lockFolder, redisOf, socketPath, tellFacts } from './folder.ts';
+import { lockFolder, redisOf, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
 import { type Logger, openLogs } from './http/logs.ts';
@@ -71,7 +73,6 @@ const RATES = { burst: 2000, perSecond: 500 };
 const SWEEP_MS = 600_000;
 /** Of a pool that nobody has limited. */
 const MOST_KERNELS = PoolLimits.parse({}).maxKernels;
-const AUDIT_EVENTS = 1_000_000;
 
 /** Serves until `ended` resolves, and then ends in good order. `onReady` is told where it is. */
 export async function serve(
@@ -104,7 +105,7 @@ export async function serve(
     checkpoints: storage.checkpoints,
     holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
-  const socket = socketPath(dataDir);
+  const socket = join(dataDir, SOCKET_FILE);
   const { log } = logs;
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new StopWish();
@@ -168,11 +169,8 @@ async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) 
 
 /** Now and then, what is over is removed. */
 function sweeping(access: Access, log: Logger, everyMs: number): Disposable {
-  const sweep = async () => {
-    await access.sweep();
-    await access.audit.trim({ maxEvents: AUDIT_EVENTS });
-  };
-  const timer = setInterval(() => void sweep().catch((error) => log.warn({ err: error }, 'sweep')), everyMs);
+  const sweep = () => access.sweep().catch((error) => log.warn({ err: error }, 'sweep'));
+  const timer = setInterval(() => void sweep(), everyMs);
   timer.unref();
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }

@@ -62,10 +62,11 @@ export class Ledger {
     const place = { given: options.storage, dataDir };
     if (!options.persist) return new Ledger(undefined, blank, place);
     const { storage: opening, giveBack, ended } = storageFor(options.storage, dataDir);
+    let lock: Lock | undefined;
     try {
       const storage = await opening;
       await letGoOfLeftovers(nameOf(place, agentKey));
-      const lock = await storage.locks.acquire(agentKey);
+      lock = await storage.locks.acquire(agentKey);
       // Whoever takes the agent over finds what was saved last, and nothing that comes after it from here.
       const own = storage.fenced(lock);
       const archive = new Archive(own.checkpoints, agentKey, {
@@ -77,7 +78,9 @@ export class Ledger {
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
       return new Ledger({ agentKey, storage: own, lock, archive, giveBack, ended }, record, place);
     } catch (error) {
-      giveBack();
+      // Tried again by itself, where storage does not even take the lock back.
+      if (lock) await letGo({ key: nameOf(place, agentKey), lock, ended, done: giveBack }).catch(() => {});
+      else giveBack();
       throw error;
     }
   }

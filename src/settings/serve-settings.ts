@@ -3,7 +3,7 @@
 import * as kinds from './kinds.ts';
 import { setting } from './setting.ts';
 
-export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 /** What members may ask for beside a sandbox of their own; administrators may in any case. */

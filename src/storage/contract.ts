@@ -168,8 +168,9 @@ export interface Lock extends AsyncDisposable {
   readonly key: string;
   /** False from the moment `release` is called, and where it is doubtful or lost. */
   readonly held: boolean;
-  /** Told of each change that nobody here has asked for. */
-  watch(told: (state: LockState) => void): void;
+  readonly state: LockState;
+  /** Told of each change that nobody here has asked for; gives what ends that. */
+  watch(told: (state: LockState) => void): () => void;
   /** May be called again; where it failed, it tries again. */
   release(): Promise<void>;
 }

@@ -52,9 +52,10 @@ class LocksWithin implements Locks {
     if (this.#taken) throw busy(agentKey, { ...(await this.#holderHere()), command: ownCommand() });
     this.#taken = true;
     const lock = new HeldLock(agentKey, async () => {
+      unwatch();
       this.#taken = false;
     });
-    this.#lock.watch((state) => {
+    const unwatch = this.#lock.watch((state) => {
       if (state !== 'released') lock.become(state);
     });
     return lock;

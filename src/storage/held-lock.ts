@@ -25,8 +25,9 @@ export class HeldLock implements Lock {
     return this.#state.kind;
   }
 
-  watch(told: (state: LockState) => void): void {
+  watch(told: (state: LockState) => void): () => void {
     this.#watchers.add(told);
+    return () => this.#watchers.delete(told);
   }
 
   release(): Promise<void> {

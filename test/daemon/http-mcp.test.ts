@@ -7,8 +7,14 @@ import { textOf } from '../e2e/mcp-client.ts';
 import { Daemon } from '../support/daemon.ts';
 
 let daemon: Daemon;
+let mistakes = 1;
 beforeAll(async () => {
-  daemon = await Daemon.start({ mcp: async (session) => hostMcp({ ...session, version: '0' }) });
+  daemon = await Daemon.start({
+    mcp: async (session) => {
+      if (session.agentKey === 'mistaken' && mistakes-- > 0) throw new Error('it cannot be loaded');
+      return hostMcp({ ...session, version: '0' });
+    },
+  });
 });
 
 async function connected(session: string, era: 'legacy' | 'modern', token = daemon.token): Promise<Client> {
@@ -43,4 +49,12 @@ describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol',
     const initialize = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} };
     expect((await daemon.call(`POST /v1/sessions/${id}/mcp`, { token, body: initialize })).status).toBe(404);
   });
+});
+
+it('a server that could not be made is made for the next who asks', async () => {
+  const { id } = await daemon.session({ agentKey: 'mistaken' });
+  await expect(connected(id, 'modern')).rejects.toThrow();
+  const client = await connected(id, 'modern');
+  expect((await client.listTools()).tools.map(({ name }) => name)).toContain('run_code');
+  await client.close();
 });

@@ -3,7 +3,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { privilegedOptions } from '../../src/daemon/sessions/definition.ts';
 import { ChangeableSettings } from '../../src/protocol/http/sessions.ts';
 import { SessionSettings } from '../../src/protocol/session-settings.ts';
 import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
@@ -297,15 +296,4 @@ describe('a server that goes down', () => {
     expect(events.filter(({ type }) => type === 'interrupted')).toEqual([]);
     expect(events.filter(({ type }) => type === 'result')).toHaveLength(1);
   });
-});
-
-test('what gives code more than a sandbox of its own is named', () => {
-  expect(privilegedOptions({})).toEqual([]);
-  expect(privilegedOptions({ sandbox: { network: 'none' }, executor: 'container' })).toEqual([]);
-  expect(privilegedOptions({ cwd: '/srv', sandbox: { writable: ['/srv'] }, executor: 'in-process' })).toEqual([
-    'cwd',
-    'sandbox',
-    'executor',
-  ]);
-  expect(privilegedOptions({ sandbox: 'off' })).toEqual(['sandbox']);
 });

@@ -3,9 +3,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
+import { FACTS_FILE, SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import type { FolderWatch, Holder } from '../context.ts';
+import { inTime } from '../server/in-time.ts';
 
-/** A process that is stopped takes a connection, and never answers. */
 const PATIENCE_MS = 3000;
 
 export type Running =
@@ -17,23 +18,15 @@ export type Running =
 
 /** A file that tells of a server proves nothing, for its process may have ended: only an answer or the lock does. */
 export async function findRunning(dataDir: string, watch: FolderWatch): Promise<Running> {
-  const socket = join(dataDir, 'daemon.sock');
+  const socket = join(dataDir, SOCKET_FILE);
   try {
-    return { kind: 'answers', client: await within(PATIENCE_MS, connect({ socket }), socket) };
+    return { kind: 'answers', client: await inTime(connect({ socket }), PATIENCE_MS, `Nobody answers at ${socket}.`) };
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE')) throw error;
     const holder = await watch.holder();
     if (holder) return { kind: 'silent', holder };
-    return { kind: 'none', left: existsSync(join(dataDir, 'daemon.json')) };
+    return { kind: 'none', left: existsSync(join(dataDir, FACTS_FILE)) };
   }
-}
-
-async function within<T>(ms: number, answer: Promise<T>, where: string): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const silent = () => late.reject(new CellaError('DAEMON_UNREACHABLE', `Nobody answers at ${where}.`));
-  const timer = setTimeout(silent, ms);
-  answer.catch(() => {}); // too late for anybody
-  return await Promise.race([answer, late.promise]).finally(() => clearTimeout(timer));
 }
 
 export function noneText(dataDir: string, { left }: { readonly left: boolean }): string {

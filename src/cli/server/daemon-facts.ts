@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DaemonFacts } from '../../protocol/daemon-facts.ts';
+import { FACTS_FILE } from '../../protocol/daemon-files.ts';
 import type { StoragePlace } from '../context.ts';
 import { isSame } from '../store/place.ts';
 
@@ -11,7 +12,7 @@ import { isSame } from '../store/place.ts';
  * the server's, so that the two have nothing in common; `its own` where the command names none and the server has one.
  */
 export async function storageThere({ dataDir, redis }: StoragePlace): Promise<'same' | 'its own' | 'other'> {
-  const text = await readFile(join(dataDir, 'daemon.json'), 'utf8').catch(() => ''); // it has just ended
+  const text = await readFile(join(dataDir, FACTS_FILE), 'utf8').catch(() => ''); // it has just ended
   const theirs = DaemonFacts.safeParse(jsonOf(text)).data?.redis;
   if (!redis) return theirs ? 'its own' : 'same';
   return theirs && isSame({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';

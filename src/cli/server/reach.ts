@@ -4,10 +4,12 @@ import { lstat } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
+import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoragePlace } from '../context.ts';
 import { UsageError } from '../exit.ts';
 import { storageThere } from './daemon-facts.ts';
+import { inTime } from './in-time.ts';
 import { tokenIn } from './token.ts';
 
 const PATIENCE_MS = 15_000;
@@ -53,7 +55,7 @@ async function reach(place: StoragePlace): Promise<Reached | undefined> {
 /** What an earlier server has left there is no server. */
 async function onFolder(place: StoragePlace): Promise<Reached | undefined> {
   const { dataDir } = place;
-  const socket = join(dataDir, 'daemon.sock');
+  const socket = join(dataDir, SOCKET_FILE);
   const facts = await lstat(socket).catch(() => undefined); // none was ever started there
   if (!facts?.isSocket()) return undefined;
   if (process.getuid && facts.uid !== process.getuid()) {
@@ -66,7 +68,8 @@ async function onFolder(place: StoragePlace): Promise<Reached | undefined> {
   const storage = await storageThere(place);
   if (storage === 'other') return undefined;
   try {
-    const client = await soon(connect({ socket }), dataDir);
+    // One that hangs is no reason to work without it: it has its agents.
+    const client = await inTime(connect({ socket }), PATIENCE_MS, `The server on ${dataDir} does not answer.`);
     return { client, where: dataDir, here: true, shares: storage === 'same' };
   } catch (error) {
     if (error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE' && error.details.refused === true) {
@@ -74,14 +77,6 @@ async function onFolder(place: StoragePlace): Promise<Reached | undefined> {
     }
     throw error;
   }
-}
-
-/** One that hangs is no reason to work without it: it has its agents. */
-async function soon(connecting: Promise<Client>, dataDir: string): Promise<Client> {
-  const late = Promise.withResolvers<never>();
-  const message = `The server on ${dataDir} does not answer.`;
-  const timer = setTimeout(() => late.reject(new CellaError('DAEMON_UNREACHABLE', message)), PATIENCE_MS);
-  return await Promise.race([connecting, late.promise]).finally(() => clearTimeout(timer));
 }
 
 /** Whom the system keeps from looking cannot know. */

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
+import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Defaults } from '../arguments.ts';
@@ -30,7 +31,7 @@ export async function connectTo(flags: ServerFlags, defaults: Defaults): Promise
 
 async function onFolder(dataDir: string): Promise<Client> {
   try {
-    return await connect({ socket: join(dataDir, 'daemon.sock') });
+    return await connect({ socket: join(dataDir, SOCKET_FILE) });
   } catch (error) {
     if (!(error instanceof CellaError) || error.details.refused !== true) throw error;
     throw new CellaError('DAEMON_UNREACHABLE', `No server runs on ${dataDir}.`, {

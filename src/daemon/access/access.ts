@@ -24,14 +24,14 @@ export interface AccessOptions {
   readonly rates?: RateOptions | undefined;
   /** For users that have no limit of their own. */
   readonly quotas?: Quotas | undefined;
-  /** How much of the audit log `sweep` leaves: 1 GB by default. */
+  /** How much of the audit log `sweep` leaves: 1 GB and a million entries by default. */
   readonly auditLimits?: TrimLimits | undefined;
   readonly clock?: Clock;
   /** Milliseconds that never go back, for quotas. */
   readonly elapsed?: () => number;
 }
 
-const AUDIT_LIMITS: TrimLimits = { maxBytes: 1024 ** 3 };
+const AUDIT_LIMITS: TrimLimits = { maxBytes: 1024 ** 3, maxEvents: 1_000_000 };
 
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const access = new StoredAccess(options);

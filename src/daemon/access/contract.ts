@@ -153,13 +153,6 @@ export interface QuotaKeeper {
   of(userId: string): Promise<Quotas>;
   /** Fails where `used` and `asked` together are over a limit. */
   check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void>;
-  /** Takes kernels and memory out of what the user may have, until they are given back; two at once never get the same. */
-  hold(userId: string, asked: { readonly liveKernels: number; readonly memoryMb: number }): Promise<Hold>;
   /** Counts one execution of the last minute. `limits`: those of the user, where they are known already. */
   countExecution(userId: string, limits?: Quotas): Promise<void>;
-}
-
-export interface Hold extends Disposable {
-  /** May be called again. */
-  release(): void;
 }

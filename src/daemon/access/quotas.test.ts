@@ -32,22 +32,6 @@ describe('quotas', () => {
   });
 });
 
-describe('kernels', () => {
-  test('that start at once never get more than there is, and give it back once', async () => {
-    const quotas = quotasOf({ liveKernels: 3, memoryMb: 1000 });
-    const asked = { liveKernels: 1, memoryMb: 400 };
-    const all = await Promise.allSettled(Array.from({ length: 5 }, () => quotas.hold(ada, asked)));
-    const held = all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    expect(held).toHaveLength(2);
-    expect((await failureOf(quotas.hold(ada, asked))).details).toMatchObject({ quota: 'memoryMb', used: 800 });
-    held[0]?.release();
-    held[0]?.release();
-    using again = await quotas.hold(ada, asked);
-    expect((await failureOf(quotas.hold(ada, asked))).code).toBe('QUOTA_EXCEEDED');
-    expect(again).toBeDefined();
-  });
-});
-
 describe('executions', () => {
   test('are counted over the last minute, and the refusal tells when the next may come', async () => {
     let now = 0;

@@ -1,8 +1,8 @@
-/** Quotas: how much of the server one user may take. Kernels, memory and executions are counted in this daemon. */
+/** Quotas: how much of the server one user may take. Executions are counted in this daemon; of the rest others know. */
 
 import type { Quotas } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Hold, QuotaKeeper, Usage, Users } from './contract.ts';
+import type { QuotaKeeper, Usage, Users } from './contract.ts';
 
 const MINUTE_MS = 60_000;
 /** Kernels that idle are ended, and files are deleted, at a time that nobody knows: these are when to look again. */
@@ -16,13 +16,10 @@ interface Parts {
   readonly elapsed?: (() => number) | undefined;
 }
 
-type Held = Pick<Usage, 'liveKernels' | 'memoryMb'>;
-
 export class CountedQuotas implements QuotaKeeper {
   readonly #users: Parts['users'];
   readonly #defaults: Quotas;
   readonly #elapsed: () => number;
-  readonly #held = new Map<string, Held>();
   /** When the executions of the last minute began, oldest first. */
   readonly #executions = new Map<string, number[]>();
 
@@ -40,19 +37,6 @@ export class CountedQuotas implements QuotaKeeper {
 
   async check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void> {
     compare(await this.of(userId), asked, used);
-  }
-
-  async hold(userId: string, asked: Held): Promise<Hold> {
-    const limits = await this.of(userId);
-    // From here on nothing is awaited: nobody comes in between.
-    compare(limits, asked, this.#heldBy(userId));
-    this.#add(userId, asked, 1);
-    let released = false;
-    const release = () => {
-      if (!released) this.#add(userId, asked, -1);
-      released = true;
-    };
-    return { release, [Symbol.dispose]: release };
   }
 
   async countExecution(userId: string, limits?: Quotas): Promise<void> {
@@ -75,17 +59,6 @@ export class CountedQuotas implements QuotaKeeper {
       if (first === -1) this.#executions.delete(userId);
       else times.splice(0, first);
     }
-  }
-
-  #heldBy(userId: string): Usage {
-    return { liveKernels: 0, memoryMb: 0, ...this.#held.get(userId), storageBytes: 0 };
-  }
-
-  #add(userId: string, { liveKernels, memoryMb }: Held, sign: 1 | -1): void {
-    const before = this.#heldBy(userId);
-    const held = { liveKernels: before.liveKernels + sign * liveKernels, memoryMb: before.memoryMb + sign * memoryMb };
-    if (held.liveKernels === 0 && held.memoryMb === 0) this.#held.delete(userId);
-    else this.#held.set(userId, held);
   }
 }
 

@@ -17,7 +17,7 @@ const TOUCH_MS = 60_000;
 /** Compared with where there is no such token, so that it takes as long. */
 const NOBODY = digestOf('');
 
-export const StoredToken = z.object({
+const StoredToken = z.object({
   name: z.string(),
   userId: UserId,
   scopes: z.array(Scope),
@@ -26,7 +26,7 @@ export const StoredToken = z.object({
   expiresAt: z.number().optional(),
   lastUsedAt: z.number().optional(),
 });
-export type StoredToken = z.infer<typeof StoredToken>;
+type StoredToken = z.infer<typeof StoredToken>;
 
 interface Parts {
   readonly documents: DocumentStore;

@@ -54,9 +54,11 @@ export class Peers implements AsyncDisposable {
   }
 
   static async join(storage: Storage): Promise<Peers> {
-    const lock = await storage.locks.acquire(lockOf(storage.locks.id));
+    await using stack = new AsyncDisposableStack();
+    const lock = stack.use(await storage.locks.acquire(lockOf(storage.locks.id)));
     const peers = new Peers(storage, lock, await secretOf(storage.documents));
     await peers.#sweep();
+    stack.move();
     return peers;
   }
 

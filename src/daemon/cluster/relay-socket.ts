@@ -5,6 +5,7 @@
 
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
+import { CellaError } from '../../protocol/errors.ts';
 import { CloseCode } from '../../protocol/http/frames.ts';
 import { unanswered } from './relay.ts';
 
@@ -35,24 +36,32 @@ const CLOSING_MS = 2000;
 const MOST_REFUSAL_BYTES = 64 * 1024;
 
 /** The other server's end of it, which is not read before somebody takes it; or why there is none. */
-export function openSocket({ url, path, headers, protocols, gone }: SocketTarget): Promise<WebSocket | Response> {
+export async function openSocket({ gone, ...target }: SocketTarget): Promise<WebSocket | Response> {
   const { promise, resolve, reject } = Promise.withResolvers<WebSocket | Response>();
-  const socket = new WebSocket(`${url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`, [...protocols], {
-    headers,
-    perMessageDeflate: false,
-    autoPong: false,
-    handshakeTimeout: HANDSHAKE_MS,
-  });
+  const socket = begin(target);
   socket.once('open', () => {
     socket.pause();
     resolve(socket);
   });
-  socket.once('unexpected-response', (_request, answer) => refusalOf(answer).then(resolve, reject));
+  socket.once('unexpected-response', async (_request, answer) => {
+    await refusalOf(answer).then(resolve, reject);
+    // It would stay in its handshake for ever.
+    socket.terminate();
+  });
   socket.on('error', (cause) => reject(unanswered(cause)));
   const leave = () => socket.terminate();
   gone.addEventListener('abort', leave, { once: true });
   socket.once('close', () => gone.removeEventListener('abort', leave));
-  return promise;
+  return await promise;
+}
+
+function begin({ url, path, headers, protocols }: Omit<SocketTarget, 'gone'>): WebSocket {
+  const options = { headers, perMessageDeflate: false, autoPong: false, handshakeTimeout: HANDSHAKE_MS };
+  try {
+    return new WebSocket(`${url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`, [...protocols], options);
+  } catch (cause) {
+    throw new CellaError('INVALID_REQUEST', 'Sec-WebSocket-Protocol: must be different words.', { cause });
+  }
 }
 
 export function bridge(client: WebSocket, owner: WebSocket, options: BridgeOptions): void {
@@ -75,6 +84,7 @@ export function bridge(client: WebSocket, owner: WebSocket, options: BridgeOptio
     else owner.terminate();
   });
   if (gone.aborted) moved();
+  if (ending.aborted) stopped();
   owner.resume();
 }
 

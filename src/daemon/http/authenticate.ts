@@ -6,7 +6,7 @@ import type { Access, Principal } from '../access/contract.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 
 export const COOKIE = 'cella';
-export const CSRF_HEADER = 'x-cella-csrf';
+const CSRF_HEADER = 'x-cella-csrf';
 
 const READING = new Set(['GET', 'HEAD']);
 

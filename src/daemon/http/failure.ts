@@ -39,7 +39,7 @@ export function failureOf(error: CellaError): Failure {
   return { error: { code, message, advice, details: { ...details } } };
 }
 
-export function statusOf({ code }: CellaError): number {
+function statusOf({ code }: CellaError): number {
   return errorCodes[code].http;
 }
 

@@ -30,7 +30,7 @@ export function openLogs(level: LogLevel, file?: string): Logs {
   return { log: makeLogger(level, stream), flush: () => flushed(stream) };
 }
 
-export function makeLogger(level: LogLevel, stream: DestinationStream): Logger {
+function makeLogger(level: LogLevel, stream: DestinationStream): Logger {
   return pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, stream);
 }
 

@@ -8,6 +8,8 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 type Measured = Pick<SessionHost, 'metrics' | 'kernelMemory' | 'onEnded'>;
 
 export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
+/** Why a client was let go: it did not read, or may no longer. */
+export type Dropped = 'slow' | 'refused';
 
 export class HttpMetrics {
   readonly #registry = new Registry();
@@ -72,7 +74,7 @@ export class HttpMetrics {
     return () => this.#clients.dec({ kind });
   }
 
-  dropped(why: string): void {
+  dropped(why: Dropped): void {
     this.#dropped.inc({ why });
   }
 

@@ -1,7 +1,7 @@
 /** What every answer tells a browser: to guess nothing, to frame nothing, to load nothing from elsewhere. */
 
 /** Pages of the server's own have another, which allows their own styles and scripts. */
-export const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
+const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 const always: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',

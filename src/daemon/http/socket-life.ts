@@ -9,6 +9,7 @@ import { CloseCode } from '../../protocol/http/frames.ts';
 import { refusalOf } from './feed.ts';
 import { FrameBudget } from './frame-budget.ts';
 import type { Logger } from './logs.ts';
+import type { Dropped } from './metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { Recheck } from './router.ts';
 import type { Service } from './service.ts';
@@ -25,6 +26,11 @@ export interface LifeOptions {
 
 /** How long the other side has to answer that it is closed. */
 const CLOSING_MS = 2000;
+/** Those who are let go, as they are counted. */
+const drops = new Map<number, Dropped>([
+  [CloseCode.slow, 'slow'],
+  [CloseCode.refused, 'refused'],
+]);
 
 export class SocketLife {
   readonly budget = new FrameBudget();
@@ -68,7 +74,8 @@ export class SocketLife {
   close(code: number, reason: string): void {
     if (this.over.aborted) return;
     this.#over.abort();
-    if (code === CloseCode.slow || code === CloseCode.refused) this.#options.service.metrics.dropped(reason);
+    const dropped = drops.get(code);
+    if (dropped) this.#options.service.metrics.dropped(dropped);
     // Its answer is not heard otherwise.
     this.#socket.resume();
     this.#socket.close(code, reason);

@@ -69,19 +69,6 @@ export function changed(there: Definition, change: unknown): Definition {
   };
 }
 
-/** The options that give code more than a sandbox of its own: for an admin to choose. */
-export function privilegedOptions(given: SessionSettings): string[] {
-  const { cwd, sandbox, executor } = SessionSettings.parse(given);
-  const wide =
-    typeof sandbox === 'object' &&
-    (sandbox.network === 'host' || sandbox.readable.length > 0 || sandbox.writable.length > 0);
-  return [
-    ...(cwd === undefined ? [] : ['cwd']),
-    ...(sandbox === 'off' || wide ? ['sandbox'] : []),
-    ...(executor === 'in-process' ? ['executor'] : []),
-  ];
-}
-
 /** After the schema has said that it is one. */
 function asRecord(value: unknown): Record<string, unknown> {
   return z.record(z.string(), z.unknown()).parse(value);

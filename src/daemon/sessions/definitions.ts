@@ -44,6 +44,13 @@ export class Definitions {
     return found;
   }
 
+  /** As it is by now; `NOT_FOUND` where it is gone meanwhile, or on its way out. */
+  async again({ id, life }: Definition): Promise<Definition> {
+    const found = await this.#read(id);
+    if (found?.life !== life) throw noSession(id);
+    return found;
+  }
+
   /** Whether there is one, in whatever state. */
   async exists(id: string): Promise<boolean> {
     return (await this.#documents.get(SESSIONS, id)) !== undefined;

@@ -19,6 +19,7 @@ import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
 import { infoOf } from './info.ts';
+import { isTaken } from './ownership.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 
@@ -49,6 +50,7 @@ export class LocalSessionHost implements contract.SessionHost {
       pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
+      current: (definition) => this.#definitions.again(definition),
       hooksOf: (id) => ({
         approve: async (request) => await (await this.#opened(id)).approvals.ask(request),
         onProgress: (text) =>
@@ -74,7 +76,7 @@ export class LocalSessionHost implements contract.SessionHost {
       if (definition.life === 'present') continue;
       await host.#erase(definition).catch((error) => {
         // Another one is at it.
-        if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
+        if (!isTaken(error)) throw error;
       });
     }
     await host.#sweeper.clear();

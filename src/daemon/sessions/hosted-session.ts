@@ -113,23 +113,27 @@ export class HostedSession implements contract.HostedSession {
       if (state === 'doubtful') this.#executions.abort(doubtful());
       if (state === 'lost') void this.#forsake();
     });
-    if (!this.#lock.held) void this.#forsake();
+    // One that is doubtful may turn out to be held.
+    if (this.#lock.state === 'lost') void this.#forsake();
   }
 
   /** What ran when the server before this one ended is marked before anybody reads. */
-  static async open(share: HostShare, definition: Definition): Promise<HostedSession> {
+  static async open(share: HostShare, known: Definition): Promise<HostedSession> {
     const { dataDir, counters } = share;
-    const key = storageKeyOf(definition.ownerId, definition.agentKey);
-    const outputs = new Outputs(dataDir, definition.id);
+    const { id, ownerId, agentKey } = known;
+    const key = storageKeyOf(ownerId, agentKey);
+    const outputs = new Outputs(dataDir, id);
     const lock = await takeSession(share.storage, key);
-    const storage = share.storage.fenced(lock);
-    const requests = new Requests(storage.documents, outputs, definition.id, share.requests);
     const recover = async () => {
-      await share.leftovers?.arrive(definition.id, key);
-      return await recoverLog(storage, { key, sessionId: definition.id, requests });
+      // Another server may have changed or deleted it before the lock was this one's.
+      const definition = await share.current(known);
+      const storage = share.storage.fenced(lock);
+      const requests = new Requests(storage.documents, outputs, id, share.requests);
+      await share.leftovers?.arrive(id, key);
+      return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
     };
-    const { position, interrupted } = await recover().catch(async (error) => {
-      await lock.release();
+    const { definition, storage, requests, position, interrupted } = await recover().catch(async (error) => {
+      await lock.release().catch(() => {}); // what kept it from opening is told
       throw error;
     });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
@@ -139,11 +143,8 @@ export class HostedSession implements contract.HostedSession {
       lock,
       storage,
       writer: (told) => {
-        let owned = true;
-        lock.watch((state) => {
-          if (state === 'lost') owned = false;
-        });
-        return new EventWriter({ log: storage.events, key, counters, owned: () => owned, ...told }, position);
+        const owned = () => lock.state !== 'lost';
+        return new EventWriter({ log: storage.events, key, counters, owned, ...told }, position);
       },
     });
   }

@@ -29,7 +29,7 @@ export function storageKeyOf(ownerId: string, agentKey: string): string {
 
 /** Undefined where it is the key of another user's agent. */
 export function agentKeyIn(ownerId: string, storageKey: string): string | undefined {
-  if (ownerId === 'local') return /^~[^/]+~[a-z0-9]{12}\//.test(storageKey) ? undefined : storageKey;
+  if (isLocal(ownerId)) return /^~[^/]+~[a-z0-9]{12}\//.test(storageKey) ? undefined : storageKey;
   const mine = storageKeyOf(ownerId, '');
   return storageKey.startsWith(mine) ? storageKey.slice(mine.length) : undefined;
 }

@@ -29,6 +29,11 @@ export function elsewhere(holder: Readonly<Record<string, unknown>> = {}, how = 
   return new CellaError('SESSION_ELSEWHERE', message, { details: { ...holder, retryAfterMs: AGAIN_MS } });
 }
 
+/** Whether somebody else has it, and looks after it. */
+export function isTaken(error: unknown): boolean {
+  return error instanceof CellaError && (error.code === 'SESSION_ELSEWHERE' || error.code === 'AGENT_BUSY');
+}
+
 /** It may be ours, and may be another's: nothing begins until that is known. */
 export function doubtful(): CellaError {
   const message = 'Storage has not answered for so long that another server may have this session by now.';

@@ -6,6 +6,7 @@ import type { KernelPool } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { Retention } from './contract.ts';
 import type { Counters } from './counters.ts';
+import type { Definition } from './definition.ts';
 import type { HostedSession } from './hosted-session.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
@@ -31,6 +32,8 @@ export interface HostShare {
   readonly sweepEveryMs: number;
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
+  /** A definition as it is by now; `NOT_FOUND` where it is gone meanwhile. */
+  readonly current: (definition: Definition) => Promise<Definition>;
   /** What a kernel asks and tells its session, by the id of that. */
   readonly hooksOf: (id: string) => KernelHooks;
   readonly fork: (id: string, wanted: NewFork) => Promise<HostedSession>;

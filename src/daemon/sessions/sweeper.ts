@@ -1,12 +1,11 @@
 /** Looks after what is kept, now and then: of sessions in use often, of all of them seldom. */
 
-import { CellaError } from '../../protocol/errors.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
 import type { HostedSession } from './hosted-session.ts';
 import { storageKeyOf } from './ids.ts';
-import { takeSession } from './ownership.ts';
+import { isTaken, takeSession } from './ownership.ts';
 import { retain } from './retention.ts';
 import type { HostShare } from './share.ts';
 
@@ -74,7 +73,7 @@ export class Sweeper {
       await using lock = await takeSession(storage, key);
       await work(storage.fenced(lock));
     } catch (error) {
-      if (!(error instanceof CellaError && ['SESSION_ELSEWHERE', 'AGENT_BUSY'].includes(error.code))) throw error;
+      if (!isTaken(error)) throw error;
     }
   }
 }

@@ -172,7 +172,7 @@ export const SessionEvent = z.intersection(numbered, SessionEventBody);
 export type SessionEvent = z.infer<typeof SessionEvent>;
 
 /** Tells a reader that events up to this number are gone, and the next is after it. It has no number itself. */
-export const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
+const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
 export type FloorNotice = z.infer<typeof FloorNotice>;
 
 /** What a reader of a session gets. */

@@ -22,7 +22,7 @@ export const executeFields = {
   transaction: TransactionPolicy.optional(),
 };
 
-export const ExecuteBody = z.strictObject({
+const ExecuteBody = z.strictObject({
   ...executeFields,
   stopWhenGone: z
     .boolean()
@@ -83,7 +83,7 @@ export const AnswerApproval = endpoint('post /v1/sessions/{id}/approvals/{approv
   ]),
 });
 
-export const EventsQuery = z.strictObject({
+const EventsQuery = z.strictObject({
   after: z.coerce
     .number()
     .int()

@@ -25,7 +25,7 @@ export const CreateSession = endpoint('post /v1/sessions', tag, anybody, {
 });
 
 /** As the query of an address can say it: `label=team=risk` any number of times. */
-export const ListQuery = z.strictObject({
+const ListQuery = z.strictObject({
   agentKey: z.string().max(1024).optional(),
   owner: z.string().max(128).optional().meta({ description: 'The name or id of a user.' }),
   label: z

@@ -10,7 +10,7 @@ const use = { kind: 'session', right: 'use' } as const;
 
 const Lost = z.object({ name: z.string(), reason: z.string() });
 
-export const CheckpointInfo = z
+const CheckpointInfo = z
   .object({
     id: z.string(),
     name: z.string().exactOptional(),

@@ -3,6 +3,8 @@
 import * as wire from '../../../protocol/http/mcp-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import type { SessionApi } from '../../../session/api.ts';
+import { admitExecution } from '../admit-execution.ts';
+import { awake } from '../awake.ts';
 import type { SessionCall } from '../router.ts';
 import type { Service } from '../service.ts';
 
@@ -25,7 +27,8 @@ export type MakeMcp = (session: {
 /** The one that was not used for the longest time goes first. */
 const MOST_ENDPOINTS = 256;
 
-export function addMcpRoutes({ routes, host, kernels, room, access, ending }: Service, make: MakeMcp): void {
+export function addMcpRoutes(service: Service, make: MakeMcp): void {
+  const { routes, host, ending } = service;
   const endpoints = new Map<string, Promise<McpEndpoint>>();
   const drop = (key: string) => {
     const endpoint = endpoints.get(key);
@@ -35,23 +38,21 @@ export function addMcpRoutes({ routes, host, kernels, room, access, ending }: Se
   ending.addEventListener('abort', () => [...endpoints.keys()].forEach(drop));
 
   const endpointOf = (info: SessionInfo, log: (line: string) => void): Promise<McpEndpoint> => {
-    const { id, ownerId, agentKey, settings } = info;
+    const { id, agentKey, settings } = info;
     const open = settings.allowRuntimeDeps !== false;
     // What a server offers depends on whether packages can be changed.
     const key = `${id} ${open}`;
-    const api = async () => {
-      await kernels.admit(await host.get(id));
-      return await (await host.open(id)).api();
-    };
+    const api = async () => awake(service, await host.get(id));
     const toRun = async () => {
-      await access.quotas.countExecution(ownerId);
-      await room.admit(ownerId);
-      return await api();
+      await admitExecution(service, await host.get(id));
+      return await (await host.open(id)).api();
     };
     const inProcess = settings.executor === 'in-process';
     const endpoint = endpoints.get(key) ?? make({ agentKey, api, toRun, open, inProcess, log });
     endpoints.delete(key);
     endpoints.set(key, endpoint);
+    // What could not be made is tried again for the next who asks.
+    endpoint.catch(() => endpoints.get(key) === endpoint && endpoints.delete(key));
     const [oldest] = endpoints.keys();
     if (endpoints.size > MOST_ENDPOINTS && oldest !== undefined) drop(oldest);
     return endpoint;

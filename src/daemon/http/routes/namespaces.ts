@@ -7,6 +7,7 @@ import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { fromWire, toWire } from '../../../protocol/http/values.ts';
 import type { DepsApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
+import { awake } from '../awake.ts';
 import { announcedBytes } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
@@ -16,11 +17,8 @@ import type { Service } from '../service.ts';
 type Api = (info: SessionInfo) => Promise<SessionApi>;
 
 export function addNamespaceRoutes(service: Service): void {
-  const { routes, host, kernels, room } = service;
-  const api: Api = async (info) => {
-    await kernels.admit(info);
-    return await (await host.open(info.id)).api();
-  };
+  const { routes, room } = service;
+  const api: Api = (info) => awake(service, info);
   addToolRoutes(routes, api);
   addSkillRoutes(routes, api, room);
   addArtifactRoutes(routes, api, room);

@@ -4,13 +4,12 @@ import * as look from '../../../protocol/http/introspection.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import * as state from '../../../protocol/http/state.ts';
 import type { SessionApi } from '../../../session/api.ts';
+import { awake } from '../awake.ts';
 import type { Service } from '../service.ts';
 
-export function addStateRoutes({ routes, host, kernels }: Service): void {
-  const api = async (info: SessionInfo): Promise<SessionApi> => {
-    await kernels.admit(info);
-    return await (await host.open(info.id)).api();
-  };
+export function addStateRoutes(service: Service): void {
+  const { routes, host } = service;
+  const api = (info: SessionInfo): Promise<SessionApi> => awake(service, info);
 
   routes.session(look.CompleteCode, async ({ info, body }) => (await api(info)).complete(body.code, body.cursor));
   routes.session(look.InspectCode, async ({ info, body }) => (await api(info)).inspect(body.code, body.cursor));

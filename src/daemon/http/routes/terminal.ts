@@ -4,6 +4,7 @@ import { capabilitiesOf, executorOf } from '../../../protocol/capabilities.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { CloseCode } from '../../../protocol/http/frames.ts';
 import { OpenTerminal } from '../../../protocol/http/terminal-routes.ts';
+import { admitExecution } from '../admit-execution.ts';
 import { PerSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { TerminalSocket } from '../terminal-socket.ts';
@@ -12,11 +13,11 @@ import { TerminalSocket } from '../terminal-socket.ts';
 const MOST_OPEN = 16;
 
 export function addTerminalRoutes(service: Service): void {
-  const { routes, host, followers, access, kernels, room } = service;
+  const { routes, host, followers } = service;
   const open = new PerSession('terminals', MOST_OPEN);
 
   routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
-    const { id, ownerId, settings } = info;
+    const { id, settings } = info;
     const { upgrade } = context.env;
     const executor = executorOf(settings.executor);
     if (!capabilitiesOf(executor).subprocesses) {
@@ -24,9 +25,7 @@ export function addTerminalRoutes(service: Service): void {
     }
     open.check(id);
     followers.check(principal);
-    await access.quotas.countExecution(ownerId);
-    await kernels.admit(info);
-    await room.admit(ownerId);
+    await admitExecution(service, info);
     // Last: whoever was refused as a WebSocket, and not told why, hears the reason from a request.
     if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
     const session = await host.open(id);
