@@ -57,6 +57,8 @@ export class TerminalSocket {
       await session.use(async (inside) => {
         if (over.aborted) return;
         await using terminal = await inside.terminal(wish);
+        // It may have gone while the program was started.
+        if (over.aborted) return;
         over.addEventListener('abort', () => void terminal.close(), { once: true });
         this.#terminal.resolve(terminal);
         for await (const chunk of terminal.output) {

@@ -52,6 +52,8 @@ export function addMcpRoutes({ routes, host, kernels, room, access, ending }: Se
     const endpoint = endpoints.get(key) ?? make({ agentKey, api, toRun, open, inProcess, log });
     endpoints.delete(key);
     endpoints.set(key, endpoint);
+    // What could not be made is tried again for the next who asks.
+    endpoint.catch(() => endpoints.get(key) === endpoint && endpoints.delete(key));
     const [oldest] = endpoints.keys();
     if (endpoints.size > MOST_ENDPOINTS && oldest !== undefined) drop(oldest);
     return endpoint;
