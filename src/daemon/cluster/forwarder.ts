@@ -31,7 +31,9 @@ export interface ForwarderOptions {
 function bodyOf(incoming: IncomingMessage) {
   const { 'content-length': length, 'transfer-encoding': coding } = incoming.headers;
   if (coding !== undefined) return { stream: incoming, headers: { 'transfer-encoding': 'chunked' } };
-  return length === undefined ? { stream: undefined, headers: {} } : { stream: incoming, headers: {} };
+  if (length === undefined) return { stream: undefined, headers: {} };
+  // Said again: a client can have it taken away as a header of its own connection, and the body would be without an end.
+  return { stream: incoming, headers: { 'content-length': length } };
 }
 
 interface Target extends Peer {
