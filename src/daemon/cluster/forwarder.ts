@@ -125,7 +125,7 @@ export class Forwarder implements Disposable {
     upgrade: NonNullable<ExchangeContext['env']['upgrade']>,
   ): Promise<Response> {
     const path = pathOf(c);
-    const { socket } = c.env.incoming;
+    const { socket } = c.env;
     const headers = await this.#headers(c, 'GET', path);
     const protocols = (c.req.header('sec-websocket-protocol') ?? '').split(/\s*,\s*/).filter((word) => word !== '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
