@@ -4,7 +4,7 @@ import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { WatchShare } from '../../files/watch-share.ts';
 import { Workspace } from '../../files/workspace.ts';
-import { announcedBytes } from '../body.ts';
+import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import { goingOn } from '../feed.ts';
@@ -60,9 +60,9 @@ export function addFileRoutes(service: Service): void {
 
   routes.session(wire.WriteFile, async ({ info, query, context, about }) => {
     about({ target: query.path.slice(0, 500) });
-    await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
     // As Node reads it: several times faster than through the body of a Request.
-    return await (await workspace(info)).write(query.path, context.env.incoming);
+    const chunks = await upload(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
+    return await (await workspace(info)).write(query.path, chunks);
   });
 
   routes.session(wire.MakeFolder, async ({ info, body, about }) => {
