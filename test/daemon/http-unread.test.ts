@@ -37,6 +37,24 @@ test('HEAD leaves no watch behind: the session can still be watched', async () =
   over.abort();
 });
 
+test('of many that watch at once, no more get in than may', async () => {
+  const over = new AbortController();
+  const watching = Array.from({ length: 100 }, () =>
+    daemon.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal }),
+  );
+  const statuses = (await Promise.all(watching)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(32);
+  over.abort();
+  await until(
+    async () => (await daemon.call('GET /metrics')).text,
+    (text) => !/cella_clients\{kind="ndjson"\} [1-9]/.test(text),
+  );
+  // One that fails at once leaves its place.
+  for (let n = 0; n < 40; n++) {
+    expect((await daemon.call(`GET /v1/sessions/${id}/files/watch?path=none`)).status).toBe(404);
+  }
+});
+
 test('HEAD of events leaves no client behind', async () => {
   const headers = { accept: 'application/x-ndjson' };
   for (let n = 0; n < 10; n++) await daemon.call(`HEAD /v1/sessions/${id}/events`, { headers });

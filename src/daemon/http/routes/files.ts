@@ -33,12 +33,19 @@ export function addFileRoutes(service: Service): void {
   routes.session(wire.WatchFiles, async ({ info, query, principal, context, recheck }) => {
     followers.check(principal);
     watches.check(info.id);
-    const over = new AbortController();
-    const changes = (await workspace(info)).watch(query.path, share, over.signal);
-    // A folder that cannot be watched is told as an answer.
-    const first = await changes.next();
-    const form = formOf(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
+    // Counted before anything is waited for: of many that come at once, no more get in.
     const left = watches.enter(info.id);
+    const over = new AbortController();
+    const begin = async () => {
+      const changes = (await workspace(info)).watch(query.path, share, over.signal);
+      // A folder that cannot be watched is told as an answer.
+      return { changes, first: await changes.next() };
+    };
+    const { changes, first } = await begin().catch((error) => {
+      left();
+      throw error;
+    });
+    const form = formOf(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
     const source = (signal: AbortSignal) => {
       const end = () => {
         left();
