@@ -15,7 +15,7 @@ import type { SessionHost } from '../sessions/contract.ts';
 import { elsewhere } from '../sessions/ownership.ts';
 import { HOP_HEADER } from './hop.ts';
 import type { Peer, Peers } from './peers.ts';
-import { endToEnd, relay } from './relay.ts';
+import { endToEnd, relay, wordsOf } from './relay.ts';
 import { type BridgeOptions, bridge, openSocket } from './relay-socket.ts';
 import { Vigil } from './vigil.ts';
 
@@ -127,7 +127,7 @@ export class Forwarder implements Disposable {
     const path = pathOf(c);
     const { socket } = c.env;
     const headers = await this.#headers(c, 'GET', path);
-    const protocols = (c.req.header('sec-websocket-protocol') ?? '').split(/\s*,\s*/).filter((word) => word !== '');
+    const protocols = wordsOf(c.req.header('sec-websocket-protocol') ?? '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
     const watched = this.#vigil.watch(target.id);
     const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
