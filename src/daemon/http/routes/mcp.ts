@@ -3,8 +3,11 @@
 import * as wire from '../../../protocol/http/mcp-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import type { SessionApi } from '../../../session/api.ts';
+import { cut } from '../exchange.ts';
 import type { SessionCall } from '../router.ts';
 import type { Service } from '../service.ts';
+import { SSE } from '../streams.ts';
+import { whileAllowed } from '../while-allowed.ts';
 
 export interface McpEndpoint {
   fetch(request: Request): Promise<Response>;
@@ -25,7 +28,8 @@ export type MakeMcp = (session: {
 /** The one that was not used for the longest time goes first. */
 const MOST_ENDPOINTS = 256;
 
-export function addMcpRoutes({ routes, host, kernels, room, access, ending }: Service, make: MakeMcp): void {
+export function addMcpRoutes(service: Service, make: MakeMcp): void {
+  const { routes, host, kernels, room, access, ending, followers, streams } = service;
   const endpoints = new Map<string, Promise<McpEndpoint>>();
   const drop = (key: string) => {
     const endpoint = endpoints.get(key);
@@ -59,11 +63,16 @@ export function addMcpRoutes({ routes, host, kernels, room, access, ending }: Se
     return endpoint;
   };
 
-  const answer = async ({ info, context }: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
+  const answer = async (call: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
+    const { info, context, principal, recheck } = call;
+    followers.check(principal);
     const log = context.get('log');
     const endpoint = await endpointOf(info, (line) => log.warn({ line }, 'mcp'));
     const response = await endpoint.fetch(context.req.raw);
-    return new Response(response.body, response);
+    const { body, headers } = response;
+    if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
+    const onEnd = followers.enter(principal, 'sse');
+    return new Response(whileAllowed(body, { ...streams, recheck, onEnd, cut: () => cut(context.env) }), response);
   };
   routes.session(wire.PostMcp, answer);
   routes.session(wire.GetMcp, answer);
