@@ -95,6 +95,30 @@ it('storage, with files that are sent and files that code has written', async ()
   expect((await call('GET /v1/sessions')).status).toBe(200);
 });
 
+it.each(['files/content?path=long', 'artifacts/long/content'])(
+  'storage, of %s that comes without a length',
+  async (path) => {
+    const { session, token } = await bounded(`chunked-${path.slice(0, 5)}`, { storageBytes: 1_000_000 });
+    const url = new URL(`/v1/sessions/${await session('1')}/${path}`, daemon.url);
+    let sent = 0;
+    const body = new ReadableStream({
+      pull(controller) {
+        if (sent++ < 100) controller.enqueue(new Uint8Array(100_000));
+        else controller.close();
+      },
+    });
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await fetch(url, { method: 'PUT', headers, body, duplex: 'half' });
+    const { status } = answer;
+    expectOver({ status, headers: answer.headers, text: '', json: JSON.parse(await answer.text()) }, 'storageBytes');
+    // It is told in the audit log, with where it came from.
+    const { json } = await daemon.call<{ entries: Record<string, unknown>[] }>('GET /v1/audit?after=0&limit=1000');
+    expect(json.entries).toContainEqual(
+      expect.objectContaining({ target: 'long', from: '127.0.0.1', code: 'QUOTA_EXCEEDED' }),
+    );
+  },
+);
+
 it('`in-process` is for members where an admin has turned it on, and nothing else is', async () => {
   const { call } = await bounded('trusted', {});
   expect((await call('POST /v1/sessions', { agentKey: 'i', executor: 'in-process' })).status).toBe(201);

@@ -15,7 +15,7 @@ import type { SessionHost } from '../sessions/contract.ts';
 import { elsewhere } from '../sessions/ownership.ts';
 import { HOP_HEADER } from './hop.ts';
 import type { Peer, Peers } from './peers.ts';
-import { endToEnd, relay } from './relay.ts';
+import { endToEnd, relay, wordsOf } from './relay.ts';
 import { type BridgeOptions, bridge, openSocket } from './relay-socket.ts';
 import { Vigil } from './vigil.ts';
 
@@ -31,7 +31,9 @@ export interface ForwarderOptions {
 function bodyOf(incoming: IncomingMessage) {
   const { 'content-length': length, 'transfer-encoding': coding } = incoming.headers;
   if (coding !== undefined) return { stream: incoming, headers: { 'transfer-encoding': 'chunked' } };
-  return length === undefined ? { stream: undefined, headers: {} } : { stream: incoming, headers: {} };
+  if (length === undefined) return { stream: undefined, headers: {} };
+  // Said again: a client can have it taken away as a header of its own connection, and the body would be without an end.
+  return { stream: incoming, headers: { 'content-length': length } };
 }
 
 interface Target extends Peer {
@@ -123,9 +125,9 @@ export class Forwarder implements Disposable {
     upgrade: NonNullable<ExchangeContext['env']['upgrade']>,
   ): Promise<Response> {
     const path = pathOf(c);
-    const { socket } = c.env.incoming;
+    const { socket } = c.env;
     const headers = await this.#headers(c, 'GET', path);
-    const protocols = (c.req.header('sec-websocket-protocol') ?? '').split(/\s*,\s*/).filter((word) => word !== '');
+    const protocols = wordsOf(c.req.header('sec-websocket-protocol') ?? '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
     const watched = this.#vigil.watch(target.id);
     const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };

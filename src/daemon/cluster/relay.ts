@@ -58,9 +58,15 @@ export function relay({ url, method, path, headers, body, agent, signal, cut, on
   return promise;
 }
 
+/** Of a header that is a list. In one pass, however many blanks a client puts between them. */
+export function wordsOf(list: string): string[] {
+  const words = list.split(',').map((word) => word.trim());
+  return words.filter((word) => word !== '');
+}
+
 /** Without what is for one connection alone. */
 export function endToEnd(headers: IncomingMessage['headersDistinct']): Record<string, string[]> {
-  const named = new Set((headers.connection ?? []).flatMap((value) => value.toLowerCase().split(/\s*,\s*/)));
+  const named = new Set((headers.connection ?? []).flatMap((value) => wordsOf(value.toLowerCase())));
   const passed = Object.entries(headers).filter(([name]) => !OF_CONNECTION.has(name) && !named.has(name));
   return Object.fromEntries(passed.map(([name, values]) => [name, values ?? []]));
 }

@@ -27,6 +27,8 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
     c.set('requestId', requestId);
     c.set('log', log.child({ requestId }));
     await next();
+    // Nobody reads the body of an answer to HEAD; what would give it must not wait for that.
+    if (c.req.method === 'HEAD') await c.res.body?.cancel();
     c.res.headers.set('x-request-id', requestId);
     addSecurityHeaders(c.res.headers, { tls: isTls(c.env) });
     tell(c, log, metrics, performance.now() - began);

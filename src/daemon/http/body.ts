@@ -1,6 +1,10 @@
 /** Reads the body of a request, up to a limit: what is longer is refused before it is in memory. */
 
+import type { IncomingMessage } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
+
+/** Of a body without a length: leave is asked for so much at a time. */
+const PART_BYTES = 256 * 1024;
 
 export async function readText(request: Request, limitBytes: number): Promise<string> {
   const announced = request.headers.get('content-length');
@@ -31,9 +35,33 @@ export async function readJson(request: Request, limitBytes: number): Promise<un
   }
 }
 
-/** At least 1: what is not announced is something. */
-export function announcedBytes(contentLength: string | undefined): number {
-  return Math.max(1, Number(contentLength ?? 1) || 1);
+/** What a client uploads, once there is room for it: at the start for as much as it announces, else as it comes. */
+export async function upload(
+  incoming: IncomingMessage,
+  admit: (bytes: number) => Promise<void>,
+): Promise<AsyncIterable<Uint8Array>> {
+  const announced = incoming.headers['content-length'];
+  // At least 1: whoever has no room at all is told before anything is made.
+  await admit(Math.max(1, Number(announced ?? 1) || 1));
+  // Node reads no further than what was announced.
+  return announced === undefined ? metered(incoming, admit) : incoming;
+}
+
+/** Bytes whose number nobody has announced, with leave for each part of them before it is taken. */
+async function* metered(
+  chunks: AsyncIterable<Uint8Array>,
+  admit: (bytes: number) => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  let unasked = 0;
+  for await (const chunk of chunks) {
+    unasked += chunk.byteLength;
+    if (unasked >= PART_BYTES) {
+      await admit(unasked);
+      unasked = 0;
+    }
+    yield chunk;
+  }
+  if (unasked > 0) await admit(unasked);
 }
 
 function tooLarge(limitBytes: number): CellaError {

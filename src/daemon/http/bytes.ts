@@ -37,8 +37,9 @@ export function toStream(chunks: AsyncGenerator<Uint8Array>, cut: () => void): R
 /** A file that grows while it is read is cut at what was announced. */
 async function* exactly(chunks: AsyncIterable<Uint8Array>, bytes: number | undefined): AsyncGenerator<Uint8Array> {
   let left = bytes ?? Number.POSITIVE_INFINITY;
-  if (left === 0) return;
+  // Read even where nothing is wanted of it: only what was begun is closed.
   for await (const chunk of chunks) {
+    if (left <= 0) return;
     yield chunk.byteLength > left ? chunk.subarray(0, left) : chunk;
     left -= chunk.byteLength;
     if (left <= 0) return;

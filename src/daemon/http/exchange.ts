@@ -1,6 +1,7 @@
 /** One request on its way through the server: where it came in, who sent it, and where a WebSocket would go on. */
 
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Context } from 'hono';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
@@ -17,6 +18,8 @@ export interface Upgrade {
 
 export interface Bindings {
   readonly incoming: IncomingMessage;
+  /** Its connection, also after a body that was not read to its end has let go of it. */
+  readonly socket: Socket;
   readonly door: Door;
   readonly upgrade?: Upgrade;
 }
@@ -43,8 +46,8 @@ export type ExchangeContext = Context<Exchange>;
 
 /** Where a request comes from, for logs and the audit. Behind the Unix socket there is no address. */
 export function remoteOf(c: ExchangeContext): string {
-  const { incoming, door } = c.env;
-  return c.get('hop')?.client ?? (door === 'local' ? 'local' : (incoming.socket.remoteAddress ?? 'unknown'));
+  const { socket, door } = c.env;
+  return c.get('hop')?.client ?? (door === 'local' ? 'local' : (socket.remoteAddress ?? 'unknown'));
 }
 
 /** With the query. */
@@ -53,11 +56,11 @@ export function pathOf(c: ExchangeContext): string {
   return `${pathname}${search}`;
 }
 
-export function isTls({ incoming }: Bindings): boolean {
-  return 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
+export function isTls({ socket }: Bindings): boolean {
+  return 'encrypted' in socket && socket.encrypted === true;
 }
 
 /** Ends the connection of an answer that cannot be ended well, so that nobody takes what there is for all of it. */
-export function cut({ incoming }: Bindings): void {
-  incoming.socket.destroy();
+export function cut({ socket }: Bindings): void {
+  socket.destroy();
 }

@@ -6,8 +6,10 @@ import type { Duplex } from 'node:stream';
 import { getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { WebSocketServer } from 'ws';
+import { CellaError } from '../../protocol/errors.ts';
 import { toRequest } from './as-request.ts';
 import type { Bindings, Door, Upgrade } from './exchange.ts';
+import { failureResponse } from './failure.ts';
 import { sendText } from './text-response.ts';
 
 export interface ListenerOptions {
@@ -27,8 +29,9 @@ const KEEP_ALIVE_MS = 65_000;
 
 export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: ListenerOptions): Server {
   const listener = getRequestListener(
-    async (request, { incoming, outgoing }) => {
-      const response = await fetch(request, { incoming: incoming as IncomingMessage, door });
+    async (request, { incoming: given, outgoing }) => {
+      const incoming = given as IncomingMessage;
+      const response = await fetch(request, { incoming, socket: incoming.socket, door });
       return sendText(response, outgoing as ServerResponse) ? RESPONSE_ALREADY_SENT : response;
     },
     {
@@ -60,9 +63,9 @@ export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: Liste
     socket.on('error', () => {}); // whoever it was has gone
     const upgrade: Upgrade = { accept: undefined };
     const answer = async () => {
-      const response = await fetch(toRequest(incoming), { incoming, door, upgrade });
+      const response = await fetch(toRequest(incoming), { incoming, socket: incoming.socket, door, upgrade });
       const { accept } = upgrade;
-      if (!accept) await refuse(socket, response);
+      if (!accept) await refuse(socket, await refusalOf(response));
       else sockets.handleUpgrade(incoming, socket, head, (client) => accept(client));
     };
     void answer().catch((error) => {
@@ -71,6 +74,13 @@ export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: Liste
     });
   });
   return server;
+}
+
+/** An answer that is no refusal may be without an end, and is for whoever asks without an upgrade. */
+async function refusalOf(response: Response): Promise<Response> {
+  if (response.status >= 400) return response;
+  await response.body?.cancel();
+  return failureResponse(new CellaError('INVALID_REQUEST', 'This is no WebSocket: ask without an upgrade.'));
 }
 
 async function refuse(socket: Duplex, response: Response): Promise<void> {

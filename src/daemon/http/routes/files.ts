@@ -4,7 +4,7 @@ import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { WatchShare } from '../../files/watch-share.ts';
 import { Workspace } from '../../files/workspace.ts';
-import { announcedBytes } from '../body.ts';
+import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import { goingOn } from '../feed.ts';
@@ -33,12 +33,19 @@ export function addFileRoutes(service: Service): void {
   routes.session(wire.WatchFiles, async ({ info, query, principal, context, recheck }) => {
     followers.check(principal);
     watches.check(info.id);
-    const over = new AbortController();
-    const changes = (await workspace(info)).watch(query.path, share, over.signal);
-    // A folder that cannot be watched is told as an answer.
-    const first = await changes.next();
-    const form = formOf(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
+    // Counted before anything is waited for: of many that come at once, no more get in.
     const left = watches.enter(info.id);
+    const over = new AbortController();
+    const begin = async () => {
+      const changes = (await workspace(info)).watch(query.path, share, over.signal);
+      // A folder that cannot be watched is told as an answer.
+      return { changes, first: await changes.next() };
+    };
+    const { changes, first } = await begin().catch((error) => {
+      left();
+      throw error;
+    });
+    const form = formOf(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
     const source = (signal: AbortSignal) => {
       const end = () => {
         left();
@@ -60,9 +67,9 @@ export function addFileRoutes(service: Service): void {
 
   routes.session(wire.WriteFile, async ({ info, query, context, about }) => {
     about({ target: query.path.slice(0, 500) });
-    await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
     // As Node reads it: several times faster than through the body of a Request.
-    return await (await workspace(info)).write(query.path, context.env.incoming);
+    const chunks = await upload(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
+    return await (await workspace(info)).write(query.path, chunks);
   });
 
   routes.session(wire.MakeFolder, async ({ info, body, about }) => {

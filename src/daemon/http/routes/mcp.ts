@@ -5,8 +5,11 @@ import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import type { SessionApi } from '../../../session/api.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { awake } from '../awake.ts';
+import { cut } from '../exchange.ts';
 import type { SessionCall } from '../router.ts';
 import type { Service } from '../service.ts';
+import { SSE } from '../streams.ts';
+import { whileAllowed } from '../while-allowed.ts';
 
 export interface McpEndpoint {
   fetch(request: Request): Promise<Response>;
@@ -28,7 +31,7 @@ export type MakeMcp = (session: {
 const MOST_ENDPOINTS = 256;
 
 export function addMcpRoutes(service: Service, make: MakeMcp): void {
-  const { routes, host, ending } = service;
+  const { routes, host, ending, followers, streams } = service;
   const endpoints = new Map<string, Promise<McpEndpoint>>();
   const drop = (key: string) => {
     const endpoint = endpoints.get(key);
@@ -58,11 +61,16 @@ export function addMcpRoutes(service: Service, make: MakeMcp): void {
     return endpoint;
   };
 
-  const answer = async ({ info, context }: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
+  const answer = async (call: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
+    const { info, context, principal, recheck } = call;
+    followers.check(principal);
     const log = context.get('log');
     const endpoint = await endpointOf(info, (line) => log.warn({ line }, 'mcp'));
     const response = await endpoint.fetch(context.req.raw);
-    return new Response(response.body, response);
+    const { body, headers } = response;
+    if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
+    const onEnd = followers.enter(principal, 'sse');
+    return new Response(whileAllowed(body, { ...streams, recheck, onEnd, cut: () => cut(context.env) }), response);
   };
   routes.session(wire.PostMcp, answer);
   routes.session(wire.GetMcp, answer);

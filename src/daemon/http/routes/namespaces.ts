@@ -8,7 +8,7 @@ import { fromWire, toWire } from '../../../protocol/http/values.ts';
 import type { DepsApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
 import { awake } from '../awake.ts';
-import { announcedBytes } from '../body.ts';
+import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import { type Work, withProgress } from '../progress-lines.ts';
@@ -88,14 +88,14 @@ function addArtifactRoutes(routes: Service['routes'], api: Api, room: Service['r
   routes.session(wire.SaveArtifact, async ({ info, params, query, context, about }) => {
     about({ target: params.name });
     const { type, mediaType, description, metadata } = query;
-    await room.admit(info.ownerId, announcedBytes(context.req.header('content-length')));
+    const chunks = await upload(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
     const facts = {
       type,
       mediaType,
       ...(description === undefined ? {} : { description }),
       ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
     };
-    return await (await api(info)).artifacts.save(params.name, context.env.incoming, facts);
+    return await (await api(info)).artifacts.save(params.name, chunks, facts);
   });
   routes.session(wire.DeleteArtifact, async ({ info, params, about }) => {
     about({ target: params.name });
