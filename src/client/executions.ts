@@ -43,7 +43,7 @@ export class RemoteExecutions {
     const parts = { link, sessionId: info.id, code, options, resumeMs, closing };
     const execution = new RemoteExecution({ ...parts, ...(stopWhenGone ? { stopWhenGone } : {}) });
     this.#live.add(execution);
-    const first = Promise.race([this.#sent, whenAborted(options.signal)]).then(() => execution.send());
+    const first = untilAborted(this.#sent, options.signal).then(() => execution.send());
     first.catch(() => {}); // told to who reads
     const over = Promise.withResolvers<void>();
     // Where few connections can be open, one execution has one.
@@ -145,11 +145,11 @@ async function* ending<T>(
   }
 }
 
-/** Rejects then. */
-function whenAborted(signal: AbortSignal | undefined): Promise<never> {
+/** Waits for what comes before, unless it is aborted first. A signal may be that of many executions: nothing stays with it. */
+async function untilAborted(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
-  if (signal?.aborted) reject(aborted());
-  signal?.addEventListener('abort', () => reject(aborted()), { once: true });
-  promise.catch(() => {}); // it was sent before
-  return promise;
+  const leave = () => reject(aborted());
+  if (signal?.aborted) leave();
+  signal?.addEventListener('abort', leave, { once: true });
+  await Promise.race([before, promise]).finally(() => signal?.removeEventListener('abort', leave));
 }

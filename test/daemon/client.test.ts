@@ -1,5 +1,6 @@
 /** The client where things go wrong: connections that break, servers that are started again, and what is not one's own. */
 
+import { getEventListeners } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type ClientSession, connect } from '../../src/client/index.ts';
@@ -300,6 +301,14 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     }
     expect(types).toContain('result');
     await expect(session.events().next()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('leaves nothing with a signal that many executions share', async () => {
+    const client = await connectTo(await sharedDaemon(), way);
+    const session = await client.open({ agentKey: agentKey() });
+    const { signal } = new AbortController();
+    await Promise.all(['1', '2', '3'].map((code) => session.run(code, { signal })));
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('is closed here alone', async () => {

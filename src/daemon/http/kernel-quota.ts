@@ -7,8 +7,6 @@ import { sessionsOf } from '../sessions-of.ts';
 
 /** How long a kernel that was admitted counts, before it is seen to live. */
 const STARTING_MS = 30_000;
-/** What a kernel may use where nothing is said. */
-const DEFAULT_MEMORY_MB = 2048;
 
 type Kernel = Pick<SessionInfo, 'id' | 'ownerId' | 'settings'>;
 
@@ -73,4 +71,4 @@ export class KernelQuota {
   }
 }
 
-const memoryOf = ({ settings }: Pick<SessionInfo, 'settings'>): number => settings.limits.memoryMb ?? DEFAULT_MEMORY_MB;
+const memoryOf = ({ settings }: Pick<SessionInfo, 'settings'>): number => settings.limits.memoryMb;

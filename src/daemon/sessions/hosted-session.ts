@@ -3,7 +3,6 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
-import { SessionSettings } from '../../protocol/session-settings.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
@@ -19,7 +18,7 @@ import { Executions, stopping } from './executions.ts';
 import { readFeed } from './feed.ts';
 import { HostedApi } from './hosted-api.ts';
 import { storageKeyOf } from './ids.ts';
-import { infoOf } from './info.ts';
+import { infoOf, settingsOf } from './info.ts';
 import { Inputs } from './inputs.ts';
 import { KeyedExecutions } from './keyed.ts';
 import { Lodging } from './lodging.ts';
@@ -95,7 +94,7 @@ export class HostedSession implements contract.HostedSession {
       requests: this.#requests,
       inputs: this.#inputs,
       lodging: this.#lodging,
-      queueLimit: () => SessionSettings.parse(this.#definition.settings).queueLimit,
+      queueLimit: () => settingsOf(this.#definition).queueLimit,
     });
     this.#upkeep = new Upkeep({
       share,
@@ -106,7 +105,7 @@ export class HostedSession implements contract.HostedSession {
     this.approvals = new Approvals({
       writer: this.#writer,
       running: () => this.#executions.running,
-      timeoutMs: () => SessionSettings.parse(this.#definition.settings).inputTimeoutMs,
+      timeoutMs: () => settingsOf(this.#definition).inputTimeoutMs,
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {

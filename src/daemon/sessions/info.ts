@@ -7,7 +7,8 @@ import type { Definition } from './definition.ts';
 /** By what was written: a session is told of with every request, and its settings seldom change. */
 const checked = new WeakMap<Definition['settings'], SessionInfo['settings']>();
 
-function settingsOf({ settings }: Pick<Definition, 'settings'>): SessionInfo['settings'] {
+/** With the defaults for what nobody has chosen. */
+export function settingsOf({ settings }: Pick<Definition, 'settings'>): SessionInfo['settings'] {
   const known = checked.get(settings) ?? SessionSettings.parse(settings);
   checked.set(settings, known);
   return known;

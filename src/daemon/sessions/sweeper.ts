@@ -43,7 +43,8 @@ export class Sweeper {
   }
 
   async #sweep(): Promise<void> {
-    // One whose code runs for long is trimmed when that is over, and nobody waits here for it.
+    // One whose code runs for long is trimmed when that is over, and nobody waits here for it. Where storage fails, the
+    // next round tries again.
     for (const opening of this.#open.values()) void opening.then((hosted) => hosted.retain()).catch(() => {});
     if (this.#rounds++ % ALL_EVERY !== 0) return;
     await this.clear();
