@@ -11,6 +11,18 @@ export async function sessionsOf(host: SessionHost, ownerId: string): Promise<Se
   return sessions;
 }
 
+/** Those of one user, and what others have forked from them, which works in their workspaces; forks come later. */
+export async function sessionsWithForks(host: SessionHost, ownerId: string): Promise<SessionInfo[]> {
+  const sessions: SessionInfo[] = [];
+  const ids = new Set<string>();
+  for await (const session of all(host, {})) {
+    if (session.ownerId !== ownerId && !ids.has(session.forkOf ?? '')) continue;
+    ids.add(session.id);
+    sessions.push(session);
+  }
+  return sessions;
+}
+
 /** Of all users together. */
 export async function countSessions(host: SessionHost): Promise<number> {
   let count = 0;

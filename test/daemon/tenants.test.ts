@@ -234,11 +234,14 @@ it('what a user keeps counts against its quota', async () => {
   await daemon.call('PATCH /v1/users/ann', { body: { quotas: {} } });
 });
 
-it('what a user had is gone with the user, and is not the next one’s of that name', async () => {
+it('what a user had is gone with the user, forks by others too, and is not the next one’s of that name', async () => {
+  await ann.call('PATCH ', { shares: [{ user: 'bob', right: 'manage' }] });
+  const fork = String((await bob.call('POST /fork', { agentKey: 'in the workspace of ann' }, ann.session)).json.id);
   const folder = join(dataDir, 'scopes', folderName(ann.userId));
   expect(await readdir(folder)).toContain('artifacts');
   expect((await daemon.call('DELETE /v1/users/ann')).status).toBe(204);
   await expect(readdir(folder)).rejects.toThrow('ENOENT');
+  expect((await bob.call('GET ', undefined, fork)).status).toBe(404);
   const next = await Tenant.of(await daemon.user('ann', 'member'));
   expect(await next.artifacts()).toEqual([]);
   expect((await next.call('GET /deps')).json).toEqual({ deps: [] });

@@ -4,7 +4,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { AuditRecord } from '../../../protocol/access.ts';
 import * as wire from '../../../protocol/http/access-routes.ts';
 import type { BrowserLogin, Principal } from '../../access/contract.ts';
-import { sessionsOf } from '../../sessions-of.ts';
+import { sessionsWithForks } from '../../sessions-of.ts';
 import { COOKIE } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
 import type { Service } from '../service.ts';
@@ -85,8 +85,7 @@ function addUserRoutes({ routes, access, host, forwarder }: Service): void {
     const { id } = await access.users.get(principal, params.user);
     // Nobody comes in as this user while its sessions go.
     await access.users.update(principal, id, { disabled: true });
-    // The newest first: forks before those whose workspace they share.
-    for (const session of (await sessionsOf(host, id)).toReversed()) {
+    for (const session of (await sessionsWithForks(host, id)).toReversed()) {
       if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
     }
     await host.forget(id);
