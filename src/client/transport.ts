@@ -38,9 +38,19 @@ export interface Transport {
 /** Nobody answered, or the connection broke. `refused`: nothing was sent. */
 export function unreachable(where: string, cause: unknown): CellaError {
   const { code, text } = reasonOf(cause);
+  if (/CERT|ALTNAME|SIGNATURE/.test(String(code))) return untrusted(where, text, cause);
   const refused = code === 'ECONNREFUSED' || code === 'ENOENT' || code === 'ENOTFOUND' || code === 'EACCES';
   const happened = refused ? `Nobody answers at ${where}` : `The connection to ${where} broke`;
   return new CellaError('DAEMON_UNREACHABLE', `${happened} (${text}).`, { cause, details: { where, refused } });
+}
+
+function untrusted(where: string, text: string, cause: unknown): CellaError {
+  return new CellaError('DAEMON_UNREACHABLE', `The certificate of ${where} is not trusted here (${text}).`, {
+    cause,
+    details: { where, refused: true },
+    advice:
+      'Ask by the name that it is made for. NODE_EXTRA_CA_CERTS=cert.pem in the environment trusts one of your own.',
+  });
 }
 
 /** `fetch` hides what happened behind one or two others. */

@@ -120,18 +120,19 @@ export async function serve(
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
   const parts = { access, host, room, log, tls, names, peers, life, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
-  await peers?.announce({ url: options.advertise ?? server.url, version, live: () => host.live() });
-  facts.url = server.url;
+  const url = nameFor(server.url, options);
+  await peers?.announce({ url: options.advertise ?? url, version, live: () => host.live() });
+  facts.url = url;
   if (peers && options.advertise === undefined) {
-    log.info({ url: server.url }, 'other servers on this Redis reach it here; --advertise names another address');
+    log.info({ url }, 'other servers on this Redis reach it here; --advertise names another address');
   }
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
-  log.info({ url: server.url, dataDir, version }, 'serving');
+  log.info({ url, dataDir, version }, 'serving');
   const { code } = await access.logins.createCode(access.daemon());
-  const loginUrl = `${server.url}/login?code=${encodeURIComponent(code)}`;
+  const loginUrl = `${url}/login?code=${encodeURIComponent(code)}`;
   const { adminTokenPath } = access;
-  await onReady({ url: server.url, dataDir, adminTokenPath, socketPath: socket, loginUrl });
+  await onReady({ url, dataDir, adminTokenPath, socketPath: socket, loginUrl });
   const patienceMs = await Promise.race([ended.then(() => graceMs), stop.asked]);
   log.info({ graceMs: patienceMs }, 'draining');
   server.stop();
@@ -148,6 +149,13 @@ function checkExposure({ address, tls, insecureHttp = false }: ServeOptions): vo
     'INVALID_OPTIONS',
     `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
   );
+}
+
+/** A certificate is good for a name. Behind a proxy that speaks TLS, the address that others know is not known here. */
+function nameFor(address: string, { tls, names: [name] = [], address: bound }: ServeOptions): string {
+  if (!tls || name === undefined || isLoopback(bound)) return address;
+  const { protocol, port } = new URL(address);
+  return `${protocol}//${name}${port === '' ? '' : `:${port}`}`;
 }
 
 /** Other servers say it in their requests. */
