@@ -146,6 +146,22 @@ describe('a tool that requires approval', () => {
     expect(await attended.run(say)).toMatchObject({ value: 'hi' });
   });
 
+  it('is answered in its own session alone', async () => {
+    const [id, other] = [await newSession(), await newSession()];
+    const { approve, asked, answer } = person();
+    const session = await attending(id, approve);
+    const running = session.run(say);
+    await asked;
+    const { events } = await session.eventPage();
+    const { id: approval } = Object(events.find(({ type }) => type === 'approval_request'));
+    const elsewhere = await daemon.call(`POST /v1/sessions/${other}/approvals/${approval}`, {
+      body: { allowed: true },
+    });
+    expect(elsewhere).toMatchObject({ status: 409, json: { error: { code: 'INPUT_NOT_PENDING' } } });
+    answer(false);
+    expect(await running).toMatchObject({ status: 'error' });
+  });
+
   it('cannot be answered by who may only look', async () => {
     const id = await newSession({ shares: [{ role: 'viewer', right: 'view' }] });
     const token = await daemon.user('looker', 'viewer');
