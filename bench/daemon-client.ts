@@ -1,4 +1,7 @@
-/** A daemon of the benchmark's own with one session, and its client: HTTP on one kept-alive connection, and a WebSocket. */
+/**
+ * A daemon of the benchmark's own, and its client: HTTP on one kept-alive connection, and a WebSocket. Each has a session
+ * of its own, so that nobody follows the one that is asked over HTTP.
+ */
 
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -21,12 +24,12 @@ export class DaemonClient {
   #closing: Promise<void> | undefined;
   #result: PromiseWithResolvers<string> | undefined;
 
-  private constructor(cella: Cella, served: Served, session: string, last: number) {
+  private constructor(cella: Cella, served: Served, session: string, followed: string) {
     this.#cella = cella;
     this.#served = served;
     this.#session = session;
     process.once('exit', this.#kill);
-    const address = `${served.url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=${last}`;
+    const address = `${served.url.replace('http', 'ws')}/v1/sessions/${followed}/ws`;
     this.#socket = new WebSocket(address, { headers: this.#headers });
     this.#socket.on('error', (error) => this.#result?.reject(error));
     this.#socket.on('message', (data) => {
@@ -43,9 +46,9 @@ export class DaemonClient {
       const logs = ['--log-level', 'info', '--log-file', `${cella.temporary}/log`];
       // In a row, one client sends more than one is allowed to over time.
       const served = await Served.start(cella, [...logs, '--python', python, '--rate', '100000']);
-      const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'bench' } });
-      const { last } = await served.ask<{ last: number }>(`GET /v1/sessions/${id}/events?limit=1`);
-      const client = new DaemonClient(cella, served, id, last);
+      const session = (agentKey: string) => served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } });
+      const [asked, followed] = [await session('asked'), await session('followed')];
+      const client = new DaemonClient(cella, served, asked.id, followed.id);
       await once(client.#socket, 'open');
       return client;
     } catch (error) {

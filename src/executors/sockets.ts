@@ -12,12 +12,15 @@ export class FrameSocket implements FrameLink {
   #onFrame: ((frame: Frame) => void) | undefined;
   #onEnd: ((problem?: Error) => void) | undefined;
   readonly #spoken = Promise.withResolvers<void>();
+  readonly #reached = Promise.withResolvers<boolean>();
   #early: Frame[] = [];
   #ended: { problem?: Error } | undefined;
 
   constructor(place: string | Socket, largest: ReadonlyMap<number, number>) {
     this.#decoder = new FrameDecoder(largest);
     this.#socket = typeof place === 'string' ? connect(place) : place;
+    if (typeof place === 'string') this.#socket.once('connect', () => this.#reached.resolve(true));
+    else this.#reached.resolve(true);
     this.#socket.on('data', (chunk) => this.#data(chunk));
     this.#socket.on('error', (problem) => this.#end(problem));
     this.#socket.on('close', () => this.#end());
@@ -46,6 +49,11 @@ export class FrameSocket implements FrameLink {
   unread(): void {
     this.#onFrame = undefined;
     this.#onEnd = undefined;
+  }
+
+  /** Whether somebody is at the other end. */
+  get reached(): Promise<boolean> {
+    return this.#reached.promise;
   }
 
   /** Resolves when a frame waits to be read, or none will come. */
@@ -92,6 +100,7 @@ export class FrameSocket implements FrameLink {
     if (this.#ended) return;
     this.#ended = problem ? { problem } : {};
     this.#spoken.resolve();
+    this.#reached.resolve(false);
     this.#onEnd?.(problem);
   }
 }

@@ -80,6 +80,7 @@ class StoredAccess implements Access {
   }
 
   async close(): Promise<void> {
+    await this.audit.flush();
     await this.tokens.close();
   }
 

@@ -1,6 +1,6 @@
 /** The audit log: an event log that is only ever added to, under a key that no agent can have. */
 
-import { setImmediate as afterAnswers } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { AuditEntry, type AuditRecord } from '../../protocol/access.ts';
 import type { EventLog, TrimLimits } from '../../storage/contract.ts';
 import type { Audit, AuditOptions, Principal } from './contract.ts';
@@ -11,6 +11,8 @@ export const AUDIT_KEY = '\0audit';
 
 /** Names, addresses and paths come from outside, and may be as long as anybody likes. */
 const MOST_CHARACTERS = 300;
+/** How long notes are gathered: whoever asks again at once does not wait for the line of what was asked before. */
+const GATHER_MS = 20;
 
 export class LoggedAudit implements Audit {
   readonly #events: EventLog;
@@ -22,7 +24,7 @@ export class LoggedAudit implements Audit {
   }
 
   async append(entry: AuditEntry): Promise<void> {
-    await this.#events.append(AUDIT_KEY, [bounded(entry)]);
+    await this.#events.append(AUDIT_KEY, [...this.#noted.splice(0), bounded(entry)]);
   }
 
   note(entry: AuditEntry): Promise<void> {
@@ -40,16 +42,21 @@ export class LoggedAudit implements Audit {
     await this.#events.trim(AUDIT_KEY, limits);
   }
 
-  /** After the answers of this moment are out: nobody waits for it. */
+  async flush(): Promise<void> {
+    const noted = this.#noted.splice(0);
+    if (noted.length > 0) await this.#events.append(AUDIT_KEY, noted, { flushed: false });
+  }
+
   async #writeNoted(): Promise<void> {
-    await afterAnswers();
+    await delay(GATHER_MS);
     this.#noting = undefined;
-    await this.#events.append(AUDIT_KEY, this.#noted.splice(0), { flushed: false });
+    await this.flush();
   }
 
   async *#read({ after = 0, limit = Infinity, userId, session }: AuditOptions): AsyncGenerator<AuditRecord> {
     let left = limit;
     if (left <= 0) return;
+    await this.flush();
     for await (const { seq, at, event } of this.#events.read(AUDIT_KEY, { after })) {
       const { data: entry } = AuditEntry.safeParse(event);
       if (!entry || (userId ?? entry.userId) !== entry.userId || (session ?? entry.session) !== entry.session) continue;

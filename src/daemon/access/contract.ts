@@ -123,6 +123,8 @@ export interface Audit {
   append(entry: AuditEntry): Promise<void>;
   /** Soon, together with what comes meanwhile: for what is done often, and also stands in the log of a session. */
   note(entry: AuditEntry): Promise<void>;
+  /** Writes what was noted. */
+  flush(): Promise<void>;
   /** For `admin`. From the first after `after`, in order. */
   read(by: Principal, options?: AuditOptions): AsyncIterable<AuditRecord>;
   trim(limits: TrimLimits): Promise<void>;

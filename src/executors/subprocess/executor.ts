@@ -11,6 +11,9 @@ import { Spares } from '../spares.ts';
 import { Template, type TemplateConfig } from './template.ts';
 import { TemplateWay } from './way.ts';
 
+/** How many are tried for one sandbox. */
+const MOST_TEMPLATES = 3;
+
 export class SubprocessExecutor implements Executor {
   readonly #config: TemplateConfig;
   readonly capabilities = ALL_CAPABILITIES;
@@ -35,7 +38,13 @@ export class SubprocessExecutor implements Executor {
   }
 
   async open(spec: LaunchSpec): Promise<Enclosure> {
-    return new SupervisedEnclosure(new TemplateWay(await this.#live(), spec));
+    for (let left = MOST_TEMPLATES; ; left--) {
+      const template = await this.#live();
+      const way = new TemplateWay(template, spec);
+      if (left === 1 || (await way.supervisor.reached)) return new SupervisedEnclosure(way);
+      // Somebody has killed it, and nothing has told us before.
+      template.lost();
+    }
   }
 
   async close(): Promise<void> {
