@@ -39,7 +39,13 @@ export default defineConfig({
         },
       },
       {
-        test: { name: 'user', include: ['test/user/**/*.test.ts'], sequence: { groupOrder: 2 }, ...crossing },
+        test: {
+          name: 'user',
+          include: ['test/user/**/*.test.ts'],
+          exclude: long,
+          sequence: { groupOrder: 2 },
+          ...crossing,
+        },
       },
     ],
   },

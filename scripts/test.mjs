@@ -105,6 +105,7 @@ async function runAsOrdinaryUser() {
       TMPDIR: user.scratch,
       CELLA_PYTHON: python,
       CELLA_DATA_DIR: join(user.scratch, 'data'),
+      CELLA_TEST_ALL: process.env.CELLA_TEST_ALL ?? '1',
       ...(process.env.CI ? { CI: process.env.CI } : {}),
     },
   );
