@@ -17,7 +17,12 @@ describe('a connection', () => {
     await new Promise<void>((resolve) => server.listen(path, resolve));
     const socket = new FrameSocket(path, new Map());
     expect(await socket.reached).toBe(true);
-    await new Promise<void>((resolve) => socket.read(() => {}, resolve));
+    await new Promise<void>((resolve) =>
+      socket.read(
+        () => {},
+        () => resolve(),
+      ),
+    );
     expect(await socket.reached).toBe(true);
     server.close();
   });
