@@ -261,7 +261,7 @@ describe('the kernel dies, and the result says how', () => {
   ])('%s', async (_name, code, how) => {
     const { results, next } = await endure(code);
     expect(results[0]).toMatchObject({ status: 'died', death: { code: 'KERNEL_DIED', ...how } });
-    expect(results[0]?.durationMs).toBeLessThan(1000);
+    expect(results[0]?.durationMs).toBeLessThan(5000);
     expect(next).toMatchObject({ value: 42, stdout: 'heard\n', recovered: { cause: how } });
   });
 });

@@ -23,7 +23,7 @@ export async function recordBackground(session: Session, parts: BackgroundParts)
   for await (const event of session.background()) {
     if (event.type === 'progress' && parts.told.delete(event.text)) continue;
     const body = await bodyOf(event, parts).catch(() => undefined); // its file could not be written
-    if (body) parts.writer.add(body, 'text' in body ? body.text.length : 0);
+    if (body) parts.writer.add(body, 'text' in body ? (body.text?.length ?? 0) : 0);
     if (parts.writer.full) await parts.writer.room();
   }
 }

@@ -1,0 +1,32 @@
+/** The words that agents, runner, daemon and clients share: ids, modes, and how a turn ended. */
+
+import { z } from 'zod';
+
+/** Which coding agent: a name of the list in src/agents. */
+export const AgentName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of an agent, like claude');
+export type AgentName = z.infer<typeof AgentName>;
+
+/** One prompt and all that came of it. */
+export const TurnId = z.string().regex(/^trn_[0-9a-z]{16}$/);
+export const PermissionId = z.string().regex(/^prm_[0-9a-z]{16}$/);
+
+/**
+ * What an agent may do without being told so. `ask`: read. `auto-edit`: change files of the workspace. `plan`: nothing
+ * is changed. `bypass`: everything; only where the environment is isolated.
+ */
+export const PermissionMode = z.enum(['ask', 'auto-edit', 'plan', 'bypass']);
+export type PermissionMode = z.infer<typeof PermissionMode>;
+
+export const TurnStatus = z.enum(['completed', 'failed', 'cancelled', 'timed_out', 'interrupted']);
+export type TurnStatus = z.infer<typeof TurnStatus>;
+
+/** Tokens of one turn. Those from a cache and those written to one are not among `input`. */
+export const TokenUsage = z.object({
+  input: z.int().min(0),
+  output: z.int().min(0),
+  cacheRead: z.int().min(0).default(0),
+  cacheWrite: z.int().min(0).default(0),
+  costUsd: z.number().min(0).optional(),
+  model: z.string().optional(),
+});
+export type TokenUsage = z.infer<typeof TokenUsage>;
