@@ -1,7 +1,7 @@
 /** One coding agent, seen from the runner: modelled on ACP (new, load, prompt, cancel, permission, usage). */
 
-import type { AgentEvent } from '../protocol/agents/events.ts';
-import type { AgentName, PermissionMode, TokenUsage } from '../protocol/agents/names.ts';
+import type { AgentEvent } from '../protocol/agent/events.ts';
+import type { AgentName, PermissionMode, TokenUsage } from '../protocol/agent/names.ts';
 
 /** What an agent is given to work with. Paths are as they are where it runs. */
 export interface AgentSetup {
@@ -23,7 +23,7 @@ export interface ModelAccess {
   readonly key: string;
 }
 
-/** What a person has set up for an agent; see src/protocol/agents/profile.ts for its schema. */
+/** What a person has set up for an agent; see src/protocol/agent/profile.ts for its schema. */
 export interface AgentProfile {
   readonly systemPrompt?: string;
   readonly mcpServers?: Readonly<Record<string, McpServer>>;

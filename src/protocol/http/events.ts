@@ -1,7 +1,7 @@
 /** The events of a session: numbered from 1 without a gap, durable before anybody sees them, and never changed. */
 
 import { z } from 'zod';
-import { AgentLogEvent } from '../agents/events.ts';
+import { AgentLogEvent } from '../agent/events.ts';
 import { TransactionPolicy } from '../transaction.ts';
 import { Bundle, OutputFile, resultFields } from './results.ts';
 
