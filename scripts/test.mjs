@@ -5,11 +5,12 @@
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
-import { delimiter, dirname, join, relative } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { atEnd, run } from './testing/commands.mjs';
 import { leftovers, snapshot } from './testing/leftovers.mjs';
 import { prepareUser } from './testing/ordinary-user.mjs';
+import { countsOf, failedFiles, readReport, withSecondRun } from './testing/reports.mjs';
 import { isRoot, requireAll } from './testing/requirements.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -22,6 +23,8 @@ const longSuites = JSON.parse(readFileSync(join(root, 'test', 'long.json'), 'utf
 /** A suite that is named is run, however long it takes. */
 const all = process.env.CELLA_TEST_ALL === '1' || filters.length > 0;
 process.env.CELLA_TEST_ALL = all ? '1' : '0';
+/** More broken files than these are no accident of a busy machine. */
+const MOST_SECOND_RUNS = 3;
 const steps = [];
 
 function countFiles(folder, except = []) {
@@ -31,43 +34,7 @@ function countFiles(folder, except = []) {
   return names.filter((name) => name.endsWith('.test.ts') && !except.some((part) => name.startsWith(part))).length;
 }
 
-/** What failed, short enough for the summary: a log that is cut to its end still tells it. */
-function describe(file, name, message = '') {
-  const lines = message.split('\n').filter((line) => line.trim() !== '');
-  return [`${file}: ${name}`, ...lines.slice(0, 6).map((line) => `  ${line.slice(0, 300)}`)];
-}
-
-/** Adds up one vitest report. A file that could not be loaded, and a run that broke off, count as one failure each. */
-function read(project, report, exitCode) {
-  let passed = 0;
-  let failed = 0;
-  const skipped = [];
-  const failures = [];
-  const files = [];
-  if (existsSync(report)) {
-    const { testResults, numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, 'utf8'));
-    passed = numPassedTests;
-    failed = numFailedTests;
-    for (const { name, message, status, startTime, endTime, assertionResults } of testResults) {
-      const file = relative(root, name);
-      const broken = assertionResults.filter((one) => one.status === 'failed');
-      if (status === 'failed' && broken.length === 0) {
-        failed += 1;
-        failures.push(describe(file, 'the file itself', message));
-      }
-      for (const one of broken) failures.push(describe(file, one.fullName, one.failureMessages?.[0]));
-      skipped.push(...assertionResults.filter((one) => !['passed', 'failed'].includes(one.status)));
-      files.push({ file, seconds: (endTime - startTime) / 1000 });
-    }
-  }
-  if (exitCode !== 0 && failed === 0) {
-    failed = 1;
-    failures.push(describe(project, `vitest ended with ${exitCode}`, 'it says why above'));
-  }
-  steps.push({ project, passed, failed, failures, files, skipped: skipped.map((one) => one.fullName) });
-}
-
-function vitest(checkout, project, report) {
+function vitest(checkout, project, report, files = filters) {
   const program = join(checkout, 'node_modules', 'vitest', 'vitest.mjs');
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
   return [
@@ -79,7 +46,7 @@ function vitest(checkout, project, report) {
     project,
     '--passWithNoTests',
     ...reporters,
-    ...filters,
+    ...files,
   ];
 }
 
@@ -89,7 +56,9 @@ async function runHere(project, scratch) {
   const path = [dirname(node), process.env.PATH].join(delimiter);
   const folders = { TMPDIR: join(scratch, 'tmp'), CELLA_DATA_DIR: join(scratch, 'data') };
   const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...folders };
-  read(project, report, await run(node, vitest(root, project, report), { cwd: root, env }));
+  await inTwoRuns(root, project, report, (files) =>
+    run(node, vitest(root, project, report, files), { cwd: root, env }),
+  );
 }
 
 async function runAsOrdinaryUser() {
@@ -97,27 +66,46 @@ async function runAsOrdinaryUser() {
   console.log(`\n── user tests, as ${user.name} in ${user.checkout}`);
   const bin = join(user.checkout, 'node_modules', '.bin');
   const report = join(user.scratch, 'user.json');
-  const { command, args, env } = user.command(
-    existsSync(join(bin, 'node')) ? join(bin, 'node') : process.execPath,
-    vitest(user.checkout, 'user', report),
-    {
-      PATH: [bin, '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
-      TMPDIR: user.scratch,
-      CELLA_PYTHON: python,
-      CELLA_DATA_DIR: join(user.scratch, 'data'),
-      CELLA_TEST_ALL: process.env.CELLA_TEST_ALL ?? '1',
-      ...(process.env.CI ? { CI: process.env.CI } : {}),
-    },
-  );
-  read('user', report, await run(command, args, { cwd: user.checkout, env }));
+  const program = existsSync(join(bin, 'node')) ? join(bin, 'node') : process.execPath;
+  const variables = {
+    PATH: [bin, '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
+    TMPDIR: user.scratch,
+    CELLA_PYTHON: python,
+    CELLA_DATA_DIR: join(user.scratch, 'data'),
+    CELLA_TEST_ALL: process.env.CELLA_TEST_ALL ?? '1',
+    ...(process.env.CI ? { CI: process.env.CI } : {}),
+  };
+  await inTwoRuns(user.checkout, 'user', report, (files) => {
+    const { command, args, env } = user.command(program, vitest(user.checkout, 'user', report, files), variables);
+    return run(command, args, { cwd: user.checkout, env });
+  });
+}
+
+/**
+ * Files in which something failed are run once more, with nothing beside them. What passes then was not broken but
+ * unsteady: it is told as FLAKY, and is to be mended like any other bug.
+ */
+async function inTwoRuns(checkout, project, report, start) {
+  let step = readReport(checkout, project, report, await start(filters));
+  const again = failedFiles(step);
+  if (filters.length === 0 && again.length > 0 && again.length <= MOST_SECOND_RUNS) {
+    console.log(`\n── once more: ${again.map(({ file }) => file).join(', ')}`);
+    rmSync(report, { force: true });
+    const code = await start(again.map(({ path }) => path));
+    step = withSecondRun(step, readReport(checkout, project, report, code));
+  }
+  steps.push(step);
 }
 
 function summarise(notRun) {
   console.log('\n── summary');
-  const files = steps.flatMap((step) => step.files ?? []).sort((a, b) => b.seconds - a.seconds);
+  const files = steps.flatMap((step) => step.files).sort((a, b) => b.seconds - a.seconds);
   const slowest = files.slice(0, 12).map(({ file, seconds }) => `${file} ${seconds.toFixed(0)} s`);
   if (filters.length === 0 && slowest.length > 0) console.log(`slowest: ${slowest.join(', ')}`);
-  for (const { project, passed, failed, skipped } of steps) {
+  for (const step of steps) {
+    const { project } = step;
+    const { passed, failed } = countsOf(step);
+    const skipped = step.files.flatMap((one) => one.skipped);
     console.log(
       `${project.padEnd(8)} ${passed} passed, ${failed} failed${skipped.length ? `, ${skipped.length} skipped` : ''}`,
     );
@@ -126,11 +114,14 @@ function summarise(notRun) {
     if (passed + failed === 0) console.log(`  NOT RUN: there is no test in ${project}`);
   }
   for (const line of notRun) console.log(`NOT RUN: ${line}`);
-  for (const [first, ...rest] of steps.flatMap((step) => step.failures ?? [])) {
-    console.log([`FAILED: ${first}`, ...rest].join('\n'));
+  for (const step of steps) {
+    for (const lines of step.flaky) console.log(`FLAKY, passed when run again: ${lines.join('\n')}`);
+    const failures = [...step.files.flatMap((one) => one.failures), ...step.failures];
+    for (const lines of failures) console.log(`FAILED: ${lines.join('\n')}`);
   }
-  const passed = steps.reduce((sum, step) => sum + step.passed, 0);
-  const failed = steps.reduce((sum, step) => sum + step.failed, 0);
+  const counts = steps.map(countsOf);
+  const passed = counts.reduce((sum, one) => sum + one.passed, 0);
+  const failed = counts.reduce((sum, one) => sum + one.failed, 0);
   if (passed + failed === 0) console.log('No test ran.');
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0 && passed > 0 ? 0 : 1;
@@ -143,7 +134,7 @@ async function main() {
   }
   await requireAll(python);
   if ((await run(node, [join(root, 'scripts', 'build.mjs')])) !== 0) {
-    steps.push({ project: 'build', passed: 0, failed: 1, skipped: [] });
+    steps.push({ project: 'build', files: [], failures: [['the build: it says why above']], flaky: [] });
     return summarise([]);
   }
   const before = snapshot();
@@ -172,7 +163,10 @@ async function main() {
   }
   const left = await leftovers(before);
   for (const { pid, command } of left) console.log(`LEFT RUNNING: ${pid} ${command.slice(0, 200)}`);
-  if (left.length > 0) steps.push({ project: 'cleanup', passed: 0, failed: left.length, skipped: [] });
+  if (left.length > 0) {
+    const failures = left.map(({ pid, command }) => [`left running: ${pid} ${command.slice(0, 200)}`]);
+    steps.push({ project: 'cleanup', files: [], failures, flaky: [] });
+  }
   return summarise(notRun);
 }
 
