@@ -1,6 +1,6 @@
 import { describe } from 'vitest';
-import { openWarmContainer } from '../support/container.ts';
+import { lendContainer, openWarmContainer } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { executorContract } from './contract.ts';
 
-describe.skipIf(!canRunDocker)('with Docker', () => executorContract('container', openWarmContainer));
+describe.skipIf(!canRunDocker)('with Docker', () => executorContract('container', openWarmContainer, lendContainer));

@@ -10,11 +10,12 @@ import { introspectionContract, lifeContract, separationContract } from './sessi
 import { deathContract, interruptContract, queueContract, timeoutContract } from './stopping.ts';
 import { valuesContract } from './values.ts';
 
-export function executorContract(name: string, open: Open): void {
+/** `lend`: gives kernels that another test may have used before, where starting one takes long. */
+export function executorContract(name: string, open: Open, lend = open): void {
   describe(`${name} executor`, () => {
     capabilitiesContract(open);
-    executionContract(open);
-    valuesContract(open);
+    executionContract(open, lend);
+    valuesContract(open, lend);
     outputContract(open);
     inputContract(open);
     queueContract(open);

@@ -3,10 +3,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Open } from '../support/session.ts';
 
-export function executionContract(open: Open): void {
+/** `lend`: for whoever does not mind what the kernel has run before. */
+export function executionContract(open: Open, lend = open): void {
   describe('execution', () => {
     it('runs each statement once, a trailing expression with a side effect included', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('calls = []');
       const result = await session.run('calls.append("statement")\ncalls.append("expression") or len(calls)');
       expect(result).toMatchObject({ status: 'ok', value: 2, repr: '2' });
@@ -14,13 +15,13 @@ export function executionContract(open: Open): void {
     });
 
     it('keeps names from one cell to the next', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('x = 20\ndef double(n): return n * 2');
       expect((await session.run('double(x) + 2')).value).toBe(42);
     });
 
     it('has no value where the last statement is none, or the value is None', async () => {
-      await using session = await open();
+      await using session = await lend();
       for (const code of ['x = 1', 'None', 'if True:\n    5', '', '# only a comment', '\n\n']) {
         const result = await session.run(code);
         expect(result.status, code).toBe('ok');
@@ -47,27 +48,27 @@ export function executionContract(open: Open): void {
       ['"""\n;\n"""', true],
       ['"""a\u2028b;\x0cc"""\n5', true],
     ])('silences a value by a trailing semicolon, and by nothing else: %j', async (code, shown) => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run(code);
       expect(result.status).toBe('ok');
       expect(result.repr !== undefined).toBe(shown);
     });
 
     it('keeps the last values in _, __ and ___', async () => {
-      await using session = await open();
+      await using session = await lend();
       for (const code of ['1', '2', 'x = 9', '3', 'None']) await session.run(code);
       expect((await session.run('[_, __, ___]')).value).toEqual([3, 2, 1]);
     });
 
     it('is the module __main__', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('x = 5\nclass C: pass');
       const result = await session.run('import sys\n[__name__, sys.modules["__main__"].x, C.__module__]');
       expect(result.value).toEqual(['__main__', 5, '__main__']);
     });
 
     it('tells a comparison, which is a value, from an assignment, which is none', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('x = 1');
       for (const code of ['x <= 1', 'x >= 1', 'x == 1', '\n\nx <= 1', 'y = 2\nx == 1', 'x=2;x==2']) {
         expect({ code, value: (await session.run(code)).value }).toEqual({ code, value: true });
@@ -80,7 +81,7 @@ export function executionContract(open: Open): void {
     });
 
     it('awaits at the top level, in statements and in the last expression', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('import asyncio\nasync def later(x):\n    await asyncio.sleep(0)\n    return x');
       expect((await session.run('y = await later(1)\nawait later(y + 1)')).value).toBe(2);
       const loop = 'async def numbers():\n    for n in range(3): yield n\ntotal = 0\n';
@@ -109,7 +110,7 @@ export function executionContract(open: Open): void {
     });
 
     it('goes on with its other tasks when one of them exits', async () => {
-      await using session = await open();
+      await using session = await lend();
       const background = session.background()[Symbol.asyncIterator]();
       await session.run(
         [
@@ -142,7 +143,7 @@ export function executionContract(open: Open): void {
     });
 
     it('is left by sys.exit, and the kernel lives on', async () => {
-      await using session = await open();
+      await using session = await lend();
       expect(await session.run('x = 1\nimport sys\nsys.exit()\nx = 2')).toMatchObject({ status: 'ok' });
       expect(await session.run('sys.exit(3)')).toMatchObject({
         status: 'error',
@@ -154,7 +155,7 @@ export function executionContract(open: Open): void {
     });
 
     it('takes null bytes and lone surrogates in code for a SyntaxError', async () => {
-      await using session = await open();
+      await using session = await lend();
       for (const code of ['x = 1\ny = "\0"', 'x = 1\ny = "\ud800"']) {
         const { status, error } = await session.run(code);
         expect(status).toBe('error');
@@ -181,7 +182,7 @@ export function executionContract(open: Open): void {
     });
 
     it('shows what it was caused by, and what it was raised while handling', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { error } = await session.run(
         'try:\n    try:\n        {}["k"]\n    except KeyError:\n        int("x")\nexcept ValueError as e:\n    raise RuntimeError("top") from e',
       );
@@ -194,20 +195,20 @@ export function executionContract(open: Open): void {
     });
 
     it('points at the right lines where text holds what only str.splitlines takes for a line end', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { error } = await session.run('s = """a\x0cb\u2028c\x1cd"""\nraise ValueError("here")');
       expect(error?.traceback).toContain('line 2, in <module>\n    raise ValueError("here")');
     });
 
     it('keeps what ran before it', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('x = 1\nprint("said")\nraise ValueError\nx = 2');
       expect(result).toMatchObject({ status: 'error', stdout: 'said\n' });
       expect((await session.run('x')).value).toBe(1);
     });
 
     it('in an awaited coroutine shows the cell, and no frame of ours', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { error } = await session.run('async def f():\n    raise ValueError("async")\nawait f()');
       expect(error?.traceback).toContain('line 2, in f\n    raise ValueError("async")');
       expect(error?.traceback).not.toContain('cella_kernel');
@@ -229,7 +230,7 @@ export function executionContract(open: Open): void {
       ['from a deep recursion', 'def f(): f()\nf()', 'RecursionError'],
       ['that is its own cause', 'e = ValueError()\ne.__cause__ = e\nraise e', 'ValueError'],
     ])('%s is told, and the kernel lives on', async (_name, code, name) => {
-      await using session = await open();
+      await using session = await lend();
       const { status, error } = await session.run(code);
       expect(status).toBe('error');
       expect(error?.name).toBe(name);
@@ -240,7 +241,7 @@ export function executionContract(open: Open): void {
 
   describe('a syntax error', () => {
     it('of an exception points at the very expression, also in a last line without an end', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { error } = await session.run('x = 1\nvalue = x / 0 + x');
       const [line = '', carets = ''] = error?.traceback.split('\n').slice(2) ?? [];
       expect(line.slice(carets.indexOf('~') < 0 ? 0 : carets.indexOf('~'))).toMatch(/^x \/ 0|^ *value/);
@@ -257,7 +258,7 @@ export function executionContract(open: Open): void {
     });
 
     it.each(['return 1', 'def f(:', 'x = "', '  indented', 'break', 'f(**{}, *[])'])('is told for %j', async (code) => {
-      await using session = await open();
+      await using session = await lend();
       const { status, error } = await session.run(code);
       expect(status).toBe('error');
       expect(['SyntaxError', 'IndentationError']).toContain(error?.name);
@@ -266,7 +267,7 @@ export function executionContract(open: Open): void {
 
   describe('inspect.getsource', () => {
     it('gives functions, lambdas, classes, methods and nested ones as the cell wrote them', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run(
         'import inspect\ndef f():\n    # a comment\n    return 1\n\nclass A:\n    def m(self):\n        return 2\n    class B:\n        x = 3',
       );
@@ -283,7 +284,7 @@ export function executionContract(open: Open): void {
     });
 
     it('gives what was defined last, and the old one for what is still held', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('import inspect\ndef f(): return 1\nclass A: x = 1\nold = f');
       await session.run('def f(): return 2\nclass A: x = 2');
       const result = await session.run('[inspect.getsource(x) for x in (f, old, A)]');

@@ -1,4 +1,4 @@
-import { openInProcess } from '../support/in-process.ts';
+import { lendInProcess, openInProcess } from '../support/in-process.ts';
 import { executorContract } from './contract.ts';
 
-executorContract('in-process', openInProcess);
+executorContract('in-process', openInProcess, lendInProcess);

@@ -13,10 +13,12 @@ import { transactionContract } from './transactions.ts';
 interface Parts {
   /** Its kernels come from templates, which can die too; and so fast that rare moments can be looked for often. */
   readonly templated: boolean;
+  /** Leaves out what was shown elsewhere; all of it runs with `npm run test:all`. */
+  readonly brief?: boolean;
 }
 
-export function stateContract(name: string, open: Open, { templated }: Parts): void {
-  const short = !templated && !everything;
+export function stateContract(name: string, open: Open, { templated, brief = !templated }: Parts): void {
+  const short = brief && !everything;
   describe(`${name} executor`, () => {
     transactionContract(open, short);
     liveCheckpointContract(open, short);

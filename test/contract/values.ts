@@ -7,16 +7,17 @@ import { collect, type Open } from '../support/session.ts';
 
 const PNG = /^iVBORw0KGgo/;
 
-export function valuesContract(open: Open): void {
+/** `lend`: for whoever does not mind what the kernel has run before. */
+export function valuesContract(open: Open, lend = open): void {
   describe('a value', () => {
     it('made of plain parts comes as it is', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { value } = await session.run('{"a": [1, -2.5, True, None, "é😀"], "b": {"c": ()}, "d": b"\\x00\\xff"}');
       expect(value).toEqual({ a: [1, -2.5, true, null, 'é😀'], b: { c: [] }, d: new Uint8Array([0, 255]) });
     });
 
     it('that is an integer is exact at any size', async () => {
-      await using session = await open();
+      await using session = await lend();
       expect((await session.run('[2**53 - 1, 2**53, -2**53, 2**64]')).value).toEqual([
         Number.MAX_SAFE_INTEGER,
         2n ** 53n,
@@ -28,7 +29,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('that is longer than Python writes out has a repr all the same', async () => {
-      await using session = await open();
+      await using session = await lend();
       expect((await session.run('2 ** 20000')).repr).toBe(`0x1${'0'.repeat(5000)}`);
       expect(await session.run('[2 ** 20000, 1]')).toMatchObject({
         status: 'ok',
@@ -39,13 +40,13 @@ export function valuesContract(open: Open): void {
     });
 
     it('may be NaN, infinite or minus zero', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { value } = await session.run('[float("nan"), float("inf"), -float("inf"), -0.0]');
       expect(value).toEqual([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0]);
     });
 
     it('that is a list of 100,000 items comes whole', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('list(range(100_000))');
       expect(result.value).toHaveLength(100_000);
       expect((result.value as number[]).every((item, index) => item === index)).toBe(true);
@@ -53,7 +54,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('that cannot travel comes as its type and repr', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('class Point:\n    def __repr__(self): return "<point>"\nimport datetime');
       expect((await session.run('{1}')).value).toEqual(new PyObject('set', '{1}'));
       expect((await session.run('Point()')).value).toEqual(new PyObject('Point', '<point>'));
@@ -64,19 +65,19 @@ export function valuesContract(open: Open): void {
     });
 
     it('that holds such parts keeps the others as they are', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { value } = await session.run('{"a": [1, {2}, {"b": 3j}], "c": "text"}');
       expect(value).toEqual({ a: [1, new PyObject('set', '{2}'), { b: new PyObject('complex', '3j') }], c: 'text' });
     });
 
     it('that is a dict with other keys than text is opaque, alone and inside', async () => {
-      await using session = await open();
+      await using session = await lend();
       expect((await session.run('{1: 2}')).value).toEqual(new PyObject('dict', '{1: 2}'));
       expect((await session.run('[{1: 2}, {"a": 1}]')).value).toEqual([new PyObject('dict', '{1: 2}'), { a: 1 }]);
     });
 
     it('that holds itself ends where it begins again', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('x = [1]\nx.append(x)\nx');
       expect(result.repr).toBe('[1, [...]]');
       expect(result.value).toEqual([1, new PyObject('list', '[1, [...]]')]);
@@ -85,7 +86,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('that shares parts which unfold to 2^40 does not hang', async () => {
-      await using session = await open();
+      await using session = await lend();
       const unfold = 'for _ in range(40): x = [x, x]\nx';
       const result = await session.run(`x = [1]\n${unfold}`);
       expect(result.status).toBe('ok');
@@ -95,34 +96,34 @@ export function valuesContract(open: Open): void {
     });
 
     it('that is nested thousands deep does not end the kernel', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('x = []\nfor _ in range(100_000): x = [x]');
       expect((await session.run('x')).status).toMatch(/ok|error/);
       expect((await session.run('x = 0; 1')).value).toBe(1);
     });
 
     it('keeps lone surrogates and a key named __proto__', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { value } = await session.run('{"__proto__": "\\ud800"}');
       expect(Object.entries(value as object)).toEqual([['__proto__', '\ud800']]);
     });
 
     it('with a repr that raises is an error of the code', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('class R:\n    def __repr__(self): raise ValueError("no repr")\nR()');
       expect(result).toMatchObject({ status: 'error', error: { name: 'ValueError', message: 'no repr' } });
       expect(result.error?.traceback).not.toContain('cella_kernel');
     });
 
     it('with a repr of ten million characters says what was cut', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('class R:\n    def __repr__(self): return "x" * 10_000_000\nR()');
       expect(result.repr?.length).toBe(1 << 20);
       expect(result.truncated?.reprCharacters).toBe(10_000_000 - (1 << 20));
     });
 
     it('of seventy megabytes comes as its type, and the kernel lives on', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('"x" * 70_000_000');
       expect(result.status).toBe('ok');
       expect(result.value).toBeInstanceOf(PyObject);
@@ -132,7 +133,7 @@ export function valuesContract(open: Open): void {
 
   describe('rich forms', () => {
     it('come from the methods that Jupyter knows, bytes as base64', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run(
         [
           'class Rich:',
@@ -147,7 +148,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('come from a MIME bundle, with or without metadata', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run(
         'class Bundle:\n    def _repr_mimebundle_(self, include=None, exclude=None): return {"text/markdown": "*x*"}, {"m": 1}',
       );
@@ -155,7 +156,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('that raise leave the others, and tell why on stderr', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run(
         'class Bad:\n    def _repr_html_(self): raise ValueError("no html")\n    def _repr_markdown_(self): return "*m*"',
       );
@@ -166,7 +167,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('are not asked of an object that answers to every name', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run(
         'class Any:\n    def __getattr__(self, name): return lambda *a, **k: name\nAny()',
       );
@@ -175,7 +176,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('of a numpy array are its repr alone', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run('import numpy\nnumpy.arange(3)');
       expect(result.value).toEqual(new PyObject('numpy.ndarray', 'array([0, 1, 2])'));
@@ -183,7 +184,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('of a pandas frame are HTML beside its text', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run('import pandas\npandas.DataFrame({"a": [1, 2]})');
       expect(result.repr).toBe('   a\n0  1\n1  2');
@@ -193,7 +194,7 @@ export function valuesContract(open: Open): void {
 
   describe('display', () => {
     it('comes exactly between what was printed before and after it', async () => {
-      await using session = await open();
+      await using session = await lend();
       const events = await collect(
         session.stream('for n in range(20):\n    print("before", n)\n    display(n)\n    print("after", n)'),
       );
@@ -207,7 +208,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('comes after what was written to descriptor 1 before it', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'subprocesses')) return;
       const events = await collect(
         session.stream('import os\nos.write(1, b"raw\\n")\ndisplay(1)\nos.system("echo child")\ndisplay(2);'),
@@ -219,7 +220,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('is in the result too, rich as the value is, and has no value of its own', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('class H:\n    def _repr_html_(self): return "<i>h</i>"\n    def __repr__(self): return "H!"');
       const result = await session.run('display(H(), 5)');
       expect(result.repr).toBeUndefined();
@@ -245,7 +246,7 @@ export function valuesContract(open: Open): void {
     });
 
     it('of more than a frame can hold is an error of the code', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run(
         'class Big:\n    def _repr_html_(self): return "x" * 70_000_000\ndisplay(Big())',
       );
@@ -258,7 +259,7 @@ export function valuesContract(open: Open): void {
     const plot = 'import matplotlib.pyplot as plt\nplt.plot([1, 2])';
 
     it('figures show by themselves at the end of the cell, once', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot};`);
       expect(result.status).toBe('ok');
@@ -268,14 +269,14 @@ export function valuesContract(open: Open): void {
     });
 
     it('figures show where plt.show() is called, and not again', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const events = await collect(session.stream(`print("before")\n${plot}\nplt.show()\nprint("after")`));
       expect(events.map(({ type }) => type)).toEqual(['stdout', 'display', 'stdout', 'result']);
     });
 
     it('a figure that is the value is shown as the value, and not once more', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot}\nplt.gcf()`);
       expect(result.data?.['image/png']).toMatch(PNG);

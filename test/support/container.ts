@@ -2,8 +2,10 @@
 
 import { randomUUID } from 'node:crypto';
 import { beforeAll } from 'vitest';
+import type { SessionOptions } from '../../src/index.ts';
 import { canRunDocker } from './docker.ts';
-import { type Open, openSession, scratchFolder } from './session.ts';
+import { lending } from './lent.ts';
+import { type Open, openLasting, openSession, scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
 import { sharedEngineWithImage } from './shared-docker.ts';
 
@@ -12,11 +14,15 @@ const FIRST_MS = 300_000;
 
 beforeAll(async () => void (canRunDocker && (await sharedEngineWithImage())), FIRST_MS);
 
-export const openContainer: Open = async ({ dataDir, ...options } = {}) => {
+const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
   const engine = await sharedEngineWithImage();
   const folder = shareCache(dataDir ?? (await scratchFolder()));
-  return await openSession({ executor: 'container', engine, dataDir: folder, ...options });
+  return { executor: 'container', engine, dataDir: folder, ...options };
 };
+
+export const openContainer: Open = async (options) => await openSession(await settings(options));
+
+export const lendContainer: Open = lending(async (options) => await openLasting(await settings(options)));
 
 let shared: Promise<string> | undefined;
 

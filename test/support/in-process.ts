@@ -1,16 +1,22 @@
 /** Sessions whose kernels run in this process. The snapshot that they start from is made once for all files of a run. */
 
 import { beforeAll } from 'vitest';
-import { type Open, openSession, scratchFolder } from './session.ts';
+import type { SessionOptions } from '../../src/index.ts';
+import { lending } from './lent.ts';
+import { type Open, openLasting, openSession, scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
 
 /** On a busy machine the first start takes this long. */
 const FIRST_START_MS = 240_000;
 
-export const openInProcess: Open = async ({ dataDir, ...options } = {}) => {
+const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
   const folder = shareCache(dataDir ?? (await scratchFolder()));
-  return await openSession({ executor: 'in-process', startTimeoutMs: FIRST_START_MS, dataDir: folder, ...options });
+  return { executor: 'in-process', startTimeoutMs: FIRST_START_MS, dataDir: folder, ...options };
 };
+
+export const openInProcess: Open = async (options) => await openSession(await settings(options));
+
+export const lendInProcess: Open = lending(async (options) => await openLasting(await settings(options)));
 
 beforeAll(async () => {
   await (await openInProcess()).close();

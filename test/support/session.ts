@@ -26,6 +26,11 @@ export const openSession: Open = async (options = {}) => {
   return session;
 };
 
+/** One that is not closed after the test; whoever opens it does. */
+export const openLasting: Open = async (options = {}) => {
+  return await Session.open({ dataDir: await scratchFolder(), ...options });
+};
+
 /** Before what they use is closed. */
 export async function closeSessions(): Promise<void> {
   const open = [...sessions];

@@ -3,4 +3,4 @@
 import { stateContract } from '../contract/state.ts';
 import { openSession } from '../support/session.ts';
 
-stateContract('subprocess', openSession, { templated: true });
+stateContract('subprocess', openSession, { templated: true, brief: true });
