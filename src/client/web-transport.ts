@@ -13,14 +13,16 @@ export class WebTransport implements Transport {
 
   /** `token` is left out by a page that has logged in: its cookie goes along. */
   constructor(url: string, token?: string) {
+    // Behind a proxy the server may have a path of its own there; what is asked for is below it.
     this.#url = new URL(url);
-    this.where = this.#url.origin;
+    this.#url.pathname = this.#url.pathname.replace(/\/*$/, '/');
+    this.where = `${this.#url.origin}${this.#url.pathname.slice(0, -1)}`;
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   }
 
   async request({ method, path, headers, body, signal }: TransportRequest): Promise<Response> {
     try {
-      return await fetch(new URL(path, this.#url), {
+      return await fetch(this.#at(path), {
         method,
         headers: { ...headers, ...this.#headers },
         redirect: 'manual',
@@ -33,13 +35,17 @@ export class WebTransport implements Transport {
   }
 
   socket(path: string): Socket | undefined {
-    const url = new URL(path, this.#url);
+    const url = this.#at(path);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     if (!inBrowser) return new WebSocket(url, { headers: this.#headers });
     return 'authorization' in this.#headers ? undefined : new WebSocket(url);
   }
 
   close(): void {}
+
+  #at(path: string): URL {
+    return new URL(`.${path}`, this.#url);
+  }
 }
 
 async function bodyOf(body: NonNullable<TransportRequest['body']>): Promise<RequestInit> {
