@@ -51,6 +51,8 @@ class Residents:
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
         self._commands: Dict[int, int] = {}
+        # The process of ours that passes connections on to the host's proxy, while there is one.
+        self.forwarder: Optional[int] = None
         # The host may want one to end before it has come here: its connection takes another way than this wish. Most of
         # these have ended instead; numbers are never used again.
         self._too_early: Deque[int] = deque(maxlen=1024)
@@ -133,6 +135,8 @@ class Residents:
         commands = set(self._commands.values())
         for pid in self._commands.values():
             commands.update(descendants(pid))
+        if self.forwarder is not None:
+            commands.add(self.forwarder)
         return commands | {twin.pid for twin in self._twins.values()} | {pid for pid, _ in self._kernels.values()}
 
     def _strangers(self, spared: Set[int]) -> Set[int]:
@@ -228,6 +232,8 @@ class Residents:
         """Beside commands, which are not held still: a shell would take that for Ctrl-Z. False where it finds no end."""
         spared = {*self._commands.values(), *(twin.pid for twin in self._twins.values())}
         spared |= {pid for pid, _ in self._kernels.values()} - also
+        if self.forwarder is not None:
+            spared.add(self.forwarder)
         killed: Set[int] = set()
         for _ in range(_MOST_ROUNDS):
             # Whoever was killed forks no more: when nobody has come since the last look, nobody is left.
@@ -255,6 +261,8 @@ class Residents:
             self._reaped(pid, status, usage.ru_utime + usage.ru_stime)
 
     def _reaped(self, pid: int, status: int, cpu_seconds: float) -> None:
+        if pid == self.forwarder:
+            self.forwarder = None
         for number, (own, _) in list(self._kernels.items()):
             if own == pid:
                 self._died(number, status, cpu_seconds)

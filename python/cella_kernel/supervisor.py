@@ -18,6 +18,7 @@ from . import birth, frames, handoff
 from . import gate as gates
 from .command import become_command
 from .door import Door
+from .forwarder import Port
 from .frames import Channel
 from .processes import close_others, silence
 from .refusals import Refusals
@@ -61,6 +62,8 @@ class Supervisor:
         self._refusals = Refusals(self._poll, fail)
         self._spec: Optional[Dict[str, Any]] = None
         self._confinement: Optional[Confinement] = None
+        # Where the policy names hosts: the way to the host's proxy.
+        self._port: Optional[Port] = None
         # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
         self._gate, self._their_gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if hasattr(socket, "SO_PASSCRED"):
@@ -91,9 +94,13 @@ class Supervisor:
                 self._from_template(self._handoff)
             for fd in ready & self._refusals.waiting:
                 self._refusals.hear(fd)
+            if self._port is not None and self._port.fd in ready and self._spec is not None:
+                self._residents.forwarder = self._port.answer(self._confinement, self._spec)
             # What has died may have told what it was, and what it has forked, with its last words.
             self._from_kernels()
             self._residents.reap()
+            if self._port is not None and self._residents.forwarder is None:
+                self._port.watch()
             self._residents.ring_again()
 
     def _from_host(self) -> None:
@@ -163,6 +170,8 @@ class Supervisor:
         """The place is closed: kernels may live here from now on, each in that confinement."""
         self._residents.limit_cpu(spec["limits"]["cpuSeconds"])
         self._confinement = confinement
+        if spec.get("proxy"):
+            self._port = Port(spec["proxy"], self._poll)
         self._spec = spec
 
     def _welcome_all(self) -> None:

@@ -4,6 +4,7 @@ import type { ByteSource, Exit, KernelLink } from '../kernel/link.ts';
 import type { Capabilities } from '../protocol/capabilities.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
+import type { Denied } from '../sandbox/proxy/denials.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
 export interface LaunchOptions {
@@ -69,6 +70,8 @@ export interface Enclosure {
   drop(twin: number): void;
   /** Told when a twin has ended without being asked to. */
   onGone: (twin: number, outOfMemory: boolean) => void;
+  /** Told of hosts that something in here tried to reach, and may not; not of each in a flood of them. */
+  onDenied: (attempt: Denied) => void;
   measure(): Promise<Usage>;
   /** Set where no second kernel can begin with a twin while the one that it was kept of lives. */
   readonly forkless?: true;

@@ -5,6 +5,7 @@ import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
+import type { Denied } from '../sandbox/proxy/denials.ts';
 import type { CommandLink, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
 import { signalName } from './signals.ts';
 import type { FrameSocket } from './sockets.ts';
@@ -32,6 +33,7 @@ interface Attachment extends Connection {
 
 export class SupervisedEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
+  onDenied: (attempt: Denied) => void = () => {};
   readonly #way: Way;
   readonly #supervisor: FrameSocket;
   readonly #opened = Promise.withResolvers<void>();
@@ -49,6 +51,7 @@ export class SupervisedEnclosure implements Preparable {
 
   constructor(way: Way) {
     this.#way = way;
+    if (way.proxy) way.proxy.onDenied = (attempt) => this.onDenied(attempt);
     this.#opened.promise.catch(() => {}); // told by whoever waits
     this.#supervisor = way.supervisor;
     this.#supervisor.read(

@@ -2,7 +2,7 @@
 
 import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
-import type { Limits, SandboxPolicy } from '../protocol/policy.ts';
+import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/policy.ts';
 
 export interface Folder {
   readonly path: string;
@@ -15,7 +15,7 @@ export interface Folder {
 export interface LaunchSpec {
   readonly uid: number;
   readonly gid: number;
-  readonly network: 'none' | 'host';
+  readonly network: NetworkPolicy;
   readonly readable: readonly Folder[];
   /** The agent's own, which is among the writable ones too. */
   readonly folder: Folder;

@@ -1,0 +1,227 @@
+"""The way to the host's proxy: a port on loopback, and a process that passes its connections on to the proxy's socket.
+
+Pid 1 holds the port from the beginning, so that nobody else can have it, and does not read from it. The first
+connection starts the process, which is closed in like any other and may do no more than they; where it has ended, the
+next connection starts another.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any, Dict, Optional, Tuple
+
+from .processes import close_others
+from .sandbox import linux
+from .sandbox.launch import Confinement
+from .sandbox.linux import LayerError
+
+_BACKLOG = 128
+_MOST_CONNECTIONS = 128
+_CHUNK = 1 << 16
+# Without a connection for so long, it ends.
+_IDLE_S = 60.0
+# One that has ended so soon would end again: whoever waits is sent away instead.
+_SOON_S = 0.05
+_NOT_PROXIED = "localhost,127.0.0.1,::1"
+
+
+class Port:
+    """Pid 1's side."""
+
+    def __init__(self, proxy: Dict[str, Any], poll: "select.poll") -> None:
+        self._socket_path: str = proxy["socket"]
+        self._poll = poll
+        self._started = -_SOON_S
+        self._watched = False
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._listener.bind(("127.0.0.1", proxy["port"]))
+            self._listener.listen(_BACKLOG)
+        except OSError as error:
+            raise LayerError("namespaces", "the port of the proxy: %s" % error) from error
+        self._listener.setblocking(False)
+        self.watch()
+        # Whatever is started in here finds it the way programs do.
+        url = "http://127.0.0.1:%d" % proxy["port"]
+        for name, value in (("http", url), ("https", url), ("all", url), ("no", _NOT_PROXIED)):
+            os.environ[name + "_proxy"] = os.environ[name.upper() + "_PROXY"] = value
+
+    @property
+    def fd(self) -> int:
+        return self._listener.fileno()
+
+    def watch(self) -> None:
+        """Nobody takes its connections: the next one is for pid 1 to see."""
+        if not self._watched:
+            self._poll.register(self.fd, select.POLLIN)
+        self._watched = True
+
+    def answer(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> Optional[int]:
+        """Somebody has connected: starts the process and gives its pid, unless that cannot be."""
+        try:
+            if time.monotonic() - self._started < _SOON_S:
+                self._send_away()
+                return None
+            self._started = time.monotonic()
+            pid = linux.fork() if linux.supported() else os.fork()
+        except (LayerError, OSError):
+            # There is no room for a process: nor for one to wait.
+            self._send_away()
+            return None
+        if pid == 0:
+            self._become(confinement, spec)
+        self._poll.unregister(self.fd)
+        self._watched = False
+        return pid
+
+    def _send_away(self) -> None:
+        try:
+            self._listener.accept()[0].close()
+        except OSError:
+            pass  # it has left by itself
+
+    def _become(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> None:
+        """Never returns."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.setsid()
+            close_others([self.fd, *(confinement.descriptors() if confinement else ())])
+            if linux.supported():
+                linux.die_with_parent()
+            if confinement is not None:
+                confinement.enter(spec)
+            _Forwarder(self._listener, self._socket_path).serve()
+        finally:
+            os._exit(0)
+
+
+class _Side:
+    """One of two joined connections, and what it still has to take from the other."""
+
+    __slots__ = ("socket", "other", "pending", "reads", "ended")
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+        self.other: "_Side" = self
+        self.pending = b""
+        # Whether more may come from it.
+        self.reads = True
+        # Whether it was told that nothing more comes.
+        self.ended = False
+
+
+class _Forwarder:
+    def __init__(self, listener: socket.socket, path: str) -> None:
+        self._listener = listener
+        self._path = path
+        self._poll = select.poll()
+        self._sides: Dict[int, _Side] = {}
+        self._listening = False
+
+    def serve(self) -> None:
+        while True:
+            self._listen()
+            ready = self._poll.poll(None if self._sides else _IDLE_S * 1000)
+            if not ready:
+                return
+            for fd, events in ready:
+                if fd == self._listener.fileno():
+                    self._accept()
+                elif fd in self._sides:
+                    self._move(self._sides[fd], events)
+
+    def _listen(self) -> None:
+        room = len(self._sides) < 2 * _MOST_CONNECTIONS
+        if room and not self._listening:
+            self._poll.register(self._listener.fileno(), select.POLLIN)
+        elif not room and self._listening:
+            self._poll.unregister(self._listener.fileno())
+        self._listening = room
+
+    def _accept(self) -> None:
+        try:
+            client = self._listener.accept()[0]
+        except OSError:
+            return  # it has left again
+        host = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            host.connect(self._path)
+        except OSError:
+            # The proxy has ended, or has no room.
+            client.close()
+            host.close()
+            return
+        sides = (_Side(client), _Side(host))
+        sides[0].other, sides[1].other = sides[1], sides[0]
+        for side in sides:
+            self._sides[side.socket.fileno()] = side
+            self._poll.register(side.socket.fileno(), select.POLLIN)
+
+    def _move(self, side: _Side, events: int) -> None:
+        try:
+            if events & select.POLLOUT:
+                self._write(side)
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR) and side.reads and not side.other.pending:
+                self._read(side)
+            elif events & select.POLLERR:
+                raise OSError("broken off")
+        except BlockingIOError:
+            pass  # later
+        except OSError:
+            self._drop(side)
+            return
+        if side.ended and side.other.ended:
+            self._drop(side)
+            return
+        for each in (side, side.other):
+            self._ask(each)
+
+    def _read(self, side: _Side) -> None:
+        data = side.socket.recv(_CHUNK)
+        if data:
+            side.other.pending = data
+        else:
+            side.reads = False
+        self._write(side.other)
+
+    def _write(self, side: _Side) -> None:
+        if side.pending:
+            try:
+                side.pending = side.pending[side.socket.send(side.pending) :]
+            except BlockingIOError:
+                return
+        if not side.pending and not side.other.reads and not side.ended:
+            side.ended = True
+            side.socket.shutdown(socket.SHUT_WR)
+
+    def _ask(self, side: _Side) -> None:
+        """Nothing is read that the other side has no room for. One of which nothing is wanted is not asked about."""
+        wanted = (select.POLLIN if side.reads and not side.other.pending else 0) | (select.POLLOUT if side.pending else 0)
+        if wanted:
+            self._poll.register(side.socket.fileno(), wanted)
+        else:
+            self._forget(side.socket.fileno())
+
+    def _forget(self, fd: int) -> None:
+        try:
+            self._poll.unregister(fd)
+        except KeyError:
+            pass  # it was not asked about
+
+    def _drop(self, side: _Side) -> None:
+        for each in _pair(side):
+            fd = each.socket.fileno()
+            self._forget(fd)
+            self._sides.pop(fd, None)
+            each.socket.close()
+
+
+def _pair(side: _Side) -> Tuple[_Side, _Side]:
+    return side, side.other
