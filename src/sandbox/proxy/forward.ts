@@ -50,7 +50,7 @@ export function forward(request: IncomingMessage, response: ServerResponse, pass
     path: passage.path,
     headers: [...headers, 'Connection', 'close'],
     setHost: false,
-    agent: false,
+    // Without an agent: one would make a connection of its own.
     createConnection: () => socket,
   };
   const failed = () => {
