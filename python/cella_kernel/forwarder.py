@@ -12,7 +12,8 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Dict, Optional, Tuple
+from collections import deque
+from typing import Any, Deque, Dict, Optional, Tuple
 
 from .processes import close_others
 from .sandbox import linux
@@ -24,8 +25,8 @@ _MOST_CONNECTIONS = 128
 _CHUNK = 1 << 16
 # Without a connection for so long, it ends.
 _IDLE_S = 60.0
-# One that has ended so soon would end again: whoever waits is sent away instead.
-_SOON_S = 0.05
+# Where so many were started in so short a time, each would end again: whoever waits is sent away instead.
+_MOST_STARTS, _STARTS_S = 8, 1.0
 _NOT_PROXIED = "localhost,127.0.0.1,::1"
 
 
@@ -35,7 +36,7 @@ class Port:
     def __init__(self, proxy: Dict[str, Any], poll: "select.poll") -> None:
         self._socket_path: str = proxy["socket"]
         self._poll = poll
-        self._started = -_SOON_S
+        self._starts: Deque[float] = deque(maxlen=_MOST_STARTS)
         self._watched = False
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -63,10 +64,11 @@ class Port:
     def answer(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> Optional[int]:
         """Somebody has connected: starts the process and gives its pid, unless that cannot be."""
         try:
-            if time.monotonic() - self._started < _SOON_S:
+            now = time.monotonic()
+            if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_S:
                 self._send_away()
                 return None
-            self._started = time.monotonic()
+            self._starts.append(now)
             pid = linux.fork() if linux.supported() else os.fork()
         except (LayerError, OSError):
             # There is no room for a process: nor for one to wait.
