@@ -54,6 +54,8 @@ export function forward(request: IncomingMessage, response: ServerResponse, pass
     createConnection: () => socket,
   };
   const failed = () => {
+    // An answer that has begun ends by itself: a server may give one without hearing all of the request.
+    if (response.headersSent) return;
     socket.destroy();
     answer(response, unreachable(passage.target));
   };
