@@ -159,7 +159,10 @@ export class SupervisedEnclosure implements Preparable {
 
   #stop(command: number, { graceMs = 0 }: KillOptions = {}): void {
     const exit = this.#exits.get(command);
-    if (graceMs <= 0 || !exit) return this.#kill(command);
+    if (graceMs <= 0 || !exit) {
+      this.#kill(command);
+      return;
+    }
     this.#supervisor.send(FrameType.kill, command, JSON.stringify({ gently: true }));
     const timer = setTimeout(() => this.#kill(command), graceMs);
     void exit.promise.then(() => clearTimeout(timer));
