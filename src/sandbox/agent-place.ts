@@ -1,11 +1,12 @@
 /** The place of a coding agent inside its enclosure: Cella's programs and the way to the model, beside the session's folders. */
 
-import { chmodSync, mkdirSync, mkdtempSync, realpathSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
+import { GATEWAY_SOCKET } from './gateway-folder.ts';
 import { type Folder, folderProblem, readableFolder } from './spec.ts';
 
 const APP_DIR = '/cella/app';
+const GATEWAY_DIR = '/cella/gateway';
 
 /** Paths as they are inside. No policy can name them: these folders may lie where none of a caller's may. */
 export const AGENT_PLACE = {
@@ -13,11 +14,12 @@ export const AGENT_PLACE = {
   node: `${APP_DIR}/node`,
   runner: `${APP_DIR}/runner`,
   programs: `${APP_DIR}/programs`,
-  /** Holds one socket, which leads to the host. */
-  gateway: '/cella/gateway',
+  gateway: GATEWAY_DIR,
+  /** The one way to the host. */
+  socket: `${GATEWAY_DIR}/${GATEWAY_SOCKET}`,
 } as const;
 
-/** Folders of the host's, freed of no links yet. What is in them can be read and run inside, and not changed. */
+/** Folders of the host's. What is in them can be read and run inside, and not changed. */
 export interface AgentPrograms {
   /** With the binary `node`. */
   readonly node: string;
@@ -38,18 +40,6 @@ export function agentFolders(folders: AgentFolders, root: boolean): Folder[] {
     const path = folders[name];
     return path === undefined ? [] : [{ ...readableFolder(resolved(path, name), root), at: AGENT_PLACE[name] }];
   });
-}
-
-/**
- * A folder for one socket, below one that only this user can enter, so that whoever an engine runs as can connect to it
- * and nobody else on this machine can. Whoever listens there lets all write to the socket.
- */
-export function makeGatewayFolder(parent: string): string {
-  mkdirSync(parent, { recursive: true, mode: 0o700 });
-  chmodSync(parent, 0o700);
-  const folder = mkdtempSync(join(parent, 'gateway-'));
-  chmodSync(folder, 0o755);
-  return folder;
 }
 
 function resolved(path: string, what: string): string {
