@@ -5,10 +5,11 @@ import { CellaError } from '../protocol/errors.ts';
 import { GATEWAY_SOCKET } from './gateway-folder.ts';
 import { type Folder, folderProblem, readableFolder } from './spec.ts';
 
-const APP_DIR = '/cella/app';
-const GATEWAY_DIR = '/cella/gateway';
+const PLACE = '/cella';
+const APP_DIR = `${PLACE}/app` as const;
+const GATEWAY_DIR = `${PLACE}/gateway` as const;
 
-/** Paths as they are inside. No policy can name them: these folders may lie where none of a caller's may. */
+/** Paths as they are inside. Unlike those of a policy, the folders on the host may lie anywhere, as in the data folder. */
 export const AGENT_PLACE = {
   app: APP_DIR,
   node: `${APP_DIR}/node`,
@@ -40,6 +41,14 @@ export function agentFolders(folders: AgentFolders, root: boolean): Folder[] {
     const path = folders[name];
     return path === undefined ? [] : [{ ...readableFolder(resolved(path, name), root), at: AGENT_PLACE[name] }];
   });
+}
+
+/** Nothing that a caller has named may lie where an agent's programs are looked for. */
+export function checkPlace(folders: readonly Folder[]): void {
+  const taken = folders.map(({ path, at = path }) => at).find((at) => `${at}/`.startsWith(`${PLACE}/`));
+  if (taken === undefined) return;
+  const message = `${taken} cannot be shown to a coding agent, which finds its programs in ${PLACE}; name another folder.`;
+  throw new CellaError('INVALID_OPTIONS', message);
 }
 
 function resolved(path: string, what: string): string {
