@@ -1,6 +1,6 @@
 /** An enclosure for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
 
-import type { CommandLink, Program } from '../executors/contract.ts';
+import type { CommandLink, Enclosure, Program } from '../executors/contract.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PLACE, type AgentFolders } from '../sandbox/agent-place.ts';
 import { dataFolder } from './data-folder.ts';
@@ -15,6 +15,8 @@ export interface AgentEnclosureOptions {
   /** The agent whose folder the session works in, where it is a fork. */
   readonly workspaceOf?: string | undefined;
   readonly folders: AgentFolders;
+  /** Told of hosts that something in it tried to reach, and that the session's network policy does not allow. */
+  readonly onDenied?: Enclosure['onDenied'] | undefined;
 }
 
 export interface AgentEnclosure extends AsyncDisposable {
@@ -43,6 +45,7 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
     const { executor, giveBack } = borrowExecutor(launch.recipe);
     try {
       const { enclosure, spec } = await launch.openForAgent(executor, options.folders);
+      if (options.onDenied) enclosure.onDenied = options.onDenied;
       let closing: Promise<void> | undefined;
       const close = () => {
         closing ??= enclosure.close().finally(giveBack);

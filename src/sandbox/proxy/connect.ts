@@ -15,6 +15,8 @@ export async function connectFirst(
     if (gone.aborted) return undefined;
     // An address, never a name: nothing is looked up again.
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
+    // Until its owner listens.
+    socket.on('error', () => socket.destroy());
     try {
       await once(socket, 'connect', { signal: AbortSignal.any([gone, AbortSignal.timeout(LONGEST_CONNECT_MS)]) });
       return socket;

@@ -69,6 +69,7 @@ export function forward(request: IncomingMessage, response: ServerResponse, pass
       }
       pipeline(reply, response, () => socket.destroy());
     });
+    onward.maxHeadersCount = 0;
     onward.on('error', failed);
     if (bodyless) onward.end();
     else pipeline(request, onward, (error) => error && failed());

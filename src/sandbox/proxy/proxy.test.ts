@@ -33,8 +33,9 @@ beforeAll(async () => {
     seen.push(message);
     response.setHeader('X-Answer', 'yes');
     response.setHeader('Keep-Alive', 'timeout=99');
-    message.pipe(response);
     if (message.method === 'GET') response.end('hello');
+    else if (message.url === '/full') response.writeHead(413).end('too much');
+    else message.pipe(response);
   });
   target.listen(0, '127.0.0.2');
   await once(target, 'listening');
@@ -117,6 +118,11 @@ describe('a request', () => {
     );
   });
 
+  it('is answered as the host does, also where that has not heard all of it', async () => {
+    const { status, text } = await ask(`http://127.0.0.2:${port}/full`, {}, 'x'.repeat(10_000), 'POST');
+    expect([status, text]).toEqual([413, 'too much']);
+  });
+
   it('is refused in words, and told, where the list does not name its host', async () => {
     const { status, text } = await ask('http://other.example/');
     expect(status).toBe(403);
@@ -188,6 +194,7 @@ describe('bytes that could be two requests', () => {
     ['a coding twice', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
     ['a length called hop-by-hop', 'Connection: Content-Length\r\nContent-Length: 4\r\n\r\nabcd'],
     ['a second host', 'Host: other.example\r\n\r\n'],
+    ['a second host behind many headers', `${'a:\r\n'.repeat(2500)}Host: other.example\r\n\r\n`],
     ['a bare line feed in a header', 'X: a\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
     ['a folded header', 'X: a\r\n b\r\nContent-Length : 3\r\n\r\nabc'],
     ['a null byte', 'X: a\0b\r\n\r\n'],
@@ -201,19 +208,14 @@ describe('bytes that could be two requests', () => {
 
 describe('a tunnel', () => {
   it('passes bytes both ways, and the end of each', async () => {
-    const echo = createTcpServer({ allowHalfOpen: true }, (socket) => void socket.pipe(socket)).listen(
-      port + 0,
-      '127.0.0.3',
-    );
-    // The list names the port on another address: one of its own is needed.
+    const echo = createTcpServer({ allowHalfOpen: true }, (socket) => void socket.pipe(socket)).listen(0, '127.0.0.3');
     await once(echo, 'listening');
-    await using own = { [Symbol.asyncDispose]: async () => void echo.close() };
-    void own;
+    const to = `127.0.0.3:${(echo.address() as AddressInfo).port}`;
     const inner = mkdtempSync(join(tmpdir(), 'cella-proxy-'));
-    const tunnels = await NetworkProxy.open({ allow: [`127.0.0.3:${port}`], folder: inner });
-    const socket = connect(join(inner, 'proxy'));
+    const tunnels = await NetworkProxy.open({ allow: [to], folder: inner });
     const body = Buffer.alloc(2_000_000, 'x');
-    socket.write(`CONNECT 127.0.0.3:${port} HTTP/1.1\r\nHost: 127.0.0.3:${port}\r\n\r\n`);
+    const socket = connect(join(inner, 'proxy'));
+    socket.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n\r\n`);
     socket.end(body);
     const parts: Buffer[] = [];
     for await (const chunk of socket) parts.push(chunk);
@@ -222,6 +224,7 @@ describe('a tunnel', () => {
     expect(all.toString('latin1', 0, head.length)).toBe(head);
     expect(all.length - head.length).toBe(body.length);
     tunnels.close();
+    echo.close();
     rmSync(inner, { recursive: true });
   });
 

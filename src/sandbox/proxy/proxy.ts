@@ -48,7 +48,6 @@ const LIMITS: ProxyLimits = {
   idleMs: 600_000,
   resolveMs: 10_000,
 };
-const MOST_HEADERS = 100;
 const KEEP_ALIVE_MS = 5000;
 
 export class NetworkProxy {
@@ -106,7 +105,8 @@ export class NetworkProxy {
       insecureHTTPParser: false,
     });
     server.maxConnections = connections;
-    server.maxHeadersCount = MOST_HEADERS;
+    // All of them: those past a number would be left out, and not looked at.
+    server.maxHeadersCount = 0;
     server.timeout = idleMs;
     server.on('connection', (socket: Socket) => this.#hold(socket));
     server.on('request', (request, response) => void this.#pass(request, response));
@@ -141,7 +141,7 @@ export class NetworkProxy {
     if (verdict.kind === 'unknown') return unresolved(target);
     if (verdict.kind === 'denied') {
       const told = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
-      if (told) this.onDenied(told);
+      if (told) this.#tell(told);
       return refused(target, verdict.reason);
     }
     const gone = new AbortController();
@@ -156,6 +156,14 @@ export class NetworkProxy {
     this.#hold(socket);
     socket.setTimeout(this.#limits.idleMs, () => socket.destroy());
     return socket;
+  }
+
+  #tell(attempt: Denied): void {
+    try {
+      this.onDenied(attempt);
+    } catch {
+      // The mistake of whoever listens ends no session of others: it is refused all the same.
+    }
   }
 
   #hold(socket: Socket): void {
