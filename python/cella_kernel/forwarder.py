@@ -1,106 +1,18 @@
-"""The way to the host's proxy: a port on loopback, and a process that passes its connections on to the proxy's socket.
+"""Passes the connections of a port on loopback on to a Unix socket, until none comes for a while.
 
-Pid 1 holds the port from the beginning, so that nobody else can have it, and does not read from it. The first
-connection starts the process, which is closed in like any other and may do no more than they; where it has ended, the
-next connection starts another.
+Nothing is read that the other side has no room for.
 """
 
 from __future__ import annotations
 
-import os
 import select
-import signal
 import socket
-import time
-from collections import deque
-from typing import Any, Deque, Dict, Optional, Tuple
+from typing import Dict
 
-from .processes import close_others
-from .sandbox import linux
-from .sandbox.launch import Confinement
-from .sandbox.linux import LayerError
-
-_BACKLOG = 128
 _MOST_CONNECTIONS = 128
 _CHUNK = 1 << 16
 # Without a connection for so long, it ends.
 _IDLE_S = 60.0
-# Where so many were started in so short a time, each would end again: whoever waits is sent away instead.
-_MOST_STARTS, _STARTS_S = 8, 1.0
-_NOT_PROXIED = "localhost,127.0.0.1,::1"
-
-
-class Port:
-    """Pid 1's side."""
-
-    def __init__(self, proxy: Dict[str, Any], poll: "select.poll") -> None:
-        self._socket_path: str = proxy["socket"]
-        self._poll = poll
-        self._starts: Deque[float] = deque(maxlen=_MOST_STARTS)
-        self._watched = False
-        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            self._listener.bind(("127.0.0.1", proxy["port"]))
-            self._listener.listen(_BACKLOG)
-        except OSError as error:
-            raise LayerError("namespaces", "the port of the proxy: %s" % error) from error
-        self._listener.setblocking(False)
-        self.watch()
-        # Whatever is started in here finds it the way programs do.
-        url = "http://127.0.0.1:%d" % proxy["port"]
-        for name, value in (("http", url), ("https", url), ("all", url), ("no", _NOT_PROXIED)):
-            os.environ[name + "_proxy"] = os.environ[name.upper() + "_PROXY"] = value
-
-    @property
-    def fd(self) -> int:
-        return self._listener.fileno()
-
-    def watch(self) -> None:
-        """Nobody takes its connections: the next one is for pid 1 to see."""
-        if not self._watched:
-            self._poll.register(self.fd, select.POLLIN)
-        self._watched = True
-
-    def answer(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> Optional[int]:
-        """Somebody has connected: starts the process and gives its pid, unless that cannot be."""
-        try:
-            now = time.monotonic()
-            if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_S:
-                self._send_away()
-                return None
-            self._starts.append(now)
-            pid = linux.fork() if linux.supported() else os.fork()
-        except (LayerError, OSError):
-            # There is no room for a process: nor for one to wait.
-            self._send_away()
-            return None
-        if pid == 0:
-            self._become(confinement, spec)
-        self._poll.unregister(self.fd)
-        self._watched = False
-        return pid
-
-    def _send_away(self) -> None:
-        try:
-            self._listener.accept()[0].close()
-        except OSError:
-            pass  # it has left by itself
-
-    def _become(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> None:
-        """Never returns."""
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.setsid()
-            close_others([self.fd, *(confinement.descriptors() if confinement else ())])
-            if linux.supported():
-                linux.die_with_parent()
-            if confinement is not None:
-                confinement.enter(spec)
-            _Forwarder(self._listener, self._socket_path).serve()
-        finally:
-            os._exit(0)
 
 
 class _Side:
@@ -119,7 +31,7 @@ class _Side:
         self.ended = False
 
 
-class _Forwarder:
+class Forwarder:
     def __init__(self, listener: socket.socket, path: str) -> None:
         self._listener = listener
         self._path = path
@@ -218,12 +130,8 @@ class _Forwarder:
             pass  # it was not asked about
 
     def _drop(self, side: _Side) -> None:
-        for each in _pair(side):
+        for each in (side, side.other):
             fd = each.socket.fileno()
             self._forget(fd)
             self._sides.pop(fd, None)
             each.socket.close()
-
-
-def _pair(side: _Side) -> Tuple[_Side, _Side]:
-    return side, side.other

@@ -18,8 +18,8 @@ from . import birth, frames, handoff
 from . import gate as gates
 from .command import become_command
 from .door import Door
-from .forwarder import Port
 from .frames import Channel
+from .outlet import Outlet
 from .processes import close_others, silence
 from .refusals import Refusals
 from .residents import Residents
@@ -62,7 +62,7 @@ class Supervisor:
         self._spec: Optional[Dict[str, Any]] = None
         self._confinement: Optional[Confinement] = None
         # Where the policy names hosts: the way to the host's proxy.
-        self._port: Optional[Port] = None
+        self._outlet: Optional[Outlet] = None
         # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
         self._gate, self._their_gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if hasattr(socket, "SO_PASSCRED"):
@@ -94,13 +94,13 @@ class Supervisor:
                 self._from_template(self._handoff)
             for fd in ready & self._refusals.waiting:
                 self._refusals.hear(fd)
-            if self._port is not None and self._port.fd in ready and self._spec is not None:
-                self._residents.forwarder = self._port.answer(self._confinement, self._spec)
+            if self._outlet is not None and self._outlet.fd in ready and self._spec is not None:
+                self._residents.forwarder = self._outlet.answer(self._confinement, self._spec)
             # What has died may have told what it was, and what it has forked, with its last words.
             self._from_kernels()
             self._residents.reap()
-            if self._port is not None and self._residents.forwarder is None:
-                self._port.watch()
+            if self._outlet is not None and self._residents.forwarder is None:
+                self._outlet.watch()
             self._residents.look_around()
 
     def _from_host(self) -> None:
@@ -173,7 +173,7 @@ class Supervisor:
             self._residents.watch_memory(spec["limits"]["memoryBytes"])
         self._confinement = confinement
         if spec.get("proxy"):
-            self._port = Port(spec["proxy"], self._poll)
+            self._outlet = Outlet(spec["proxy"], self._poll)
         self._spec = spec
 
     def _welcome_all(self) -> None:

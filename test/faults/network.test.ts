@@ -41,7 +41,7 @@ test('nothing of it is left when its session, or its host, has ended', async () 
   const tmpDir = await scratchFolder();
   const options = { dataDir: await scratchFolder(), sandbox: { network: { allow: ['example.org'] } } };
   const code = "print('ready', flush=True); import time; time.sleep(60)";
-  const host = startHost({ sessions: [options, options], code }, { tmpDir });
+  const host = startHost({ sessions: [options], code }, { tmpDir });
   await untilPrinted(host, 'ready');
   const [template = ''] = readdirSync(tmpDir).filter((name) => name.startsWith('cella-'));
   expect(readdirSync(join(tmpDir, template)).filter((name) => name.startsWith('network-'))).toHaveLength(1);
