@@ -33,8 +33,11 @@ export async function openAgent({
   gateway,
   lasting,
 }: OpenAgent = {}): Promise<AgentEnclosure> {
+  const dataDir = session.dataDir ?? (await scratchFolder());
+  // What an image says of itself is asked once a run.
+  if (session.executor === 'container') shareCache(dataDir);
   const enclosure = await openAgentEnclosure({
-    session: { ...session, dataDir: shareCache(session.dataDir ?? (await scratchFolder())) },
+    session: { ...session, dataDir },
     folders: { node: node ?? dirname(process.execPath), runner: inside, programs, gateway },
   });
   if (!lasting) onTestFinished(() => enclosure.close());
