@@ -19,10 +19,10 @@ from . import gate as gates
 from .command import become_command
 from .door import Door
 from .frames import Channel
+from .outlet import Outlet
 from .processes import close_others, silence
 from .refusals import Refusals
 from .residents import Residents
-from .ringing import AGAIN_S
 from .sandbox import linux
 from .sandbox.cgroup import Group, OwnGroup
 from .sandbox.launch import Confinement, Launcher, Surroundings
@@ -61,6 +61,8 @@ class Supervisor:
         self._refusals = Refusals(self._poll, fail)
         self._spec: Optional[Dict[str, Any]] = None
         self._confinement: Optional[Confinement] = None
+        # Where the policy names hosts: the way to the host's proxy.
+        self._outlet: Optional[Outlet] = None
         # Kernels tell of themselves and of their frozen forks here; the system says which process each word is from.
         self._gate, self._their_gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if hasattr(socket, "SO_PASSCRED"):
@@ -82,7 +84,8 @@ class Supervisor:
         # Something may have come in one piece with OPEN.
         self._heed()
         while True:
-            ready = {fd for fd, _ in self._poll.poll(AGAIN_S * 1000 if self._residents.ringing else None)}
+            pause = self._residents.pause_s
+            ready = {fd for fd, _ in self._poll.poll(None if pause is None else pause * 1000)}
             if reader in ready:
                 os.read(reader, 4096)
             if self._channel.fd in ready:
@@ -91,10 +94,14 @@ class Supervisor:
                 self._from_template(self._handoff)
             for fd in ready & self._refusals.waiting:
                 self._refusals.hear(fd)
+            if self._outlet is not None and self._outlet.fd in ready and self._spec is not None:
+                self._residents.forwarder = self._outlet.answer(self._confinement, self._spec)
             # What has died may have told what it was, and what it has forked, with its last words.
             self._from_kernels()
             self._residents.reap()
-            self._residents.ring_again()
+            if self._outlet is not None and self._residents.forwarder is None:
+                self._outlet.watch()
+            self._residents.look_around()
 
     def _from_host(self) -> None:
         if not self._channel.fill():
@@ -113,7 +120,7 @@ class Supervisor:
             if kind == frames.INTERRUPT:
                 self._residents.interrupt(number, json.loads(payload)["execution"])
             elif kind == frames.KILL:
-                self._residents.kill(number)
+                self._residents.kill(number, bool(payload) and json.loads(payload)["gently"])
             elif kind == frames.DROP:
                 self._residents.drop(number)
             elif kind == frames.MEASURE:
@@ -162,7 +169,11 @@ class Supervisor:
     def settle(self, spec: Dict[str, Any], confinement: Optional[Confinement]) -> None:
         """The place is closed: kernels may live here from now on, each in that confinement."""
         self._residents.limit_cpu(spec["limits"]["cpuSeconds"])
+        if spec["limits"].get("memoryCounts") == "used":
+            self._residents.watch_memory(spec["limits"]["memoryBytes"])
         self._confinement = confinement
+        if spec.get("proxy"):
+            self._outlet = Outlet(spec["proxy"], self._poll)
         self._spec = spec
 
     def _welcome_all(self) -> None:

@@ -256,6 +256,15 @@ class Template:
         sandbox.way.close()
         sandbox.around.remove()
 
+    def _remove_networks(self) -> None:
+        """The sockets of proxies, which end with the host."""
+        for name in os.listdir(self._folder):
+            if name.startswith("network-"):
+                folder = os.path.join(self._folder, name)
+                for entry in os.listdir(folder):
+                    os.unlink(os.path.join(folder, entry))
+                os.rmdir(folder)
+
     def _end(self) -> None:
         if self._begun is not None:
             self._sandboxes[""] = self._begun
@@ -275,6 +284,7 @@ class Template:
             self._launcher.remove()
         try:
             os.unlink(os.path.join(self._folder, "template"))
+            self._remove_networks()
             os.rmdir(self._folder)
         except OSError:
             pass  # the host was faster

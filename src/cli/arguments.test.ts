@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseMegabytes, parseSeconds, sessionOptions } from './arguments.ts';
+import { parseMegabytes, parseNetwork, parseSeconds, sessionOptions } from './arguments.ts';
 
 const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
 
@@ -55,7 +55,20 @@ describe('sessionOptions', () => {
 
   it('does not promise what it cannot keep: no network without a sandbox', () => {
     expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
+    expect(() => sessionOptions({ sandbox: 'off', network: { allow: ['a.org'] } }, defaults)).toThrow('nothing keeps');
     expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');
+  });
+
+  it('reads a network: none, all of it, or some hosts in their one spelling', () => {
+    expect(parseNetwork('none')).toBe('none');
+    expect(parseNetwork('host')).toBe('host');
+    expect(parseNetwork('allow:PyPI.org,*.example.org:8443')).toEqual({ allow: ['pypi.org', '*.example.org:8443'] });
+    expect(sessionOptions({ network: { allow: ['a.org'] } }, defaults).sandbox).toEqual({
+      network: { allow: ['a.org'] },
+    });
+    for (const text of ['', 'all', 'allow:', 'allow:a.org,', 'allow:http://a.org', 'allow:*', 'a.org']) {
+      expect(() => parseNetwork(text)).toThrow(/Allowed choices are none, host|is not a host such as/);
+    }
   });
 
   it('does not promise what it cannot keep: a limit of memory without a sandbox', () => {

@@ -2,11 +2,12 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { readAllowed, writeAllowed } from '../protocol/network-hosts.ts';
 import { isReserved } from '../protocol/reserved-key.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { seconds } from '../settings/kinds.ts';
 import { settings } from '../settings/table.ts';
-import type { ExecutorOptions, OpenOptions } from './context.ts';
+import type { ExecutorOptions, NetworkChoice, OpenOptions } from './context.ts';
 import {
   addExecutorFlags,
   bringsPython,
@@ -26,7 +27,7 @@ export interface SessionFlags extends WhereFlags, PackageFlags, ExecutorFlags {
   readonly cwd?: string;
   readonly python?: string;
   readonly sandbox?: 'on' | 'off';
-  readonly network?: 'none' | 'host';
+  readonly network?: NetworkChoice;
   readonly memory?: number;
   readonly tools?: readonly string[];
   readonly syncDeps?: boolean;
@@ -59,7 +60,9 @@ export function addPlaceFlags(command: Command): Command {
       new Option('--sandbox <on|off>', 'off runs trusted code with no isolation at all').choices(['on', 'off']),
     )
     .addOption(
-      new Option('--network <none|host>', "none is no network, host is this machine's").choices(['none', 'host']),
+      new Option('--network <none|host|allow:HOSTS>', 'no network, that of this machine, or some hosts').argParser(
+        parseNetwork,
+      ),
     )
     .option('--memory <mb>', 'how much memory the code may use, in megabytes', parseMegabytes);
   addSetting(command, settings.tools)
@@ -127,13 +130,30 @@ function sandboxOption(
       'Leave out --memory, or leave out --sandbox off.',
     );
   }
-  if (network === 'none') {
+  if (network !== undefined && network !== 'host') {
     throw new UsageError(
       'Without the sandbox, nothing keeps the code from the network.',
-      'Leave out --network none, or leave out --sandbox off.',
+      `Leave out --network${network === 'none' ? ' none' : ''}, or leave out --sandbox off.`,
     );
   }
   return 'off';
+}
+
+/** `none`, `host`, or `allow:` with names of hosts between commas. */
+export function parseNetwork(text: string): NetworkChoice {
+  if (text === 'none' || text === 'host') return text;
+  const hosts = /^allow:(.*)$/s.exec(text)?.[1]?.split(',');
+  if (!hosts)
+    throw new InvalidArgumentError(
+      'Allowed choices are none, host, and allow: with hosts, such as allow:pypi.org,*.example.org.',
+    );
+  const allow = hosts.map((text) => {
+    const host = readAllowed(text);
+    if (host) return writeAllowed(host);
+    const examples = 'example.org, *.example.org, example.org:8443 or 10.0.0.5:5432';
+    throw new InvalidArgumentError(`${JSON.stringify(text)} is not a host such as ${examples}.`);
+  });
+  return { allow };
 }
 
 export function parseProgram(code: string, before: string | undefined): string {

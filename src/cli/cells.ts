@@ -15,7 +15,7 @@ import { tellOfLacking } from './lacking.ts';
 import { LineEditor } from './line-editor.ts';
 import type { LineSource } from './lines.ts';
 import { Questions } from './questions.ts';
-import { showEvent, showNotices } from './show.ts';
+import { deniedToText, showEvent, showNotices } from './show.ts';
 import type { Signals } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 import { toPlain } from './texts.ts';
@@ -104,6 +104,11 @@ export class Cells {
   /** A line that something else would take the place of has none above a prompt. */
   async #showBetween(event: Exclude<BackgroundEvent, SavedEvent>): Promise<void> {
     const { terminal, json } = this.#options;
+    if (event.type === 'network_denied') {
+      return json
+        ? await terminal.out(`${JSON.stringify(event)}\n`)
+        : await terminal.errLines(deniedToText(event), 'yellow');
+    }
     if (event.type !== 'progress' || json) return await this.#show(event);
     await terminal.errLines(toPlain(event.text), 'dim');
   }

@@ -45,10 +45,12 @@ export interface ExecutorOptions {
   readonly engine?: string;
 }
 
+export type NetworkChoice = 'none' | 'host' | { readonly allow: string[] };
+
 /** What a command line can say of a session. */
 export interface OpenOptions extends NamespacesOptions {
   readonly cwd?: string;
-  readonly sandbox: 'on' | 'off' | { readonly network: 'none' | 'host' };
+  readonly sandbox: 'on' | 'off' | { readonly network: NetworkChoice };
   readonly limits?: { readonly memoryMb: number };
   /** How many cells can be undone. */
   readonly undo?: number;

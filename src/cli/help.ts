@@ -42,6 +42,7 @@ Examples:
   $ generate-code | cella run -       read the program from stdin
   $ cella run job.py --json | jq .    read the events from another program
   $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
+  $ cella run --network allow:pypi.org,*.example.org fetch.py  reach these hosts alone
   $ cella run --transaction rollback_always -c 'x = 0'      a dry run
   $ cella run --sync-deps --no-runtime-deps report.py       all packages first, and no others
   $ cella run --executor container -c 'import os; os.uname()'

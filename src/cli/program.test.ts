@@ -140,6 +140,8 @@ describe('the command line', () => {
     [['run', '--data', '', '-c', '1'], 'must not be empty', '`cella run --help`'],
     [['run', '--sandbox', 'off', '--memory', '64', '-c', '1'], 'Without the sandbox', '--memory'],
     [['run', '--sandbox', 'off', '--network', 'none', '-c', '1'], 'Without the sandbox', '--network none'],
+    [['run', '--network', 'some', '-c', '1'], 'none, host, and allow:', '`cella run --help`'],
+    [['run', '--network', 'allow:http://a.org', '-c', '1'], 'is not a host such as', '`cella run --help`'],
     [['run', 'missing.py'], 'does not exist', 'Name a Python file'],
     [['run', '--transaction', 'explicit', '-c', '1'], 'this command has ended by then', '`cella run --help`'],
     [['run', '--transaction', 'maybe', '-c', '1'], 'commit_on_success, rollback_on_failure', '`cella run --help`'],

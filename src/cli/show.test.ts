@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bundleToText } from './show.ts';
+import { bundleToText, deniedToText } from './show.ts';
 
 describe('bundleToText', () => {
   it('prefers the text', () => {
@@ -15,5 +15,14 @@ describe('bundleToText', () => {
 
   it('names what has no text', () => {
     expect(bundleToText({ 'text/html': '<b>x</b>' })).toBe('[text/html, 8 bytes]');
+  });
+});
+
+describe('deniedToText', () => {
+  it('says what was kept from the code, and how often, and shows no control characters', () => {
+    const denied = { type: 'network_denied', host: 'a.example', port: 443, reason: 'not_listed' } as const;
+    expect(deniedToText(denied)).toBe('cella: the network policy kept the code from a.example:443 (not_listed).');
+    expect(deniedToText({ ...denied, more: 3 })).toContain('and 3 more since the last notice');
+    expect(deniedToText({ ...denied, host: 'a\u001b[2J' })).not.toContain('\u001b');
   });
 });

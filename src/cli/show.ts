@@ -1,6 +1,13 @@
 /** Shows what an execution tells, as text: its output, displays, last value, and how it ended. */
 
-import type { Death, ExecutionEvent, MimeBundle, Recovered, ResultEvent } from '../protocol/events.ts';
+import type {
+  Death,
+  ExecutionEvent,
+  MimeBundle,
+  NetworkDeniedEvent,
+  Recovered,
+  ResultEvent,
+} from '../protocol/events.ts';
 import { PyObject, type PyValue } from '../protocol/values.ts';
 import type { Terminal } from './terminal.ts';
 import { durationToText, sizeToText, toPlain } from './texts.ts';
@@ -23,6 +30,12 @@ export async function showEvent(terminal: Terminal, event: ExecutionEvent): Prom
     case 'result':
       return await showResult(terminal, event);
   }
+}
+
+/** A host that the code tried to reach, and may not. */
+export function deniedToText({ host, port, reason, more = 0 }: NetworkDeniedEvent): string {
+  const others = more === 0 ? '' : `, and ${more} more since the last notice`;
+  return `cella: the network policy kept the code from ${toPlain(host)}:${port} (${toPlain(reason)})${others}.`;
 }
 
 async function showResult(terminal: Terminal, result: ResultEvent): Promise<void> {

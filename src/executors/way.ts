@@ -2,6 +2,7 @@
 
 import type { Exit } from '../kernel/link.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
+import type { NetworkProxy } from '../sandbox/proxy/proxy.ts';
 import type { LaunchOptions, Program } from './contract.ts';
 import type { FrameSocket, PipeSource } from './sockets.ts';
 
@@ -25,6 +26,8 @@ export interface Way {
   readonly supervisor: FrameSocket;
   /** Pid 1 as the host sees it, where it cannot say so itself. */
   readonly pid?: number;
+  /** Its way out, where its policy names hosts. It ends with `release`. */
+  readonly proxy?: NetworkProxy | undefined;
   /** `kernel` is the number that it will have; aborted where that has ended before anybody was connected to it. */
   attach(kernel: number, purpose: Purpose, signal: AbortSignal): Promise<Connection>;
   /** Asked once, when the connection to pid 1 is lost: how everything inside has ended. */

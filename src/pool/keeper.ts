@@ -34,6 +34,8 @@ export interface KeeperOptions {
   /** Where names are saved; without it they end with their kernel. */
   readonly archive?: Archive;
   readonly moments: MomentLimits;
+  /** Told of hosts that the code may not reach. */
+  readonly onDenied: Enclosure['onDenied'];
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
   /** Carries out the calls of one kernel; asked for each kernel that begins. */
   readonly handler?: (() => CallHandler) | undefined;
@@ -674,9 +676,12 @@ export class Keeper implements Holder {
 
   #moveTo(quarters: Quarters): void {
     this.#quarters = quarters;
-    this.#moveOut = quarters.moveIn((twin, outOfMemory) => {
-      if (twin === this.#undecided) this.#undecided = undefined;
-      this.#moments.lost(twin, outOfMemory ? 'memory ran out' : 'its process has ended');
+    this.#moveOut = quarters.moveIn({
+      onGone: (twin, outOfMemory) => {
+        if (twin === this.#undecided) this.#undecided = undefined;
+        this.#moments.lost(twin, outOfMemory ? 'memory ran out' : 'its process has ended');
+      },
+      onDenied: (attempt) => this.#options.onDenied(attempt),
     });
   }
 

@@ -12,34 +12,35 @@ export interface Place {
   begin(): LaunchOptions;
 }
 
+/** Who lives there is told what happens there. */
+export type Tenant = Pick<Enclosure, 'onGone' | 'onDenied'>;
+
 export class Quarters {
   readonly enclosure: Enclosure;
-  readonly #gone = new Set<(twin: number, outOfMemory: boolean) => void>();
-  #tenants = 0;
+  readonly #tenants = new Set<Tenant>();
 
   constructor(enclosure: Enclosure) {
     this.enclosure = enclosure;
     enclosure.onGone = (twin, outOfMemory) => {
-      for (const listener of this.#gone) listener(twin, outOfMemory);
+      for (const tenant of this.#tenants) tenant.onGone(twin, outOfMemory);
+    };
+    // Which of them it was, nobody can tell from outside.
+    enclosure.onDenied = (attempt) => {
+      for (const tenant of this.#tenants) tenant.onDenied(attempt);
     };
   }
 
   /** Whoever moves in must move out: with the last one the enclosure ends. */
-  moveIn(onGone: (twin: number, outOfMemory: boolean) => void): () => Promise<void> {
-    this.#tenants++;
-    this.#gone.add(onGone);
-    let here = true;
+  moveIn(tenant: Tenant): () => Promise<void> {
+    this.#tenants.add(tenant);
     return async () => {
-      if (!here) return;
-      here = false;
-      this.#gone.delete(onGone);
-      if (--this.#tenants === 0) await this.enclosure.close();
+      if (this.#tenants.delete(tenant) && this.#tenants.size === 0) await this.enclosure.close();
     };
   }
 
   /** Whether only one kernel lives here. */
   get unshared(): boolean {
-    return this.#tenants <= 1;
+    return this.#tenants.size <= 1;
   }
 
   /** A number that the code cannot foretell: it could put a process of its own in the place of the twin. */

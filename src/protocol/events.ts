@@ -39,8 +39,19 @@ export interface ProgressEvent {
   readonly text: string;
 }
 
+/** Something in the sandbox tried to reach a host that its network policy does not allow. */
+export interface NetworkDeniedEvent {
+  readonly type: 'network_denied';
+  readonly host: string;
+  readonly port: number;
+  /** `not_listed`, `port_not_listed` or `private_address`. */
+  readonly reason: string;
+  /** How many others were denied since the last event: of a flood only some are told. */
+  readonly more?: number | undefined;
+}
+
 /** What a session tells between its executions. */
-export type BackgroundEvent = OutputEvent | DisplayEvent | ProgressEvent | SavedEvent;
+export type BackgroundEvent = OutputEvent | DisplayEvent | ProgressEvent | SavedEvent | NetworkDeniedEvent;
 
 /** The code waits in input() or getpass(). Answer with `answerInput(id, text)` or refuse with `cancelInput(id)`. */
 export interface InputRequestEvent {

@@ -1,6 +1,7 @@
 /** What a sandbox allows, as a caller may ask for it. Everything has a default; nothing is looser than asked. */
 
 import { z } from 'zod';
+import { readAllowed, writeAllowed } from './network-hosts.ts';
 
 const absolutePath = z
   .string()
@@ -28,13 +29,32 @@ export const Limits = z.strictObject({
 });
 export type Limits = z.infer<typeof Limits>;
 
+const allowedHost = z
+  .string()
+  .refine((text) => readAllowed(text) !== undefined, {
+    error: 'must be a host (example.org, *.example.org) or an address, with a port or without one, and nothing else',
+    abort: true,
+  })
+  .overwrite((text) => {
+    const allowed = readAllowed(text);
+    return allowed ? writeAllowed(allowed) : text;
+  });
+
+/** Hosts that can be reached, through a proxy of ours and in no other way. */
+const AllowList = z.strictObject({
+  allow: z.array(allowedHost).min(1, 'must name a host').max(256, 'may name 256 hosts at most'),
+});
+
+export const NetworkPolicy = z.union([z.enum(['none', 'host']), AllowList]);
+export type NetworkPolicy = z.infer<typeof NetworkPolicy>;
+
 export const SandboxPolicy = z.strictObject({
   /** Folders the code may read, at the same path, beside the system, the packages and its workspace. */
   readable: z.array(absolutePath).max(64, 'may name 64 folders at most').default([]),
   /** Folders the code may change, at the same path, beside its workspace. */
   writable: z.array(absolutePath).max(64, 'may name 64 folders at most').default([]),
-  /** `none` is a network of its own with nothing but loopback; `host` is the machine's. */
-  network: z.enum(['none', 'host']).default('none'),
+  /** `none` is a network of its own with nothing but loopback; `host` is the machine's; a list names what is reached. */
+  network: NetworkPolicy.default('none'),
   /** Control groups bound a sandbox as a whole. By default a root host requires them, any other uses them if it may. */
   cgroup: z.enum(['required', 'if-available']).optional(),
 });

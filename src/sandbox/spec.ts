@@ -2,7 +2,7 @@
 
 import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
-import type { Limits, SandboxPolicy } from '../protocol/policy.ts';
+import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/policy.ts';
 
 export interface Folder {
   readonly path: string;
@@ -15,7 +15,7 @@ export interface Folder {
 export interface LaunchSpec {
   readonly uid: number;
   readonly gid: number;
-  readonly network: 'none' | 'host';
+  readonly network: NetworkPolicy;
   readonly readable: readonly Folder[];
   /** The agent's own, which is among the writable ones too. */
   readonly folder: Folder;
@@ -25,6 +25,11 @@ export interface LaunchSpec {
   readonly cwd: string;
   readonly limits: {
     readonly memoryBytes: number;
+    /**
+     * `reserved` also bounds what a process asks for, so that it is told before it would be killed. Programs that reserve
+     * far more addresses than they ever use, as those on V8 and JavaScriptCore do, need `used`. Without it, `reserved`.
+     */
+    readonly memoryCounts?: 'reserved' | 'used';
     readonly processes: number;
     readonly cpuSeconds: number;
     readonly cpus?: number;

@@ -12,6 +12,8 @@ import type { CheckedOptions } from './options.ts';
 const MB = 1024 * 1024;
 /** About what the event of a save takes in memory. */
 const SAVED_BYTES = 200;
+/** The same of a host that could not be reached. */
+const DENIED_BYTES = 200;
 /** What checkpoints may take of the memory that the sandbox has. */
 const SHARE_OF_MEMORY = 0.5;
 
@@ -40,6 +42,7 @@ export function makeKeeper(keeping: Keeping): Keeper {
       bytes: options.limits.memoryMb * MB * SHARE_OF_MEMORY,
     },
     background,
+    onDenied: (attempt) => background({ type: 'network_denied', ...attempt }, DENIED_BYTES),
     handler,
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,

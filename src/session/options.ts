@@ -5,6 +5,7 @@ import { PackageSource } from '../namespaces/deps/source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { problemsOf } from '../protocol/problems.ts';
 import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Storage } from '../storage/contract.ts';
@@ -136,20 +137,10 @@ export function checkExecuteOptions(options: unknown): z.output<typeof ExecuteOp
 function check<T>(schema: z.ZodType<T>, options: unknown): T {
   const parsed = schema.safeParse(options);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.flatMap((issue) => explain(issue, []));
+  const problems = problemsOf(parsed.error).map(
+    ({ path, message }) => `${path.map(String).join('.') || 'options'}: ${message}`,
+  );
   throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });
-}
-
-/** Where one of several shapes was wanted, the problems of the one that came closest. */
-function explain(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): string[] {
-  const path = [...before, ...issue.path];
-  if (issue.code === 'invalid_union') {
-    const deepest = (issues: readonly z.core.$ZodIssue[]): number =>
-      Math.max(...issues.map(({ path: at }) => at.length));
-    const closest = issue.errors.toSorted((one, other) => deepest(other) - deepest(one))[0];
-    if (closest && deepest(closest) > 0) return closest.flatMap((inner) => explain(inner, path));
-  }
-  return [`${path.map(String).join('.') || 'options'}: ${issue.message}`];
 }

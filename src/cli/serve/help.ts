@@ -20,7 +20,7 @@ Every flag can stand in config.yaml of the data folder: \`max-kernels: 8\` is --
 --members-may, for users who are no administrators, any of these separated by commas:
   in-process    the executor that runs in the server itself: for trusted code
   unsandboxed   code without a sandbox
-  network       the network of this machine
+  network       the network of this machine, and lists of hosts
   folders       folders of this machine
 
 SIGTERM or Ctrl-C ends it in good order: no new work, running code has --grace seconds, kernels are

@@ -73,7 +73,10 @@ export function checkAgrees(
   throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, options: others }, advice });
 }
 
+/** In words that are the same for what is the same. */
 function networkOf(sandbox: OpenOptions['sandbox']): string {
   if (sandbox === 'off') return 'host';
-  return sandbox === 'on' ? 'none' : sandbox.network;
+  if (sandbox === 'on') return 'none';
+  const { network } = sandbox;
+  return typeof network === 'string' ? network : network.allow.toSorted().join();
 }

@@ -26,6 +26,9 @@ function* neededFor({ executor, sandbox, cwd }: Asked): Iterable<[Privilege, str
     yield ['folders', 'A folder of the machine in the sandbox'];
   }
   if (sandbox.network === 'host') yield ['network', 'The network of the machine'];
+  // A list may name hosts that only this machine can reach.
+  else if (sandbox.network !== undefined && sandbox.network !== 'none')
+    yield ['network', 'A network with a list of hosts'];
   // Without control groups, limits hold for each process and not for all together.
   if (sandbox.cgroup === 'if-available') yield ['unsandboxed', 'A sandbox without control groups'];
 }

@@ -36,6 +36,7 @@ async function bodyOf(
     const { id, names, bytes, lost } = event;
     return { type: 'saved', checkpoint: id, names, bytes, lost: [...lost] };
   }
+  if (event.type === 'network_denied') return event;
   const number = event.type === 'progress' ? undefined : event.execution;
   const execution = ownerOf(number);
   const owner = {

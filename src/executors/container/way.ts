@@ -9,7 +9,9 @@ import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel.ts';
+import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
+import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
 import { Container } from './container.ts';
@@ -17,7 +19,7 @@ import { Door } from './door.ts';
 import type { Engine } from './engine.ts';
 import { LABEL } from './owner.ts';
 import { Pipes } from './pipes.ts';
-import { type ContainerPlan, containerSettings } from './settings.ts';
+import { type ContainerPlan, containerSettings, INSIDE } from './settings.ts';
 
 /** A container whose pid 1 has let go of the host is given this long to be seen as ended. */
 const LONGEST_END_MS = 2000;
@@ -51,6 +53,7 @@ interface Parts {
   readonly container: Container;
   readonly door: Door;
   readonly pipes: Pipes;
+  readonly proxy: NetworkProxy | undefined;
 }
 
 /** The file that holds the first word, as pid 1 knows it. */
@@ -59,6 +62,7 @@ const WORD = 'word';
 export class ContainerWay implements Way {
   readonly supervisor: FrameSocket;
   readonly pid: number;
+  readonly proxy: NetworkProxy | undefined;
   /** The time it takes to find out that it is held still from outside. */
   readonly longestKillMs = 1500;
   readonly #container: Container;
@@ -72,6 +76,7 @@ export class ContainerWay implements Way {
   private constructor(site: Site, berth: Berth, parts: Parts) {
     this.supervisor = parts.supervisor;
     this.pid = parts.pid;
+    this.proxy = parts.proxy;
     this.#container = parts.container;
     this.#door = parts.door;
     this.#pipes = parts.pipes;
@@ -89,6 +94,9 @@ export class ContainerWay implements Way {
     fillFolder(folder, spec);
     const door = await Door.open(folder);
     undo.defer(() => door.close());
+    // Nobody but this container sees its door.
+    const proxy = await openProxy(spec, folder);
+    undo.defer(() => proxy?.close());
     const { word, connection } = door.expect(deadline);
     connection.catch(() => {}); // met below, or something else has failed before
     writeFileSync(join(folder, WORD), word);
@@ -110,13 +118,14 @@ export class ContainerWay implements Way {
     door.hide();
     unlinkSync(join(folder, WORD));
     const { uid, gid, home, cwd, limits } = spec;
-    supervisor.send(FrameType.open, 0, JSON.stringify({ policy: { uid, gid, home, cwd, limits } }));
+    const policy = { uid, gid, home, cwd, limits, ...(proxy ? { proxy: proxySpec(INSIDE.door) } : {}) };
+    supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
     await inTime(supervisor.spoken, deadline, site.startTimeoutMs);
     undo.move();
     stop.abort();
-    return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes });
+    return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes, proxy });
   }
 
   /** Resolves when it was released. */
@@ -168,6 +177,7 @@ export class ContainerWay implements Way {
     await Promise.race([this.#container.remove(), delay(LONGEST_REMOVAL_MS, undefined, { ref: false })]);
     this.supervisor.close();
     this.#door.close();
+    this.proxy?.close();
     await rm(this.#berth.folder, { recursive: true, force: true });
     this.#gone.resolve();
   }

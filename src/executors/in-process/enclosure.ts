@@ -13,6 +13,7 @@ export type PlaceOrder = Omit<KernelOrder, 'memory'>;
 
 export class InProcessEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
+  onDenied = () => {};
   readonly failure = undefined;
   readonly forkless = true;
   /** There is none but the host's own. */

@@ -23,7 +23,7 @@ export class SubprocessExecutor implements Executor {
       get alive() {
         return template.alive;
       },
-      make: (spec) => new SupervisedEnclosure(new TemplateWay(template, spec)),
+      make: async (spec) => new SupervisedEnclosure(await TemplateWay.open(template, spec)),
     };
   });
   #template: Promise<Template> | undefined;
@@ -40,10 +40,11 @@ export class SubprocessExecutor implements Executor {
   async open(spec: LaunchSpec): Promise<Enclosure> {
     for (let left = MOST_TEMPLATES; ; left--) {
       const template = await this.#live();
-      const way = new TemplateWay(template, spec);
+      const way = await TemplateWay.open(template, spec);
       if (left === 1 || (await way.supervisor.reached)) return new SupervisedEnclosure(way);
       // Somebody has killed it, and nothing has told us before.
       template.lost();
+      await way.release();
     }
   }
 

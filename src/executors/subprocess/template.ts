@@ -82,6 +82,11 @@ export class Template {
     return join(this.#folder, 'template');
   }
 
+  /** For the socket of one sandbox's proxy: what is forgotten here goes with the template. */
+  networkFolder(sandbox: string): string {
+    return join(this.#folder, `network-${sandbox}`);
+  }
+
   get alive(): boolean {
     return this.#alive;
   }

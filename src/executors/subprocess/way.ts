@@ -1,24 +1,49 @@
 /** The way into a sandbox that a template makes: connections to its socket, which it hands on. */
 
 import { randomUUID } from 'node:crypto';
+import { realpathSync, rmSync } from 'node:fs';
 import type { Exit } from '../../kernel/link.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel.ts';
 import { refusal } from '../../protocol/refusal.ts';
+import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
+import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket, PipeSource } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
 import type { Template } from './template.ts';
 
+/** Where a sandbox finds the socket of its proxy. */
+const NETWORK_INSIDE = '/cella/network';
+
 export class TemplateWay implements Way {
   readonly supervisor: FrameSocket;
+  readonly proxy: NetworkProxy | undefined;
   readonly #template: Template;
-  readonly #id = randomUUID();
+  readonly #id: string;
 
-  constructor(template: Template, policy: LaunchSpec) {
+  private constructor(template: Template, policy: object, id: string, proxy?: NetworkProxy) {
     this.#template = template;
+    this.#id = id;
+    this.proxy = proxy;
     this.supervisor = new FrameSocket(template.path, fromSupervisor);
-    this.supervisor.send(FrameType.open, 0, JSON.stringify({ id: this.#id, policy }));
+    this.supervisor.send(FrameType.open, 0, JSON.stringify({ id, policy }));
+  }
+
+  static open(template: Template, spec: LaunchSpec): TemplateWay | Promise<TemplateWay> {
+    const id = randomUUID();
+    return typeof spec.network === 'string'
+      ? new TemplateWay(template, spec, id)
+      : TemplateWay.#openWithProxy(template, spec, id);
+  }
+
+  /** A network with nothing but loopback, and the socket of a proxy. */
+  static async #openWithProxy(template: Template, spec: LaunchSpec, id: string): Promise<TemplateWay> {
+    const folder = template.networkFolder(id);
+    const proxy = await openProxy(spec, folder);
+    const readable = [...spec.readable, { path: realpathSync.native(folder), at: NETWORK_INSIDE }];
+    const policy = { ...spec, network: 'none', readable, proxy: proxySpec(NETWORK_INSIDE) };
+    return new TemplateWay(template, policy, id, proxy);
   }
 
   async attach(kernel: number, purpose: Purpose): Promise<Connection> {
@@ -49,7 +74,11 @@ export class TemplateWay implements Way {
   }
 
   /** Everything in a sandbox ends with its pid 1, and the template sees to what is left. */
-  async release(): Promise<void> {}
+  async release(): Promise<void> {
+    if (!this.proxy) return;
+    this.proxy.close();
+    rmSync(this.#template.networkFolder(this.#id), { recursive: true, force: true });
+  }
 }
 
 /** The template's answer to a connection. What comes right behind it is the kernel's. */

@@ -137,6 +137,8 @@ const NetworkDenied = z.object({
   host: z.string(),
   port: z.int(),
   reason: z.string(),
+  /** How many others were denied since the last event. */
+  more: z.int().optional(),
 });
 
 /** What an adapter says while a turn runs; the daemon adds the rest. */

@@ -1,6 +1,7 @@
 /** Checks without filling in: what nobody wrote stays unsaid, so that a default that changes later holds for it too. */
 
 import { z } from 'zod';
+import { problemsOf } from '../problems.ts';
 
 const originals = new WeakMap<z.ZodType, z.ZodType>();
 
@@ -8,7 +9,7 @@ const originals = new WeakMap<z.ZodType, z.ZodType>();
 export function asGiven<S extends z.ZodType>(schema: S): z.ZodType<z.input<S>> {
   const checked = z.custom<z.input<S>>().superRefine((value, context) => {
     const outcome = schema.safeParse(value);
-    for (const { path, message } of outcome.error?.issues ?? []) {
+    for (const { path, message } of outcome.error ? problemsOf(outcome.error) : []) {
       context.addIssue({ code: 'custom', path: [...path], message });
     }
   });

@@ -10,6 +10,10 @@ export function toBackground(item: FeedItem): BackgroundEvent | undefined {
     const { checkpoint, names, bytes, lost } = item;
     return { type: 'saved', id: checkpoint, names, bytes, lost };
   }
+  if (item.type === 'network_denied') {
+    const { host, port, reason, more } = item;
+    return { type: 'network_denied', host, port, reason, more };
+  }
   if (!('background' in item) || !item.background) return undefined;
   const late = item.number === undefined ? {} : { execution: item.number };
   switch (item.type) {

@@ -1,0 +1,80 @@
+/** Hosts as a network policy and its proxy read them: one spelling for each, and nothing that could mean another. */
+
+/** `text` of an IPv6 address has no brackets; one that stands for an IPv4 address is that address. */
+export interface Host {
+  readonly kind: 'name' | 'address';
+  readonly text: string;
+}
+
+export interface Target {
+  readonly host: Host;
+  readonly port: number;
+}
+
+/** What one entry of an allow-list means. Without a port: 80 and 443. */
+export interface AllowedHost {
+  readonly kind: 'name' | 'wildcard' | 'address';
+  /** Of a wildcard: what follows the `*.`. */
+  readonly host: string;
+  readonly port?: number;
+}
+
+const LONGEST_NAME = 253;
+const LABEL = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/;
+const DOTTED = /^\d{1,3}(?:\.\d{1,3}){3}$/;
+const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
+
+/** Undefined for what is no host, and for an address in any other spelling than the usual one (`0x7f.1`, `127.1`). */
+export function readHost(text: string): Host | undefined {
+  if (text.startsWith('[') && text.endsWith(']')) return readIpv6(text.slice(1, -1));
+  const name = text.endsWith('.') ? text.slice(0, -1) : text;
+  if (name === '' || text.length > 4 * LONGEST_NAME || /[^\p{L}\p{M}\p{N}._-]/u.test(name)) return undefined;
+  const host = hostnameOf(name);
+  if (host === undefined || host.length > LONGEST_NAME) return undefined;
+  // A URL takes many spellings of an address. Other programs take some of them for something else.
+  if (DOTTED.test(host)) return host === name ? { kind: 'address', text: host } : undefined;
+  return host.split('.').every((label) => LABEL.test(label)) ? { kind: 'name', text: host } : undefined;
+}
+
+/** `host:port`, or `host` alone where there is a usual port. */
+export function readTarget(authority: string, usualPort?: number): Target | undefined {
+  const [, name = '', digits] = /^(\[[^[\]]*\]|[^:[\]]*)(?::([1-9]\d{0,4}))?$/.exec(authority) ?? [];
+  const host = readHost(name);
+  const port = digits === undefined ? usualPort : Number(digits);
+  return host && port !== undefined && port <= 65_535 ? { host, port } : undefined;
+}
+
+/** Of `example.org`, `*.example.org`, `example.org:8443`, `10.0.0.5:5432`, `::1` and `[::1]:80`; else undefined. */
+export function readAllowed(text: string): AllowedHost | undefined {
+  const wildcard = text.startsWith('*.');
+  const bare = /^[0-9a-f.]*:[0-9a-f.]*:[0-9a-f:.]*$/i.test(text) ? `[${text}]` : text;
+  const target = readTarget(wildcard ? text.slice(2) : bare, 0);
+  if (!target) return undefined;
+  const { host, port } = target;
+  // One that covers a whole top-level domain is no list of hosts.
+  if (wildcard && (host.kind === 'address' || !host.text.includes('.'))) return undefined;
+  return { kind: wildcard ? 'wildcard' : host.kind, host: host.text, ...(port === 0 ? {} : { port }) };
+}
+
+/** The one spelling of an entry. */
+export function writeAllowed({ kind, host, port }: AllowedHost): string {
+  const name = kind === 'wildcard' ? `*.${host}` : host;
+  if (port === undefined) return name;
+  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+function readIpv6(text: string): Host | undefined {
+  if (!/^[0-9a-f:.]{2,45}$/i.test(text)) return undefined;
+  const host = hostnameOf(`[${text}]`)?.slice(1, -1);
+  if (host === undefined) return undefined;
+  const mapped = MAPPED.exec(host);
+  if (!mapped) return { kind: 'address', text: host };
+  const [high = 0, low = 0] = mapped.slice(1).map((word) => Number.parseInt(word, 16));
+  return { kind: 'address', text: [high >> 8, high & 255, low >> 8, low & 255].join('.') };
+}
+
+/** In lower case, and in ASCII whatever its script; undefined where a URL cannot have it. */
+function hostnameOf(host: string): string | undefined {
+  const url = `http://${host}/`;
+  return URL.canParse(url) ? new URL(url).hostname : undefined;
+}

@@ -1,0 +1,30 @@
+/** What a schema has against a value, in words: of one of several shapes, what is wrong with the one that came closest. */
+
+import type { z } from 'zod';
+
+export interface Problem {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+export function problemsOf({ issues }: z.ZodError): Problem[] {
+  return issues.flatMap((issue) => explain(issue, []));
+}
+
+function explain(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Problem[] {
+  const path = [...before, ...issue.path];
+  if (issue.code === 'invalid_union') {
+    const closest = issue.errors.toSorted((one, other) => deepest(other) - deepest(one))[0];
+    if (closest && deepest(closest) > 0) return closest.flatMap((inner) => explain(inner, path));
+  }
+  return [{ path, message: issue.message }];
+}
+
+function deepest(issues: readonly z.core.$ZodIssue[]): number {
+  return Math.max(
+    ...issues.map((issue) => {
+      const below = issue.code === 'invalid_union' ? issue.errors.map(deepest) : [];
+      return issue.path.length + Math.max(0, ...below);
+    }),
+  );
+}

@@ -1,0 +1,59 @@
+/** What the proxy says itself: in plain words, to whoever reads the error of a program that it kept from the network. */
+
+import { type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Target } from '../../protocol/network-hosts.ts';
+import type { Refusal } from './allow-list.ts';
+
+export interface Answer {
+  readonly status: number;
+  /** In place of the usual words for the status: of a refused tunnel, many programs show nothing else. */
+  readonly phrase?: string;
+  readonly text: string;
+}
+
+const WHY: Record<Refusal, string> = {
+  not_listed: 'the network policy of this session does not name it',
+  port_not_listed: 'the network policy of this session names that host, but not this port',
+  private_address:
+    'it leads to an address of a private network, which the network policy of this session does not name',
+};
+
+export function refused({ host, port }: Target, reason: Refusal): Answer {
+  const text = `Cella refused the connection to ${host.text}:${port}: ${WHY[reason]} (${reason}).`;
+  return { status: 403, phrase: `Refused by Cella (${reason})`, text };
+}
+
+export function unresolved({ host }: Target): Answer {
+  return { status: 502, text: `Cella found no address of ${host.text}.` };
+}
+
+export function unreachable({ host, port }: Target): Answer {
+  return { status: 502, text: `Cella could not connect to ${host.text}:${port}.` };
+}
+
+export function malformed(why: string): Answer {
+  return { status: 400, text: `Cella did not pass this request on: ${why}.` };
+}
+
+export function answer(response: ServerResponse, { status, phrase, text }: Answer): void {
+  if (response.headersSent) return void response.destroy();
+  // What is left of the request is not read.
+  response.writeHead(status, phrase ?? STATUS_CODES[status] ?? '', {
+    'content-type': 'text/plain; charset=utf-8',
+    connection: 'close',
+  });
+  response.end(`${text}\n`);
+}
+
+/** Where the request was for a tunnel. */
+export function answerRaw(socket: Duplex, { status, phrase = STATUS_CODES[status], text }: Answer): void {
+  const body = Buffer.from(`${text}\n`);
+  const head = [
+    `HTTP/1.1 ${status} ${phrase}`,
+    'content-type: text/plain; charset=utf-8',
+    `content-length: ${body.length}`,
+    'connection: close',
+  ];
+  socket.end(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]));
+}

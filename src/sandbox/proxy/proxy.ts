@@ -1,0 +1,193 @@
+/**
+ * The way out of a sandbox with an allow-list: an HTTP proxy on a Unix socket in a folder that this sandbox alone sees.
+ *
+ * Whatever comes in is hostile. It reaches hosts of the list, each by an address that was resolved here and looked at,
+ * and nothing else; what it sends through a tunnel is not looked into.
+ */
+
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { chmodSync, closeSync, constants, mkdirSync, openSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { readTarget, type Target } from '../../protocol/network-hosts.ts';
+import { AllowList, type Resolve } from './allow-list.ts';
+import { type Answer, answer, answerRaw, malformed, refused, unreachable, unresolved } from './answers.ts';
+import { connectFirst } from './connect.ts';
+import { Denials, type Denied } from './denials.ts';
+import { forward, otherHost, readPassage } from './forward.ts';
+import { ambiguity } from './headers.ts';
+import { join } from './tunnel.ts';
+
+/** The name of the socket in its folder. */
+export const SOCKET_NAME = 'proxy';
+
+export interface ProxyOptions {
+  readonly allow: readonly string[];
+  /** It is made where it is missing; who may come near it is its parent's matter. */
+  readonly folder: string;
+  readonly resolve?: Resolve;
+  readonly limits?: Partial<ProxyLimits>;
+}
+
+export interface ProxyLimits {
+  readonly connections: number;
+  readonly headerBytes: number;
+  /** From the connection to the end of a request's headers. */
+  readonly headersMs: number;
+  /** A connection on which nothing moves in either direction. */
+  readonly idleMs: number;
+  readonly resolveMs: number;
+}
+
+const LIMITS: ProxyLimits = {
+  connections: 128,
+  headerBytes: 16_384,
+  headersMs: 10_000,
+  idleMs: 600_000,
+  resolveMs: 10_000,
+};
+const KEEP_ALIVE_MS = 5000;
+
+export class NetworkProxy {
+  /** Told of attempts that the list does not allow. */
+  onDenied: (attempt: Denied) => void = () => {};
+  readonly #list: AllowList;
+  readonly #limits: ProxyLimits;
+  readonly #server: Server;
+  readonly #handle: number;
+  readonly #denials = new Denials();
+  readonly #open = new Set<Socket>();
+  #closed = false;
+
+  private constructor({ allow, folder, resolve = resolveHere, limits = {} }: ProxyOptions) {
+    this.#limits = { ...LIMITS, ...limits };
+    const { resolveMs } = this.#limits;
+    this.#list = new AllowList(allow, (name) => inTime(resolve(name), resolveMs));
+    mkdirSync(folder, { recursive: true });
+    // Whatever the umask of this process is: the sandbox may be another user.
+    chmodSync(folder, 0o755);
+    // The name of a socket has room for a hundred letters; by a descriptor of its folder it is short wherever that is.
+    this.#handle = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+    this.#server = this.#makeServer();
+  }
+
+  static async open(options: ProxyOptions): Promise<NetworkProxy> {
+    const proxy = new NetworkProxy(options);
+    try {
+      const path = `/proc/self/fd/${proxy.#handle}/${SOCKET_NAME}`;
+      proxy.#server.listen({ path, readableAll: true, writableAll: true });
+      await once(proxy.#server, 'listening');
+      return proxy;
+    } catch (error) {
+      proxy.close();
+      throw error;
+    }
+  }
+
+  /** Ends every connection through it. May be called again. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#server.close(() => closeSync(this.#handle));
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  #makeServer(): Server {
+    const { connections, headerBytes, headersMs, idleMs } = this.#limits;
+    const server = createServer({
+      maxHeaderSize: headerBytes,
+      headersTimeout: headersMs,
+      connectionsCheckingInterval: Math.min(1000, headersMs),
+      requestTimeout: 0,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      insecureHTTPParser: false,
+    });
+    server.maxConnections = connections;
+    // All of them: those past a number would be left out, and not looked at.
+    server.maxHeadersCount = 0;
+    server.timeout = idleMs;
+    server.on('connection', (socket: Socket) => this.#hold(socket));
+    server.on('request', (request, response) => void this.#pass(request, response));
+    server.on('connect', (request, socket, head) => void this.#tunnel(request, socket, head));
+    server.unref();
+    return server;
+  }
+
+  async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const passage = readPassage(request);
+    if (typeof passage === 'string') return answer(response, malformed(passage));
+    const reached = await this.#reach(passage.target, request.socket);
+    if ('status' in reached) return answer(response, reached);
+    forward(request, response, passage, reached);
+  }
+
+  async #tunnel(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    // The server does not look after it any more.
+    socket.on('error', () => socket.destroy());
+    const target = readTarget(request.url ?? '');
+    if (!target) return answerRaw(socket, malformed('CONNECT wants a host and a port in the usual spelling'));
+    const why = ambiguity(request) ?? otherHost(request, target, target.port);
+    if (why !== undefined) return answerRaw(socket, malformed(why));
+    const reached = await this.#reach(target, socket);
+    if ('status' in reached) return answerRaw(socket, reached);
+    join(socket, reached, { head, idleMs: this.#limits.idleMs });
+  }
+
+  /** A connection to the target, or what to say instead. */
+  async #reach(target: Target, client: Duplex): Promise<Socket | Answer> {
+    const verdict = await this.#list.judge(target);
+    if (verdict.kind === 'unknown') return unresolved(target);
+    if (verdict.kind === 'denied') {
+      const told = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
+      if (told) this.#tell(told);
+      return refused(target, verdict.reason);
+    }
+    const gone = new AbortController();
+    const leave = () => gone.abort();
+    client.once('close', leave);
+    const socket = client.destroyed ? undefined : await connectFirst(verdict.addresses, target.port, gone.signal);
+    client.off('close', leave);
+    if (!socket || this.#closed) {
+      socket?.destroy();
+      return unreachable(target);
+    }
+    this.#hold(socket);
+    socket.setTimeout(this.#limits.idleMs, () => socket.destroy());
+    return socket;
+  }
+
+  #tell(attempt: Denied): void {
+    try {
+      this.onDenied(attempt);
+    } catch {
+      // The mistake of whoever listens ends no session of others: it is refused all the same.
+    }
+  }
+
+  #hold(socket: Socket): void {
+    this.#open.add(socket);
+    // The host may end while code inside keeps a connection.
+    socket.unref();
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => this.#open.delete(socket));
+  }
+}
+
+async function resolveHere(name: string): Promise<readonly string[]> {
+  return (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address);
+}
+
+/** Nothing where there is no answer, or a late one. */
+async function inTime(answered: Promise<readonly string[]>, longestMs: number): Promise<readonly string[]> {
+  const late = Promise.withResolvers<readonly string[]>();
+  const timer = setTimeout(() => late.resolve([]), longestMs).unref();
+  try {
+    return await Promise.race([answered, late.promise]);
+  } catch {
+    return []; // there is no such name, as far as anybody here knows
+  } finally {
+    clearTimeout(timer);
+  }
+}

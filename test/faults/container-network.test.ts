@@ -1,0 +1,12 @@
+/** The network of a container that is a list of hosts. */
+
+import { describe, test } from 'vitest';
+import { openContainer } from '../support/container.ts';
+import { canRunDocker } from '../support/docker.ts';
+import { attacksOnAList, hosts, reachesItsHosts } from '../support/network.ts';
+
+describe.skipIf(!canRunDocker)('with Docker', () => {
+  const ports = hosts();
+  test('code reaches the hosts of its list, and nothing else', () => reachesItsHosts(openContainer, ports));
+  attacksOnAList(openContainer, ports);
+});

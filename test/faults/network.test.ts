@@ -1,0 +1,69 @@
+/** The network of a sandbox that is a list of hosts, on the host that these tests run on. */
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { eventually } from '../support/attack.ts';
+import { startHost, untilPrinted } from '../support/hosts.ts';
+import { kinds } from '../support/kinds.ts';
+import { attacksOnAList, hosts, reachesItsHosts, useOfAList } from '../support/network.ts';
+import { openSession, scratchFolder } from '../support/session.ts';
+
+const ports = hosts();
+
+test.each(kinds)('%s reaches the hosts of its list, and nothing else', (_name, open) => reachesItsHosts(open, ports));
+
+describe('a list of hosts', () => {
+  useOfAList(openSession, ports);
+  attacksOnAList(openSession, ports);
+});
+
+test('where the forwarder was killed, the next connection starts another', async () => {
+  const session = await openSession({ sandbox: { network: { allow: [`127.0.0.2:${ports.plain}`] } } });
+  const code = `
+import os, urllib.request
+[os.getpid(), urllib.request.urlopen('http://127.0.0.2:${ports.plain}/', timeout=20).read().decode()]`;
+  const look = async () => (await session.run(code)).value as [number, string];
+  const [kernel] = await look();
+  const forwarders = childrenOf(session.pid).filter((pid) => innerPid(pid) !== kernel);
+  expect(forwarders).toHaveLength(1);
+  const [forwarder = 0] = forwarders;
+  process.kill(forwarder, 'SIGKILL');
+  await eventually(
+    () => existsSync(`/proc/${forwarder}`),
+    (there) => !there,
+    5000,
+  );
+  expect(await look()).toEqual([kernel, 'hello /']);
+});
+
+test('nothing of it is left when its session, or its host, has ended', async () => {
+  const tmpDir = await scratchFolder();
+  const options = { dataDir: await scratchFolder(), sandbox: { network: { allow: ['example.org'] } } };
+  const code = "print('ready', flush=True); import time; time.sleep(60)";
+  const host = startHost({ sessions: [options], code }, { tmpDir });
+  await untilPrinted(host, 'ready');
+  const [template = ''] = readdirSync(tmpDir).filter((name) => name.startsWith('cella-'));
+  expect(readdirSync(join(tmpDir, template)).filter((name) => name.startsWith('network-'))).toHaveLength(1);
+  host.kill('SIGKILL');
+  await eventually(
+    () => readdirSync(tmpDir),
+    (names) => names.length === 0,
+    10_000,
+  );
+});
+
+test('is refused where nothing could keep it', async () => {
+  const sandbox = { network: { allow: ['example.org'] } };
+  await expect(openSession({ executor: 'in-process', sandbox })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+});
+
+function childrenOf(parent: number): number[] {
+  return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim().split(' ').map(Number);
+}
+
+/** Its number in its own namespace. */
+function innerPid(pid: number): number {
+  const line = /^NSpid:(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+  return Number(line.trim().split(/\s+/).at(-1));
+}
