@@ -18,6 +18,7 @@ export type {
   ExecutionEvent,
   InputRequestEvent,
   MimeBundle,
+  NetworkDeniedEvent,
   OutputEvent,
   ProgressEvent,
   Recovered,
@@ -28,6 +29,7 @@ export type {
   Woken,
 } from './protocol/events.ts';
 export { eventToJson } from './protocol/events.ts';
+export type { NetworkPolicy } from './protocol/policy.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/terminal.ts';
 export type { TransactionPolicy } from './protocol/transaction.ts';
 export { PyObject, type PyValue } from './protocol/values.ts';
