@@ -12,10 +12,7 @@ export class Churn {
 
   /** All sessions are there, these and its own, and no others. */
   async check(served: Served, others: readonly string[]): Promise<void> {
-    const { sessions } = await served.ask<{ sessions: { id: string; agentKey: string }[] }>(
-      'GET /v1/sessions?limit=200',
-    );
-    const there = new Map(sessions.map(({ id, agentKey }) => [id, agentKey]));
+    const there = await allSessions(served);
     const missing = [...others, ...this.#present.values()].filter((id) => !there.has(id));
     if (missing.length > 0) throw new Error(`sessions are gone: ${missing.join(', ')}`);
     for (const [id, agentKey] of there) {
@@ -44,7 +41,8 @@ export class Churn {
         const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } });
         this.#unsure.delete(agentKey);
         this.#present.set(agentKey, id);
-        if (this.#present.size > 3) await this.#delete(served);
+        // Those of which nobody knew how it went may have come to be many.
+        while (this.#present.size > 3) await this.#delete(served);
       }
     } catch (error) {
       // Whoever was refused was answered.
@@ -61,4 +59,18 @@ export class Churn {
     await served.ask(`DELETE /v1/sessions/${id}`);
     this.#unsure.delete(agentKey);
   }
+}
+
+/** Agent keys by id, however many pages they take. */
+async function allSessions(served: Served): Promise<Map<string, string>> {
+  const there = new Map<string, string>();
+  for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
+    const after: string = cursor === undefined ? '' : `&cursor=${cursor}`;
+    const page = await served.ask<{ sessions: { id: string; agentKey: string }[]; next?: string }>(
+      `GET /v1/sessions?limit=200${after}`,
+    );
+    for (const { id, agentKey } of page.sessions) there.set(id, agentKey);
+    cursor = page.next;
+  }
+  return there;
 }
