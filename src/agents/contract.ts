@@ -2,6 +2,7 @@
 
 import type { AgentEvent } from '../protocol/agent/events.ts';
 import type { AgentName, PermissionMode, TokenUsage } from '../protocol/agent/names.ts';
+import type { AgentProfile } from '../protocol/agent/profile.ts';
 
 /** What an agent is given to work with. Paths are as they are where it runs. */
 export interface AgentSetup {
@@ -21,24 +22,6 @@ export interface ModelAccess {
   /** The base URL of the gateway for this provider: `http://127.0.0.1:PORT/anthropic`. */
   readonly baseUrl: string;
   readonly key: string;
-}
-
-/** What a person has set up for an agent; see src/protocol/agent/profile.ts for its schema. */
-export interface AgentProfile {
-  readonly systemPrompt?: string;
-  readonly mcpServers?: Readonly<Record<string, McpServer>>;
-  readonly subagents?: Readonly<Record<string, Subagent>>;
-}
-
-export type McpServer =
-  | { readonly type: 'http'; readonly url: string; readonly headers?: Readonly<Record<string, string>> }
-  | { readonly type: 'stdio'; readonly argv: readonly string[]; readonly env?: Readonly<Record<string, string>> };
-
-export interface Subagent {
-  readonly description: string;
-  readonly prompt: string;
-  readonly tools?: readonly string[];
-  readonly model?: string;
 }
 
 export interface Turn {
