@@ -421,6 +421,18 @@ export const errorCodes = {
     retry: false,
     advice: 'Look at what the cell had done, and run it again if that is right.',
   },
+  TURN_RUNNING: {
+    http: 409,
+    rpc: -32110,
+    retry: true,
+    advice: 'Wait for the turn that runs, stop it with `/stop`, or let the prompt wait: `onBusy: "queue"`.',
+  },
+  WORKER_FAILED: {
+    http: 500,
+    rpc: -32111,
+    retry: true,
+    advice: 'Prompt again: the next turn gets a fresh executor and goes on with the conversation.',
+  },
   INTERNAL: {
     http: 500,
     rpc: -32603,

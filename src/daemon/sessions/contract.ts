@@ -17,6 +17,7 @@ import type { TransactionPolicy } from '../../protocol/transaction.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
+import type { SessionTurnsApi } from '../turns/contract.ts';
 import type { ApprovalAnswer, Attendant } from './approvals.ts';
 
 export interface SessionHost extends AsyncDisposable {
@@ -58,6 +59,8 @@ export interface SessionHost extends AsyncDisposable {
 
 export interface HostedSession {
   readonly id: string;
+  /** Of its coding agent. */
+  readonly turns: SessionTurnsApi;
   info(): Promise<SessionInfo>;
   /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
   accept(code: string, options?: HostedExecuteOptions): Promise<AcceptedExecution>;
@@ -141,6 +144,8 @@ export interface FeedOptions {
   readonly after?: number;
   /** Events of this execution alone. */
   readonly execution?: string;
+  /** Events of this turn alone, to its end. */
+  readonly turn?: string;
   readonly signal?: AbortSignal;
 }
 

@@ -3,6 +3,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderName } from '../../storage/folder-name.ts';
+import { TurnRecords } from '../turns/records.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import { Outputs } from './outputs.ts';
@@ -25,6 +26,7 @@ export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: 
   await leftovers?.forget(key);
   const outputs = new Outputs(dataDir, id);
   await new Requests(documents, outputs, id, share.requests).remove();
+  await new TurnRecords(documents, id).remove();
   await outputs.remove();
   await removeMark({ documents }, id);
 }

@@ -7,6 +7,7 @@ import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { SessionTurns } from '../turns/session-turns.ts';
 import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
@@ -60,6 +61,8 @@ export class HostedSession implements contract.HostedSession {
   readonly #keyed: KeyedExecutions;
   readonly #upkeep: Upkeep;
   readonly approvals: Approvals;
+  /** Of its coding agent. */
+  readonly turns: SessionTurns;
   /** How far packages are that are installed before a kernel starts. */
   #installing = new Set<string>();
   #definition: Definition;
@@ -76,7 +79,7 @@ export class HostedSession implements contract.HostedSession {
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
     this.#writer = parts.writer({
-      onFailure: (error) => this.#executions.abort(error),
+      onFailure: (error) => this.#abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
     this.#inputs = new Inputs(this.#writer);
@@ -107,9 +110,20 @@ export class HostedSession implements contract.HostedSession {
       running: () => this.#executions.running,
       timeoutMs: () => settingsOf(this.#definition).inputTimeoutMs,
     });
+    this.turns = new SessionTurns({
+      session: this,
+      key: this.#lodging.key,
+      storage,
+      writer: this.#writer,
+      outputs: this.#outputs,
+      bounds: share.limits,
+      queueLimit: () => settingsOf(this.#definition).queueLimit,
+      stopping: share.stopping,
+      run: share.runTurn,
+    });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {
-      if (state === 'doubtful') this.#executions.abort(doubtful());
+      if (state === 'doubtful') this.#abort(doubtful());
       if (state === 'lost') void this.#forsake();
     });
     // One that is doubtful may turn out to be held.
@@ -320,13 +334,13 @@ export class HostedSession implements contract.HostedSession {
     return this.#upkeep.retain();
   }
 
-  idle(): Promise<void> {
-    return this.#executions.idle();
+  async idle(): Promise<void> {
+    await Promise.all([this.turns.idle(), this.#executions.idle()]);
   }
 
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
-    await this.#executions.close(why);
+    await Promise.all([this.turns.close(why), this.#executions.close(why)]);
     try {
       await this.#lodging.close();
       await this.#writer.settled();
@@ -339,11 +353,13 @@ export class HostedSession implements contract.HostedSession {
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
-    await this.#executions.close(noSession(this.id));
+    const gone = noSession(this.id);
+    await Promise.all([this.turns.close(gone), this.#executions.close(gone)]);
     await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');
     await this.#lodging.destroy();
     await this.#requests.remove();
+    await this.turns.remove();
     await this.#outputs.remove();
     await this.#lock.release();
   }
@@ -354,11 +370,16 @@ export class HostedSession implements contract.HostedSession {
     this.#ended ??= why;
     this.#share.forsaken(this);
     this.#writer.tell();
-    this.#executions.abort(why);
-    const over = this.#executions.close(why);
+    this.#abort(why);
+    const over = Promise.all([this.turns.close(why), this.#executions.close(why)]);
     // What they still want to write is refused.
     await Promise.allSettled([this.#lodging.abandon(), over]);
     await this.#finish(why);
+  }
+
+  #abort(why: CellaError): void {
+    this.#executions.abort(why);
+    this.turns.abort(why);
   }
 
   async #finish(why: CellaError | 'deleted'): Promise<void> {

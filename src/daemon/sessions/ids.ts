@@ -16,6 +16,10 @@ export function newApprovalId(): string {
   return `apr_${stamp()}${random(8)}`;
 }
 
+export function newTurnId(): string {
+  return `trn_${stamp()}${random(8)}`;
+}
+
 export function newFileId(ending: string): string {
   return `out_${stamp()}${random(8)}.${ending}`;
 }
