@@ -317,6 +317,30 @@ export const errorCodes = {
     retry: false,
     advice: 'Use an executor that can do it: `subprocess` or `container`; `capabilities` tells what this one cannot.',
   },
+  RUNNER_GONE: {
+    http: 502,
+    rpc: -32065,
+    retry: true,
+    advice: 'The message says how it ended. The next prompt starts another runner.',
+  },
+  RUNNER_PROTOCOL: {
+    http: 502,
+    rpc: -32066,
+    retry: false,
+    advice: 'Runner and server must be of one version of Cella; build both again if they are.',
+  },
+  RUNNER_VERSION: {
+    http: 502,
+    rpc: -32067,
+    retry: false,
+    advice: 'Use the runner that comes with this server: remove an older one from the image or the data folder.',
+  },
+  DEADLINE_EXCEEDED: {
+    http: 504,
+    rpc: -32068,
+    retry: true,
+    advice: 'Give it more time, or ask for less at once.',
+  },
   UNAUTHENTICATED: {
     http: 401,
     rpc: -32070,
