@@ -226,6 +226,18 @@ export const errorCodes = {
     retry: false,
     advice: 'A person must approve this call, and has not, or nobody is there to ask.',
   },
+  ALREADY_RESOLVED: {
+    http: 409,
+    rpc: -32120,
+    retry: false,
+    advice: 'Somebody was faster, or its time was over: `details` tells who decided, and what. Nothing was changed.',
+  },
+  BYPASS_REFUSED: {
+    http: 403,
+    rpc: -32121,
+    retry: false,
+    advice: 'Use the mode `ask` or `auto-edit`, or an environment that is isolated: `sandbox` or `docker`.',
+  },
   CREDENTIAL_MISSING: {
     http: 403,
     rpc: -32048,
