@@ -468,6 +468,7 @@ export const errorCodes = {
     rpc: -32111,
     retry: true,
     advice: 'Prompt again: the next turn gets a fresh executor and goes on with the conversation.',
+  },
   AGENT_UNKNOWN: {
     http: 404,
     rpc: -32130,
