@@ -6,6 +6,7 @@ import type { AgentProfile } from '../../protocol/agent/profile.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { Decided, PermissionWish } from '../permissions/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 
 /** A prompt as somebody sends it. */
@@ -60,6 +61,9 @@ export interface TurnPage {
   readonly next?: string | undefined;
 }
 
+/** As an agent asks for leave; on whose behalf is the turn's to say. */
+export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'key' | 'timeoutMs'>;
+
 /** One turn for whoever runs it. */
 export interface TurnTask {
   readonly session: Pick<HostedSession, 'id' | 'api' | 'session' | 'use' | 'info'>;
@@ -79,6 +83,8 @@ export interface TurnTask {
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;
+  /** Asks a person. It resolves as not allowed where the turn is stopped. `signal`: the asker no longer waits. */
+  permit(ask: PermissionAsk, signal?: AbortSignal): Promise<Decided>;
   readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
   /** An older one never takes the place of a newer one. */
   keepTranscript(conversation: string, text: string): Promise<void>;
