@@ -421,6 +421,31 @@ export const errorCodes = {
     retry: false,
     advice: 'Look at what the cell had done, and run it again if that is right.',
   },
+  CREDENTIAL_UNREADABLE: {
+    http: 500,
+    rpc: -32110,
+    retry: false,
+    advice:
+      'Start the server with the master key that it was encrypted with, or set it again: `cella credentials set PROVIDER`.',
+  },
+  MODEL_NOT_ALLOWED: {
+    http: 403,
+    rpc: -32111,
+    retry: false,
+    advice: 'Use a model that the server allows, or ask its operator for this one (`--models`).',
+  },
+  BUDGET_EXCEEDED: {
+    http: 429,
+    rpc: -32112,
+    retry: false,
+    advice: 'Wait for the next day where it is a budget of a day, use another session, or ask an admin for more.',
+  },
+  PROVIDER_FAILED: {
+    http: 502,
+    rpc: -32113,
+    retry: true,
+    advice: 'Try again; where it goes on, look at the address of the provider (`--provider`) and at its status page.',
+  },
   INTERNAL: {
     http: 500,
     rpc: -32603,
