@@ -92,7 +92,14 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
-  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials } };
+  const hosted = {
+    version: version(),
+    dataDir,
+    storage,
+    mcp: makeMcp,
+    session: { credentials },
+    masterKey: environment.masterKey,
+  };
   await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
 }
 

@@ -16,6 +16,8 @@ import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
+import { Credentials } from './credentials/credentials.ts';
+import type { GivenKeys } from './credentials/keyring.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
@@ -44,6 +46,8 @@ export interface ServeOptions {
   readonly advertise?: string | undefined;
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly quotas?: Quotas | undefined;
+  /** What credentials are encrypted with, in place of the file `master-key` in the data folder. */
+  readonly masterKey?: GivenKeys | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
   readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
@@ -92,6 +96,9 @@ export async function serve(
   const access = stack.use(
     await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
   );
+  const credentials = new Credentials({
+    ...{ documents: storage.documents, users: access.users, dataDir, masterKey: options.masterKey },
+  });
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const shared = peers && {
@@ -118,7 +125,7 @@ export async function serve(
     stop: (soon = graceMs) => stop.ask(soon),
   };
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
-  const parts = { access, host, room, log, tls, names, peers, life, socketPath: socket };
+  const parts = { access, credentials, host, room, log, tls, names, peers, life, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   const url = nameFor(server.url, options);
   await peers?.announce({ url: options.advertise ?? url, version, live: () => host.live() });

@@ -536,6 +536,25 @@ export const errorCodes = {
     retry: true,
     advice: 'npm’s own words are in the message. Nothing was changed.',
   },
+  CREDENTIAL_UNREADABLE: {
+    http: 500,
+    rpc: -32110,
+    retry: false,
+    advice:
+      'Start the server with the master key that it was encrypted with, or set it again: `cella credentials set PROVIDER`.',
+  },
+  MODEL_NOT_ALLOWED: {
+    http: 403,
+    rpc: -32111,
+    retry: false,
+    advice: 'Use a model that the server allows, or ask its operator for this one (`--models`).',
+  },
+  BUDGET_EXCEEDED: {
+    http: 429,
+    rpc: -32112,
+    retry: false,
+    advice: 'Wait for the next day where it is a budget of a day, use another session, or ask an admin for more.',
+  },
   INTERNAL: {
     http: 500,
     rpc: -32603,

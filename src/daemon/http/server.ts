@@ -7,6 +7,7 @@ import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import { Forwarder } from '../cluster/forwarder.ts';
 import type { Peers } from '../cluster/peers.ts';
+import type { Credentials } from '../credentials/credentials.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
 import { makeApp } from './app.ts';
@@ -17,6 +18,7 @@ import type { Logger } from './logs.ts';
 import { HttpMetrics } from './metrics.ts';
 import { Routes } from './router.ts';
 import { addAccessRoutes } from './routes/access.ts';
+import { addCredentialRoutes } from './routes/credentials.ts';
 import { addEventRoutes } from './routes/events.ts';
 import { addExecutionRoutes } from './routes/execution.ts';
 import { addFileRoutes } from './routes/files.ts';
@@ -31,6 +33,7 @@ import type { Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
   readonly access: Access;
+  readonly credentials: Credentials;
   readonly host: SessionHost;
   readonly room: Room;
   readonly log: Logger;
@@ -116,7 +119,7 @@ export class HttpServer implements AsyncDisposable {
   }
 
   #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
-    const { access, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
+    const { access, credentials, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
     const metrics = new HttpMetrics(host);
     const { peers } = this.#options;
@@ -138,6 +141,7 @@ export class HttpServer implements AsyncDisposable {
     const service: Service = {
       routes,
       access,
+      credentials,
       host,
       forwarder,
       metrics,
@@ -159,6 +163,7 @@ export class HttpServer implements AsyncDisposable {
     addNamespaceRoutes(service);
     if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
     addAccessRoutes(service);
+    addCredentialRoutes(service);
     addServerRoutes(service, this.#options.life);
     addSystemRoutes(service);
     return (request, bindings) => app.fetch(request, bindings);

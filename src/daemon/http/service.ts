@@ -4,6 +4,7 @@ import type { Quotas } from '../../protocol/access.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
+import type { Credentials } from '../credentials/credentials.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -28,6 +29,7 @@ export interface Room {
 export interface Service {
   readonly routes: Routes;
   readonly access: Access;
+  readonly credentials: Credentials;
   readonly host: SessionHost;
   /** Where other servers share the storage. */
   readonly forwarder: Forwarder | undefined;
