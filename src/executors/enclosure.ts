@@ -5,7 +5,8 @@ import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
-import type { CommandLink, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
+import type { CommandLink, KillOptions, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
+import { inputOver } from './input.ts';
 import { signalName } from './signals.ts';
 import type { FrameSocket } from './sockets.ts';
 import type { Preparable } from './spares.ts';
@@ -104,8 +105,9 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async command(program: Program): Promise<CommandLink> {
-    const { stdout, stderr, exited, kill } = await this.#run({ command: program });
-    return { stdout, stderr, exited, kill };
+    const { kernel, control, stdout, stderr, exited } = await this.#run({ command: program });
+    const stdin = program.stdin === undefined ? undefined : inputOver(control);
+    return { stdin, stdout, stderr, exited, kill: (options) => this.#stop(kernel, options) };
   }
 
   async terminal(program: Program, size: TerminalSize): Promise<TerminalLink> {
@@ -122,7 +124,7 @@ export class SupervisedEnclosure implements Preparable {
     };
   }
 
-  async #run(purpose: Purpose): Promise<CommandLink & Attachment> {
+  async #run(purpose: Purpose): Promise<Pick<CommandLink, 'exited'> & Attachment> {
     const { kernel, control, stdout, stderr } = await this.#attach(purpose);
     let problem: string | undefined;
     const { promise, resolve } = this.#exit(kernel);
@@ -140,7 +142,7 @@ export class SupervisedEnclosure implements Preparable {
       control.close();
       return { ...exit, ...(problem === undefined ? {} : { problem }) };
     });
-    return { kernel, control, stdout, stderr, exited, kill: () => this.#kill(kernel) };
+    return { kernel, control, stdout, stderr, exited };
   }
 
   #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
@@ -153,6 +155,17 @@ export class SupervisedEnclosure implements Preparable {
       interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
       kill: () => this.#kill(kernel),
     };
+  }
+
+  #stop(command: number, { graceMs = 0 }: KillOptions = {}): void {
+    const exit = this.#exits.get(command);
+    if (graceMs <= 0 || !exit) {
+      this.#kill(command);
+      return;
+    }
+    this.#supervisor.send(FrameType.kill, command, JSON.stringify({ gently: true }));
+    const timer = setTimeout(() => this.#kill(command), graceMs);
+    void exit.promise.then(() => clearTimeout(timer));
   }
 
   #kill(kernel: number, patienceMs = 0): void {
