@@ -555,6 +555,18 @@ export const errorCodes = {
     retry: false,
     advice: 'Wait for the next day where it is a budget of a day, use another session, or ask an admin for more.',
   },
+  ENVIRONMENT_ENDED: {
+    http: 409,
+    rpc: -32130,
+    retry: true,
+    advice: 'Find it again by its handle, or make another: its files are as they were.',
+  },
+  EXEC_FAILED: {
+    http: 400,
+    rpc: -32131,
+    retry: false,
+    advice: 'Look at the program, its folder and its arguments: the message says what the system did not take.',
+  },
   INTERNAL: {
     http: 500,
     rpc: -32603,

@@ -18,9 +18,12 @@ export class HeldFolder implements AsyncDisposable {
     this.#handle = handle;
   }
 
-  /** The root of a workspace: a path of the host's own, so that links on the way to it are the host's. */
+  /**
+   * The root of a workspace: a path of the host's own, without links. Where code runs as the host's own user it can put
+   * a link in the place of its workspace: that is not followed.
+   */
   static async root(path: string): Promise<HeldFolder> {
-    return new HeldFolder(await open(path, constants.O_RDONLY | constants.O_DIRECTORY));
+    return new HeldFolder(await open(path, FOLDER));
   }
 
   /** A path that leads to this folder, or to what has that name in it. */
