@@ -4,7 +4,12 @@ import { z } from 'zod';
 
 const TextBlock = z.object({ type: z.literal('text'), text: z.string() });
 const ThinkingBlock = z.object({ type: z.literal('thinking'), thinking: z.string() });
-const ToolUseBlock = z.object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string(), input: z.unknown() });
+const ToolUseBlock = z.object({
+  type: z.literal('tool_use'),
+  id: z.string().min(1),
+  name: z.string(),
+  input: z.unknown().optional(),
+});
 const ToolResultBlock = z.object({
   type: z.literal('tool_result'),
   tool_use_id: z.string().min(1),
@@ -68,7 +73,7 @@ const User = z.object({
   type: z.literal('user'),
   message: UserMessage,
   parent_tool_use_id: parent,
-  tool_use_result: z.unknown(),
+  tool_use_result: z.unknown().optional(),
   tool_result_meta: z.array(ToolFate).optional(),
 });
 
