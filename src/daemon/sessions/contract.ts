@@ -18,6 +18,7 @@ import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
 import type { SessionTurnsApi } from '../turns/contract.ts';
+import type { Tenant } from '../workers/contract.ts';
 import type { ApprovalAnswer, Attendant } from './approvals.ts';
 
 export interface SessionHost extends AsyncDisposable {
@@ -97,6 +98,8 @@ export interface HostedSession {
   api(): Promise<SessionApi>;
   /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
   session(): Promise<Session>;
+  /** What an executor for its agent is made from. Wakes no kernel. */
+  tenant(): Promise<Tenant>;
   /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T>;
 }

@@ -44,6 +44,7 @@ export class LocalSessionHost implements contract.SessionHost {
     this.#share = {
       storage,
       dataDir,
+      session,
       ...limits,
       idleTtlMs,
       // Kernels are put to sleep here, where it is known what still goes on.

@@ -8,6 +8,7 @@ import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
+import type { Tenant } from '../workers/contract.ts';
 import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
@@ -28,6 +29,7 @@ import { doubtful, elsewhere, takeSession } from './ownership.ts';
 import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
+import { tenantOf } from './tenant.ts';
 import { Upkeep } from './upkeep.ts';
 import { storageOf } from './user-storage.ts';
 
@@ -274,6 +276,11 @@ export class HostedSession implements contract.HostedSession {
   async session(): Promise<Session> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => session);
+  }
+
+  async tenant(): Promise<Tenant> {
+    this.#checkOpen();
+    return await tenantOf(this.#share, this.#definition, await this.info());
   }
 
   /** Its kernel does not fall asleep meanwhile. */

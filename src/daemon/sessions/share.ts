@@ -8,6 +8,7 @@ import type { RunTurn } from '../turns/contract.ts';
 import type { Retention } from './contract.ts';
 import type { Counters } from './counters.ts';
 import type { Definition } from './definition.ts';
+import type { HostOptions } from './host-options.ts';
 import type { HostedSession } from './hosted-session.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
@@ -19,6 +20,8 @@ export interface HostShare {
   readonly pool: KernelPool;
   readonly storage: Storage;
   readonly dataDir: string;
+  /** For every session, beneath its own settings. */
+  readonly session: NonNullable<HostOptions['session']>;
   /** Where others share the storage, and not the data folder. */
   readonly leftovers: Leftovers | undefined;
   readonly counters: Counters;

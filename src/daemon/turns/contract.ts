@@ -66,7 +66,7 @@ export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'k
 
 /** One turn for whoever runs it. */
 export interface TurnTask {
-  readonly session: Pick<HostedSession, 'id' | 'api' | 'session' | 'use' | 'info'>;
+  readonly session: Pick<HostedSession, 'id' | 'tenant'>;
   readonly info: SessionInfo;
   readonly turn: string;
   readonly userId: string;

@@ -6,6 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import { isOver } from '../../protocol/http/turns.ts';
 import type { Storage } from '../../storage/contract.ts';
+import type { SessionPermissions } from '../permissions/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';
 import { newTurnId } from '../sessions/ids.ts';
@@ -30,6 +31,7 @@ export interface SessionTurnsParts {
   /** Under which its transcripts are kept. */
   readonly key: string;
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
+  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf'>;
   readonly writer: EventWriter;
   readonly outputs: Outputs;
   readonly bounds: Bounds;
@@ -209,7 +211,7 @@ export class SessionTurns implements SessionTurnsApi {
   }
 
   async #run(turn: HostedTurn, events: BoundedEvents): Promise<Ending> {
-    const { session, writer, run } = this.#parts;
+    const { session, writer, permissions, run } = this.#parts;
     const { record, wish } = turn;
     const { timeoutMs = 0 } = wish;
     const late = timeoutMs === 0 ? undefined : setTimeout(() => turn.stop({ kind: 'timed_out' }), timeoutMs);
@@ -237,9 +239,18 @@ export class SessionTurns implements SessionTurnsApi {
           if (event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined) {
             turn.record = { ...turn.record, ...(event.text === undefined ? {} : { text: short(event.text, KEPT) }) };
           }
-          for (const one of await events.take(event)) writer.add(one, JSON.stringify(one).length);
+          const parts = await events.take(event);
+          // Written with what comes next: whoever tells much need not wait for each.
+          await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
           if (writer.full) await writer.room();
         },
+        permit: (ask, signal) =>
+          permissions.request({
+            ...ask,
+            user: record.by,
+            turn: turn.id,
+            signal: signal ? AbortSignal.any([signal, turn.signal]) : turn.signal,
+          }),
         readTranscript: (conversation) => this.#transcripts.get(conversation),
         keepTranscript: (conversation, text) => this.#transcripts.keep(conversation, text),
       });
@@ -248,6 +259,8 @@ export class SessionTurns implements SessionTurnsApi {
       return failureOf(error, turn.reason);
     } finally {
       clearTimeout(late);
+      // Nobody waits for it any more. Where storage fails, whoever opens the session next finds it.
+      await permissions.cancelOf(turn.id, 'the turn is over').catch(() => {});
     }
   }
 

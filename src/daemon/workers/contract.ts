@@ -7,7 +7,10 @@ import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { SessionOptions } from '../../session/options.ts';
 
 const HOUR_MS = 3_600_000;
-const ms = z.int().min(0).max(24 * HOUR_MS);
+const ms = z
+  .int()
+  .min(0)
+  .max(24 * HOUR_MS);
 
 export const WorkerSettings = z.strictObject({
   /** How many executors may live at once; a prompt beyond it waits for one that is idle, or ends. */
