@@ -3,6 +3,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderName } from '../../storage/folder-name.ts';
+import { PermissionRecords } from '../permissions/records.ts';
+import { Rules } from '../permissions/rules.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import { Outputs } from './outputs.ts';
@@ -26,5 +28,7 @@ export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: 
   const outputs = new Outputs(dataDir, id);
   await new Requests(documents, outputs, id, share.requests).remove();
   await outputs.remove();
+  await new PermissionRecords(documents, id).deleteAll();
+  await new Rules(documents, { session: id }).deleteAll();
   await removeMark({ documents }, id);
 }

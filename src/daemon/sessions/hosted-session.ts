@@ -7,7 +7,7 @@ import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
-import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
+import { Permissions } from '../permissions/permissions.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
@@ -59,7 +59,7 @@ export class HostedSession implements contract.HostedSession {
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
   readonly #upkeep: Upkeep;
-  readonly approvals: Approvals;
+  readonly permissions: Permissions;
   /** How far packages are that are installed before a kernel starts. */
   #installing = new Set<string>();
   #definition: Definition;
@@ -102,10 +102,15 @@ export class HostedSession implements contract.HostedSession {
       definition: () => this.#definition,
       between: (work) => this.#executions.between(work),
     });
-    this.approvals = new Approvals({
+    this.permissions = new Permissions({
+      sessionId: this.id,
+      documents: storage.documents,
       writer: this.#writer,
-      running: () => this.#executions.running,
-      timeoutMs: () => settingsOf(this.#definition).inputTimeoutMs,
+      running: () => this.#executions.asker,
+      timeouts: () => {
+        const { permissionTimeoutMs: agentMs, inputTimeoutMs: toolMs } = settingsOf(this.#definition);
+        return { agentMs, toolMs };
+      },
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {
@@ -136,7 +141,7 @@ export class HostedSession implements contract.HostedSession {
       throw error;
     });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
-    return new HostedSession(share, definition, {
+    const session = new HostedSession(share, definition, {
       outputs,
       requests,
       lock,
@@ -146,6 +151,11 @@ export class HostedSession implements contract.HostedSession {
         return new EventWriter({ log: storage.events, key, counters, owned, ...told }, position);
       },
     });
+    await session.permissions.recover().catch(async (error) => {
+      await session.close().catch(() => {}); // what kept it from opening is told
+      throw error;
+    });
+    return session;
   }
 
   get definition(): Definition {
@@ -224,18 +234,6 @@ export class HostedSession implements contract.HostedSession {
   ): Promise<void> {
     const cancel = (session: Session) => session.cancelInput(id, reason);
     await this.#inputs.reply(this.#lodging.session, id, { outcome: 'cancelled', by }, cancel);
-  }
-
-  answerApproval(id: string, answer: ApprovalAnswer): Promise<void> {
-    return this.approvals.answer(id, answer);
-  }
-
-  attend(): Attendant {
-    return this.approvals.attend();
-  }
-
-  abstain(id: string, attendant: number): void {
-    this.approvals.abstain(id, attendant);
   }
 
   openOutput(file: string): Promise<contract.OutputContent> {
@@ -327,6 +325,7 @@ export class HostedSession implements contract.HostedSession {
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
     await this.#executions.close(why);
+    await this.permissions.close();
     try {
       await this.#lodging.close();
       await this.#writer.settled();
@@ -340,6 +339,7 @@ export class HostedSession implements contract.HostedSession {
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
     await this.#executions.close(noSession(this.id));
+    await this.permissions.close();
     await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');
     await this.#lodging.destroy();
@@ -357,7 +357,7 @@ export class HostedSession implements contract.HostedSession {
     this.#executions.abort(why);
     const over = this.#executions.close(why);
     // What they still want to write is refused.
-    await Promise.allSettled([this.#lodging.abandon(), over]);
+    await Promise.allSettled([this.#lodging.abandon(), over, this.permissions.close()]);
     await this.#finish(why);
   }
 
