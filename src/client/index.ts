@@ -6,6 +6,13 @@ export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
 export type { FileChange, FileInfo } from '../protocol/http/file-routes.ts';
+export type {
+  NewRule,
+  PermissionDecision,
+  PermissionInfo,
+  PermissionRule,
+  PermissionScope,
+} from '../protocol/http/permission-routes.ts';
 export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
 export type { ServerStatus } from '../protocol/http/system-routes.ts';
 export type { Provider } from '../protocol/providers.ts';
@@ -16,6 +23,7 @@ export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
 export type { Credentials } from './credentials.ts';
 export type { RemoteFiles } from './files.ts';
+export type { PermissionRules } from './permission-rules.ts';
 export type { Server } from './server.ts';
 export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';

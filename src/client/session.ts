@@ -7,6 +7,15 @@ import type { Endpoint } from '../protocol/http/endpoint.ts';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
 import * as look from '../protocol/http/introspection.ts';
+import {
+  DecidePermission,
+  DeleteSessionRule,
+  ListPermissions,
+  ListSessionRules,
+  PermissionDecision,
+  type PermissionInfo,
+  type PermissionRule,
+} from '../protocol/http/permission-routes.ts';
 import { DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
 import type { SessionInfo } from '../protocol/http/sessions.ts';
 import * as state from '../protocol/http/state.ts';
@@ -230,6 +239,27 @@ export class ClientSession implements api.SessionApi {
     const { link } = this.#parts;
     this.#checkOpen();
     return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
+  }
+
+  /** What was asked for, oldest first. */
+  async permissions({ state }: { readonly state?: PermissionInfo['state'] } = {}): Promise<readonly PermissionInfo[]> {
+    const { link } = this.#parts;
+    this.#checkOpen();
+    return (await link.call(ListPermissions, { params: { id: this.id }, query: { state } })).permissions;
+  }
+
+  /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
+  decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo> {
+    return this.#call(DecidePermission, PermissionDecision.parse(decision), { permission: id });
+  }
+
+  /** What is allowed in this session until it is deleted. */
+  async permissionRules(): Promise<readonly PermissionRule[]> {
+    return (await this.#call(ListSessionRules)).rules;
+  }
+
+  deletePermissionRule(id: string): Promise<void> {
+    return this.#call(DeleteSessionRule, undefined, { rule: id });
   }
 
   /** A terminal in the sandbox of the session; it ends when its connection does. */

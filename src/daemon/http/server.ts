@@ -24,6 +24,7 @@ import { addExecutionRoutes } from './routes/execution.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addMcpRoutes, type MakeMcp } from './routes/mcp.ts';
 import { addNamespaceRoutes } from './routes/namespaces.ts';
+import { addPermissionRoutes } from './routes/permissions.ts';
 import { addServerRoutes, type ServerLife } from './routes/server.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
@@ -157,6 +158,7 @@ export class HttpServer implements AsyncDisposable {
     addSessionRoutes(service);
     addExecutionRoutes(service);
     addEventRoutes(service);
+    addPermissionRoutes(service);
     addStateRoutes(service);
     addFileRoutes(service);
     addTerminalRoutes(service);

@@ -5,6 +5,7 @@
 
 import type { PermissionOutcome } from '../../protocol/agent/events.ts';
 import type {
+  NewRule,
   PermissionDecision,
   PermissionInfo,
   PermissionRule,
@@ -51,6 +52,15 @@ export interface Decided {
   readonly text?: string | undefined;
   /** The id of a user, or of a rule. */
   readonly by?: string | undefined;
+}
+
+export interface RuleBook {
+  /** Oldest first. */
+  list(): Promise<PermissionRule[]>;
+  /** `INVALID_REQUEST` where no rule can have this pattern. The one that is there where it says the same. */
+  add(rule: NewRule, by: string): Promise<PermissionRule>;
+  /** `NOT_FOUND` where there is none. */
+  delete(id: string): Promise<void>;
 }
 
 export interface SessionPermissions {

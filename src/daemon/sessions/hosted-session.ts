@@ -7,9 +7,9 @@ import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { Permissions } from '../permissions/permissions.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
 import type { Tenant } from '../workers/contract.ts';
-import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
@@ -62,9 +62,9 @@ export class HostedSession implements contract.HostedSession {
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
   readonly #upkeep: Upkeep;
-  readonly approvals: Approvals;
   /** Of its coding agent. */
   readonly turns: SessionTurns;
+  readonly permissions: Permissions;
   /** How far packages are that are installed before a kernel starts. */
   #installing = new Set<string>();
   #definition: Definition;
@@ -107,15 +107,21 @@ export class HostedSession implements contract.HostedSession {
       definition: () => this.#definition,
       between: (work) => this.#executions.between(work),
     });
-    this.approvals = new Approvals({
+    this.permissions = new Permissions({
+      sessionId: this.id,
+      documents: storage.documents,
       writer: this.#writer,
-      running: () => this.#executions.running,
-      timeoutMs: () => settingsOf(this.#definition).inputTimeoutMs,
+      running: () => this.#executions.asker,
+      timeouts: () => {
+        const { permissionTimeoutMs: agentMs, inputTimeoutMs: toolMs } = settingsOf(this.#definition);
+        return { agentMs, toolMs };
+      },
     });
     this.turns = new SessionTurns({
       session: this,
       key: this.#lodging.key,
       storage,
+      permissions: this.permissions,
       writer: this.#writer,
       outputs: this.#outputs,
       bounds: share.limits,
@@ -152,7 +158,7 @@ export class HostedSession implements contract.HostedSession {
       throw error;
     });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
-    return new HostedSession(share, definition, {
+    const session = new HostedSession(share, definition, {
       outputs,
       requests,
       lock,
@@ -162,6 +168,11 @@ export class HostedSession implements contract.HostedSession {
         return new EventWriter({ log: storage.events, key, counters, owned, ...told }, position);
       },
     });
+    await session.permissions.recover().catch(async (error) => {
+      await session.close().catch(() => {}); // what kept it from opening is told
+      throw error;
+    });
+    return session;
   }
 
   get definition(): Definition {
@@ -240,18 +251,6 @@ export class HostedSession implements contract.HostedSession {
   ): Promise<void> {
     const cancel = (session: Session) => session.cancelInput(id, reason);
     await this.#inputs.reply(this.#lodging.session, id, { outcome: 'cancelled', by }, cancel);
-  }
-
-  answerApproval(id: string, answer: ApprovalAnswer): Promise<void> {
-    return this.approvals.answer(id, answer);
-  }
-
-  attend(): Attendant {
-    return this.approvals.attend();
-  }
-
-  abstain(id: string, attendant: number): void {
-    this.approvals.abstain(id, attendant);
   }
 
   openOutput(file: string): Promise<contract.OutputContent> {
@@ -348,6 +347,7 @@ export class HostedSession implements contract.HostedSession {
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
     await Promise.all([this.turns.close(why), this.#executions.close(why)]);
+    await this.permissions.close();
     try {
       await this.#lodging.close();
       await this.#writer.settled();
@@ -362,6 +362,7 @@ export class HostedSession implements contract.HostedSession {
   async destroy(): Promise<void> {
     const gone = noSession(this.id);
     await Promise.all([this.turns.close(gone), this.#executions.close(gone)]);
+    await this.permissions.close();
     await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');
     await this.#lodging.destroy();
@@ -380,7 +381,7 @@ export class HostedSession implements contract.HostedSession {
     this.#abort(why);
     const over = Promise.all([this.turns.close(why), this.#executions.close(why)]);
     // What they still want to write is refused.
-    await Promise.allSettled([this.#lodging.abandon(), over]);
+    await Promise.allSettled([this.#lodging.abandon(), over, this.permissions.close()]);
     await this.#finish(why);
   }
 

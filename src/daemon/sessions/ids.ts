@@ -12,8 +12,12 @@ export function newExecutionId(): string {
   return `exe_${stamp()}${random(8)}`;
 }
 
-export function newApprovalId(): string {
-  return `apr_${stamp()}${random(8)}`;
+export function newPermissionId(): string {
+  return `prm_${stamp()}${random(8)}`;
+}
+
+export function newRuleId(): string {
+  return `rul_${stamp()}${random(8)}`;
 }
 
 export function newTurnId(): string {

@@ -102,8 +102,12 @@ const PermissionRequested = z.object({
   /** For people to read: a command line, a path, a request. */
   summary: z.string(),
   input: z.unknown().optional(),
-  /** What a rule would say that allows it always. */
+  /** Of a kernel's tool. */
+  recipe: z.string().optional(),
+  /** What the agent thinks that a rule could say that allows it always. */
   pattern: z.string().optional(),
+  /** What a rule says that allows this again and nothing else; without it there can be no rule. */
+  exactly: z.string().optional(),
   /** Milliseconds since 1970; without it, it waits for ever. */
   expiresAt: z.number().optional(),
 });
@@ -119,6 +123,8 @@ const PermissionResolved = z.object({
   outcome: PermissionOutcome,
   scope: z.enum(['once', 'session', 'always']).optional(),
   reason: z.string().optional(),
+  /** The answer to a question. */
+  text: z.string().optional(),
   /** The id of the user who decided, or of the rule that did. */
   by: z.string().optional(),
 });

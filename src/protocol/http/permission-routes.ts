@@ -46,6 +46,8 @@ export const PermissionInfo = z
     turn: TurnId.optional(),
     execution: ExecutionId.optional(),
     item: z.string().optional(),
+    /** Of a kernel's tool. */
+    recipe: z.string().optional(),
     /** On whose behalf: the id of a user. Rules of this user decide. */
     user: z.string().optional(),
     tool: z.string(),

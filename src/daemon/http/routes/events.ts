@@ -37,8 +37,8 @@ export function addEventRoutes(service: Service): void {
 
   routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
     const { upgrade } = context.env;
-    const { after, approvals } = query;
-    if (approvals) await recheck('use');
+    const { after, permissions } = query;
+    if (permissions) await recheck('use');
     if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
     const session = await host.open(info.id);
     const log = context.get('log');
@@ -47,7 +47,7 @@ export function addEventRoutes(service: Service): void {
       void routes.trail.settled(context, action, { session: info.id }, outcome);
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
-      const attends = approvals === 'answer';
+      const attends = permissions === 'answer';
       new SessionSocket(socket, { service, session, principal, after, attends, recheck, audit, left, log });
     };
     return undefined;

@@ -62,14 +62,6 @@ export function addExecutionRoutes(service: Service): void {
     else await session.cancelInput(body.request, { by, ...(body.reason === undefined ? {} : { reason: body.reason }) });
     return undefined;
   });
-
-  routes.session(wire.AnswerApproval, async ({ info, params, body, principal, about }) => {
-    about({ target: params.approval });
-    const session = await host.open(info.id);
-    if ('abstain' in body) session.abstain(params.approval, body.abstain);
-    else await session.answerApproval(params.approval, { ...body, by: principal.userId });
-    return undefined;
-  });
 }
 
 function idempotencyKeyOf(context: ExchangeContext): string | undefined {
