@@ -328,6 +328,29 @@ export const errorCodes = {
     rpc: -32131,
     retry: false,
     advice: 'Look at the program, its folder and its arguments: the message says what the system did not take.',
+  RUNNER_GONE: {
+    http: 502,
+    rpc: -32065,
+    retry: true,
+    advice: 'The message says how it ended. The next prompt starts another runner.',
+  },
+  RUNNER_PROTOCOL: {
+    http: 502,
+    rpc: -32066,
+    retry: false,
+    advice: 'Runner and server must be of one version of Cella; build both again if they are.',
+  },
+  RUNNER_VERSION: {
+    http: 502,
+    rpc: -32067,
+    retry: false,
+    advice: 'Use the runner that comes with this server: remove an older one from the image or the data folder.',
+  },
+  DEADLINE_EXCEEDED: {
+    http: 504,
+    rpc: -32068,
+    retry: true,
+    advice: 'Give it more time, or ask for less at once.',
   },
   UNAUTHENTICATED: {
     http: 401,
@@ -432,6 +455,73 @@ export const errorCodes = {
     rpc: -32086,
     retry: false,
     advice: 'Look at what the cell had done, and run it again if that is right.',
+  },
+  AGENT_UNKNOWN: {
+    http: 404,
+    rpc: -32130,
+    retry: false,
+    advice: 'Use an agent that `cella agents list` names.',
+  },
+  AGENT_NOT_INSTALLED: {
+    http: 409,
+    rpc: -32131,
+    retry: false,
+    advice: 'Install it where the server runs: `cella agents install NAME`.',
+  },
+  AGENT_DIED: {
+    http: 502,
+    rpc: -32132,
+    retry: true,
+    advice: 'What it had done is kept. Prompt it again to go on.',
+  },
+  AGENT_FAILED: {
+    http: 502,
+    rpc: -32133,
+    retry: true,
+    advice: 'The agent’s own words are in the message. Prompt it again, or start another conversation.',
+  },
+  CONVERSATION_NOT_FOUND: {
+    http: 404,
+    rpc: -32134,
+    retry: false,
+    advice: 'Leave the conversation out to begin another.',
+  },
+  PROVIDER_REFUSED: {
+    http: 502,
+    rpc: -32135,
+    retry: false,
+    advice: 'Set a valid key with `cella credentials set`, or ask whoever runs the gateway.',
+  },
+  PROVIDER_LIMITED: {
+    http: 429,
+    rpc: -32136,
+    retry: true,
+    advice: 'Wait and prompt again, or use another model or key.',
+  },
+  PROVIDER_FAILED: {
+    http: 502,
+    rpc: -32137,
+    retry: true,
+    advice:
+      'Prompt again in a moment. If it persists, look at the provider’s status, or at the address of the gateway.',
+  },
+  NPM_MISSING: {
+    http: 500,
+    rpc: -32138,
+    retry: false,
+    advice: 'Install npm (it comes with Node.js), and see that it is in PATH.',
+  },
+  REGISTRY_UNREACHABLE: {
+    http: 503,
+    rpc: -32139,
+    retry: true,
+    advice: 'See that the npm registry can be reached from here (`npm ping`), and try again.',
+  },
+  AGENT_INSTALL_FAILED: {
+    http: 500,
+    rpc: -32140,
+    retry: true,
+    advice: 'npm’s own words are in the message. Nothing was changed.',
   },
   INTERNAL: {
     http: 500,
