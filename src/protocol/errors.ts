@@ -328,6 +328,7 @@ export const errorCodes = {
     rpc: -32131,
     retry: false,
     advice: 'Look at the program, its folder and its arguments: the message says what the system did not take.',
+  },
   RUNNER_GONE: {
     http: 502,
     rpc: -32065,
