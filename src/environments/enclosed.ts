@@ -3,21 +3,20 @@
  * files are reached on the host in the same folders. It knows neither executor: it is given the way to open one.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { CellaError } from '../protocol/errors.ts';
 import { readableOf, writableOf } from './byte-streams.ts';
 import type { EnvironmentHandle, EnvironmentPrimitive, ExecExit, ExecOptions, Execution } from './contract.ts';
 import type { EnclosedExit, EnclosedLink, EnclosurePort } from './enclosure-port.ts';
 import { EnvironmentFiles } from './environment-files.ts';
 import { Executions } from './executions.ts';
-import { EnvironmentFolders, insideOf, realFolder } from './folders.ts';
+import { type EnvironmentFolders, insideOf, realFolder } from './folders.ts';
 import { newEnvironmentId, RESTARTED, readHandle, TERMINATED } from './handle.ts';
 import { checkProgram, feed, GRACE_MS } from './program.ts';
 
 export interface EnclosedOptions {
-  readonly kind: 'sandbox' | 'docker';
-  /** A new enclosure around the same folders. */
+  /** Opens an enclosure, and another one after the first has ended: always around the same folders. */
   readonly open: () => Promise<EnclosurePort>;
-  readonly folders: EnvironmentFolders;
   /** Variables of every program, beside those that the enclosure itself gives. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -35,29 +34,37 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   readonly #env: Readonly<Record<string, string>>;
   readonly #open: EnclosedOptions['open'];
   readonly #running = new Executions();
-  #state: State = { kind: 'left', reason: RESTARTED };
+  #state: State;
 
-  private constructor(id: string, options: EnclosedOptions) {
-    super(options.folders);
+  private constructor(
+    { id, kind, folders }: Pick<EnclosedEnvironment, 'kind'> & { id: string; folders: EnvironmentFolders },
+    { open, env = {} }: EnclosedOptions,
+    state: State,
+  ) {
+    super(folders);
     this.#id = id;
-    this.kind = options.kind;
-    this.#env = options.env ?? {};
-    this.#open = options.open;
+    this.kind = kind;
+    this.#env = env;
+    this.#open = open;
+    this.#state = state;
   }
 
   static async create(options: EnclosedOptions): Promise<EnclosedEnvironment> {
-    const given = EnvironmentFolders.parse(options.folders);
-    const real = ({ host, inside }: { host: string; inside: string }) => ({ host: realFolder(host), inside });
-    const folders = { ...given, workspace: real(given.workspace), home: real(given.home) };
-    const environment = new EnclosedEnvironment(newEnvironmentId(), { ...options, folders });
-    await environment.#enclosure();
-    return environment;
+    const enclosure = await options.open();
+    try {
+      const what = { id: newEnvironmentId(), kind: enclosure.kind, folders: foldersOf(enclosure) };
+      return new EnclosedEnvironment(what, options, { kind: 'running', enclosure });
+    } catch (error) {
+      await enclosure.close();
+      throw error;
+    }
   }
 
   /** One that another process had: its enclosure has ended with that, and another is opened by the first program. */
-  static async attach(handle: unknown, options: Omit<EnclosedOptions, 'folders'>): Promise<EnclosedEnvironment> {
-    const { id, folders } = readHandle(handle, [options.kind]);
-    return new EnclosedEnvironment(id, { ...options, folders });
+  static async attach(handle: unknown, options: EnclosedOptions): Promise<EnclosedEnvironment> {
+    const { id, kind, folders } = readHandle(handle, ['sandbox', 'docker']);
+    if (kind === 'local') throw new CellaError('INVALID_OPTIONS', 'This is the handle of a local environment.');
+    return new EnclosedEnvironment({ id, kind, folders }, options, { kind: 'left', reason: RESTARTED });
   }
 
   getId(): string {
@@ -85,8 +92,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
 
   async poll(): Promise<{ readonly reason: string } | undefined> {
     if (this.#state.kind === 'running' && !this.#state.enclosure.alive) {
-      const reason = this.#state.enclosure.failure?.message ?? 'its enclosure has ended';
-      this.#state = { kind: 'ended', reason };
+      this.#state = { kind: 'ended', reason: `its ${this.kind === 'docker' ? 'container' : 'sandbox'} has ended` };
     }
     return this.#state.kind === 'running' ? undefined : { reason: this.#state.reason };
   }
@@ -125,17 +131,31 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   async #begin(reason: string): Promise<EnclosurePort> {
     try {
       const enclosure = await this.#open();
-      if (this.#state.kind !== 'ended') {
+      const same = enclosure.kind === this.kind && isDeepStrictEqual(foldersOf(enclosure), this.folders);
+      if (same && this.#state.kind !== 'ended') {
         this.#state = { kind: 'running', enclosure };
         return enclosure;
       }
       await enclosure.close();
-      throw ended(this.#id, this.#state.reason);
+      if (this.#state.kind === 'ended') throw ended(this.#id, this.#state.reason);
+      throw new CellaError(
+        'INVALID_OPTIONS',
+        `The environment ${this.#id} lies in other folders than its handle says.`,
+      );
     } catch (error) {
       if (this.#state.kind === 'opening') this.#state = { kind: 'left', reason };
       throw error;
     }
   }
+}
+
+function foldersOf({ onHost, paths }: EnclosurePort): EnvironmentFolders {
+  return {
+    workspace: { host: realFolder(onHost.workspace), inside: paths.workspace },
+    home: { host: realFolder(onHost.home), inside: paths.home },
+    app: paths.app,
+    bundledMcp: `${paths.app}/mcp`,
+  };
 }
 
 function ended(id: string, reason: string): CellaError {

@@ -1,4 +1,4 @@
-/** What an enclosed environment needs of an enclosure; that of src/executors/contract.ts is one. */
+/** What an enclosed environment needs of an enclosure; one that src/session/agent-enclosure.ts opens is one. */
 
 export interface ByteSource {
   /** A chunk is only valid during the call. Returning false stops reading until `resume`. */
@@ -39,10 +39,13 @@ export interface EnclosedLink {
 }
 
 export interface EnclosurePort {
-  command(program: EnclosedProgram): Promise<EnclosedLink>;
-  /** Why it could not be closed around its first process, if it could not. */
-  readonly failure: Error | undefined;
+  readonly kind: 'sandbox' | 'docker';
+  /** As they are inside. */
+  readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
+  /** The same two, on the host. */
+  readonly onHost: { readonly workspace: string; readonly home: string };
   /** Whether it can still run something. */
   readonly alive: boolean;
+  command(program: EnclosedProgram): Promise<EnclosedLink>;
   close(): Promise<void>;
 }

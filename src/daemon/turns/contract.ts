@@ -83,8 +83,8 @@ export interface TurnTask {
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;
-  /** Asks a person. It resolves as not allowed where the turn is stopped. `signal`: the asker no longer waits. */
-  permit(ask: PermissionAsk, signal?: AbortSignal): Promise<Decided>;
+  /** Asks a person. It resolves as not allowed where the turn is stopped. */
+  permit(ask: PermissionAsk): Promise<Decided>;
   readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
   /** An older one never takes the place of a newer one. */
   keepTranscript(conversation: string, text: string): Promise<void>;

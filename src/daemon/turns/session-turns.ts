@@ -244,13 +244,7 @@ export class SessionTurns implements SessionTurnsApi {
           await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
           if (writer.full) await writer.room();
         },
-        permit: (ask, signal) =>
-          permissions.request({
-            ...ask,
-            user: record.by,
-            turn: turn.id,
-            signal: signal ? AbortSignal.any([signal, turn.signal]) : turn.signal,
-          }),
+        permit: (ask) => permissions.request({ ...ask, user: record.by, turn: turn.id, signal: turn.signal }),
         readTranscript: (conversation) => this.#transcripts.get(conversation),
         keepTranscript: (conversation, text) => this.#transcripts.keep(conversation, text),
       });

@@ -4,11 +4,13 @@
  */
 
 import type { Readable, Writable } from 'node:stream';
+import type { z } from 'zod';
 import {
   ExecutePrompt,
   GetApiKey,
   GetExecutionContext,
   Hello,
+  PermissionResolved,
   Ping,
   PROTOCOL_VERSION,
   ReportCompletion,
@@ -19,12 +21,14 @@ import {
   StopTask,
   type TaskOutcome,
 } from '../../protocol/agent/rpc.ts';
+import type { Decision } from '../../protocol/agent/rpc-words.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { RpcPeer } from '../../protocol/rpc/peer.ts';
 import { portOfStreams } from '../../protocol/rpc/port.ts';
 import type { SessionTokens } from '../access/contract.ts';
+import type { Decided } from '../permissions/contract.ts';
 import { newPermissionId } from '../sessions/ids.ts';
-import type { TurnTask } from '../turns/contract.ts';
+import type { PermissionAsk, TurnTask } from '../turns/contract.ts';
 import { Assignment, breach, type Claim } from './assignment.ts';
 import type { Place } from './contract.ts';
 import { FloodGuard } from './flood.ts';
@@ -142,12 +146,9 @@ export class ExecutorLink {
         await this.#guarding(current.take(sequence, event, this.#allowed(claim, current)));
         return {};
       })
-      .handle(RequestPermission, async (ask, { signal }) => {
-        const { session_token, session_id, task_id, ...wish } = ask;
+      .handle(RequestPermission, async ({ session_token, session_id, task_id, ...ask }) => {
         const { task } = await this.#admit({ session_token, session_id, task_id });
-        const { id = newPermissionId(), outcome, reason, text } = await task.permit(wish, signal);
-        const words = { ...(reason === undefined ? {} : { reason }), ...(text === undefined ? {} : { text }) };
-        return { request_id: id, decision: { outcome, ...words } };
+        return await this.#permit(task, ask);
       })
       .handle(GetApiKey, async ({ provider, ...claim }) => {
         const { task } = await this.#admit(claim);
@@ -162,6 +163,22 @@ export class ExecutorLink {
         return {};
       })
       .on(ReportProgress, () => void this.#guarded(() => this.#guard.count({ messages: 1 })));
+  }
+
+  /** Answered at once, where nobody has to be asked with the decision; else that follows when there is one. */
+  async #permit(task: TurnTask, ask: PermissionAsk): Promise<z.input<(typeof RequestPermission)['result']>> {
+    const asked = Promise.withResolvers<string>();
+    const decided = task.permit({ ...ask, onAsked: asked.resolve });
+    const first = await Promise.race([asked.promise, decided]);
+    if (typeof first !== 'string') return { request_id: first.id ?? newPermissionId(), decision: decisionOf(first) };
+    // Where the connection is gone, so is whoever waits for it.
+    const tell = (decision: z.input<z.ZodObject<typeof Decision>>) =>
+      this.#peer.call(PermissionResolved, { task_id: task.turn, request_id: first, ...decision }).catch(() => {});
+    void decided.then(
+      (told) => tell(decisionOf(told)),
+      () => tell({ outcome: 'denied', reason: 'The permission could not be asked for.' }),
+    );
+    return { request_id: first };
   }
 
   async #admit(claim: Claim): Promise<Assignment> {
@@ -215,6 +232,10 @@ export class ExecutorLink {
       throw this.#punish(error);
     }
   }
+}
+
+function decisionOf({ outcome, reason, text }: Decided) {
+  return { outcome, ...(reason === undefined ? {} : { reason }), ...(text === undefined ? {} : { text }) };
 }
 
 const CUTTING: ReadonlySet<string> = new Set(['RUNNER_PROTOCOL', 'UNAUTHENTICATED', 'FORBIDDEN']);
