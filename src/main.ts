@@ -6,7 +6,7 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { configured } from './configured.ts';
-import type { MakeMcp } from './daemon/http/routes/mcp.ts';
+import type { MakeMcp } from './daemon/http/mcp-endpoints.ts';
 import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';

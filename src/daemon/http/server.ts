@@ -9,11 +9,13 @@ import { Forwarder } from '../cluster/forwarder.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import type { Profiles } from '../turns/profiles.ts';
 import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
 import { makeApp } from './app.ts';
 import { Followers } from './followers.ts';
-import { KernelQuota } from './kernel-quota.ts';
+import type { KernelQuota } from './kernel-quota.ts';
 import { makeServer } from './listener.ts';
+import type { McpEndpoints } from './mcp-endpoints.ts';
 import type { Logger } from './logs.ts';
 import { HttpMetrics } from './metrics.ts';
 import { Routes } from './router.ts';
@@ -21,10 +23,12 @@ import { addAccessRoutes } from './routes/access.ts';
 import { addCredentialRoutes } from './routes/credentials.ts';
 import { addEventRoutes } from './routes/events.ts';
 import { addExecutionRoutes } from './routes/execution.ts';
+import { addAgentRoutes } from './routes/agents.ts';
 import { addFileRoutes } from './routes/files.ts';
-import { addMcpRoutes, type MakeMcp } from './routes/mcp.ts';
+import { addMcpRoutes } from './routes/mcp.ts';
 import { addNamespaceRoutes } from './routes/namespaces.ts';
 import { addPermissionRoutes } from './routes/permissions.ts';
+import { addProfileRoutes } from './routes/profiles.ts';
 import { addServerRoutes, type ServerLife } from './routes/server.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
@@ -50,7 +54,9 @@ export interface HttpOptions {
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
-  readonly mcp?: MakeMcp | undefined;
+  readonly endpoints?: McpEndpoints | undefined;
+  readonly kernels: KernelQuota;
+  readonly profiles: Profiles;
   readonly life: ServerLife;
   /** The other servers of the same storage. */
   readonly peers?: Peers | undefined;
@@ -147,7 +153,8 @@ export class HttpServer implements AsyncDisposable {
       forwarder,
       metrics,
       followers: new Followers(metrics),
-      kernels: new KernelQuota(access.quotas, host),
+      kernels: this.#options.kernels,
+      profiles: this.#options.profiles,
       room,
       streams,
       membersMay,
@@ -163,7 +170,9 @@ export class HttpServer implements AsyncDisposable {
     addFileRoutes(service);
     addTerminalRoutes(service);
     addNamespaceRoutes(service);
-    if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
+    if (this.#options.endpoints) addMcpRoutes(service, this.#options.endpoints);
+    addAgentRoutes(service);
+    addProfileRoutes(service);
     addAccessRoutes(service);
     addCredentialRoutes(service);
     addServerRoutes(service, this.#options.life);

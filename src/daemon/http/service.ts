@@ -6,6 +6,7 @@ import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import type { Profiles } from '../turns/profiles.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
 import type { HttpMetrics } from './metrics.ts';
@@ -36,6 +37,8 @@ export interface Service {
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;
+  /** What users have set up for agents. */
+  readonly profiles: Profiles;
   readonly room: Room;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];

@@ -15,7 +15,8 @@ const use = { kind: 'session', right: 'use' } as const;
 const anybody = { kind: 'anybody' } as const;
 const streams = ['application/x-ndjson', 'text/event-stream'];
 
-const MOST_PROMPT = 4_000_000;
+/** Escaped, even the worst text of this length fits into one message of the executor protocol. */
+const MOST_PROMPT = 1_300_000;
 
 export const promptFields = {
   prompt: z.string().min(1).max(MOST_PROMPT),
