@@ -9,6 +9,7 @@ import type { Quotas } from '../protocol/access.ts';
 import { SOCKET_FILE } from '../protocol/daemon-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { PoolLimits } from '../session/pool.ts';
+import type { GatewaySettings } from '../settings/gateway-settings.ts';
 import type { LogLevel, Privilege } from '../settings/serve-settings.ts';
 import type { Storage } from '../storage/contract.ts';
 import { FileStorage } from '../storage/file/storage.ts';
@@ -16,9 +17,9 @@ import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
-import { Credentials } from './credentials/credentials.ts';
 import type { GivenKeys } from './credentials/keyring.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
+import { Models } from './gateway/models.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
 import { type Logger, openLogs } from './http/logs.ts';
@@ -48,6 +49,8 @@ export interface ServeOptions {
   readonly quotas?: Quotas | undefined;
   /** What credentials are encrypted with, in place of the file `master-key` in the data folder. */
   readonly masterKey?: GivenKeys | undefined;
+  /** How agents get to their models. */
+  readonly gateway?: GatewaySettings | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
   readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
@@ -96,9 +99,9 @@ export async function serve(
   const access = stack.use(
     await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
   );
-  const credentials = new Credentials({
-    ...{ documents: storage.documents, users: access.users, dataDir, masterKey: options.masterKey },
-  });
+  const { masterKey, gateway: settings } = options;
+  const { documents } = storage;
+  const models = stack.use(new Models({ documents, access, dataDir, masterKey, settings, log: logs.log }));
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const shared = peers && {
@@ -125,7 +128,7 @@ export async function serve(
     stop: (soon = graceMs) => stop.ask(soon),
   };
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
-  const parts = { access, credentials, host, room, log, tls, names, peers, life, socketPath: socket };
+  const parts = { access, models, host, room, log, tls, names, peers, life, socketPath: socket };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   const url = nameFor(server.url, options);
   await peers?.announce({ url: options.advertise ?? url, version, live: () => host.live() });

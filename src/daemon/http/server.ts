@@ -7,7 +7,7 @@ import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import { Forwarder } from '../cluster/forwarder.ts';
 import type { Peers } from '../cluster/peers.ts';
-import type { Credentials } from '../credentials/credentials.ts';
+import type { Models } from '../gateway/models.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
@@ -38,7 +38,7 @@ import type { Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
   readonly access: Access;
-  readonly credentials: Credentials;
+  readonly models: Models;
   readonly host: SessionHost;
   readonly room: Room;
   readonly log: Logger;
@@ -126,7 +126,7 @@ export class HttpServer implements AsyncDisposable {
   }
 
   #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
-    const { access, credentials, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
+    const { access, models, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
     const metrics = new HttpMetrics(host);
     const { peers } = this.#options;
@@ -148,7 +148,7 @@ export class HttpServer implements AsyncDisposable {
     const service: Service = {
       routes,
       access,
-      credentials,
+      models,
       host,
       forwarder,
       metrics,

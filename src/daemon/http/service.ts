@@ -4,7 +4,7 @@ import type { Quotas } from '../../protocol/access.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
-import type { Credentials } from '../credentials/credentials.ts';
+import type { Models } from '../gateway/models.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import type { Followers } from './followers.ts';
@@ -30,7 +30,7 @@ export interface Room {
 export interface Service {
   readonly routes: Routes;
   readonly access: Access;
-  readonly credentials: Credentials;
+  readonly models: Models;
   readonly host: SessionHost;
   /** Where other servers share the storage. */
   readonly forwarder: Forwarder | undefined;

@@ -57,7 +57,7 @@ function addLoginRoutes({ routes, access }: Service): void {
   });
 }
 
-function addUserRoutes({ routes, access, credentials, host, forwarder }: Service): void {
+function addUserRoutes({ routes, access, models, host, forwarder }: Service): void {
   routes.add(wire.CreateUserRoute, async ({ body, principal, about }) => {
     about({ target: body.name });
     return await access.users.create(principal, body);
@@ -89,7 +89,7 @@ function addUserRoutes({ routes, access, credentials, host, forwarder }: Service
       if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
     }
     await host.forget(id);
-    await credentials.forgetUser(id);
+    await models.forgetUser(id);
     await access.users.delete(principal, id);
     return undefined;
   });

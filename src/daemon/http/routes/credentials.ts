@@ -3,7 +3,7 @@
 import * as wire from '../../../protocol/http/credential-routes.ts';
 import type { Service } from '../service.ts';
 
-export function addCredentialRoutes({ routes, credentials }: Service): void {
+export function addCredentialRoutes({ routes, models: { credentials } }: Service): void {
   routes.add(wire.SetCredentialRoute, async ({ params: { provider }, body: { value, user }, principal, about }) => {
     about({ target: targetOf(provider, user) });
     return await credentials.set(principal, provider, value, user);
