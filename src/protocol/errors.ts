@@ -319,13 +319,13 @@ export const errorCodes = {
   },
   ENVIRONMENT_ENDED: {
     http: 409,
-    rpc: -32130,
+    rpc: -32150,
     retry: true,
     advice: 'Find it again by its handle, or make another: its files are as they were.',
   },
   EXEC_FAILED: {
     http: 400,
-    rpc: -32131,
+    rpc: -32151,
     retry: false,
     advice: 'Look at the program, its folder and its arguments: the message says what the system did not take.',
   },
