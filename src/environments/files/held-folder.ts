@@ -6,13 +6,14 @@
  * in that folder alone. Links are never followed.
  */
 
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 export class HeldFolder implements AsyncDisposable {
   readonly #handle: FileHandle;
+  #owner: Promise<Stats> | undefined;
 
   private constructor(handle: FileHandle) {
     this.#handle = handle;
@@ -58,7 +59,8 @@ export class HeldFolder implements AsyncDisposable {
 
   /** What is made belongs to whoever owns the folder: a daemon that runs as root works for other users. */
   async adopt(file: FileHandle): Promise<void> {
-    const [own, made] = await Promise.all([this.#handle.stat(), file.stat()]);
+    this.#owner ??= this.#handle.stat();
+    const [own, made] = await Promise.all([this.#owner, file.stat()]);
     if (made.uid !== own.uid || made.gid !== own.gid) await file.chown(own.uid, own.gid);
   }
 
