@@ -22,14 +22,18 @@ import { lockFolder, redisOf, tellFacts } from './folder.ts';
 import { Models } from './gateway/models.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
+import { KernelQuota } from './http/kernel-quota.ts';
 import { type Logger, openLogs } from './http/logs.ts';
-import type { MakeMcp } from './http/routes/mcp.ts';
+import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
 import type { ServerLife } from './http/routes/server.ts';
 import { type HttpLimits, HttpServer } from './http/server.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
 import { Leftovers } from './sessions/leftovers.ts';
 import { StopWish } from './stop-wish.ts';
+import type { AgentRunner } from './turns/contract.ts';
+import { Profiles } from './turns/profiles.ts';
+import { type AgentOptions, Staff } from './workers/staff.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -56,8 +60,12 @@ export interface ServeOptions {
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
+  /** Of the executors of coding agents. */
+  readonly agents?: AgentOptions | undefined;
   /** Of kernels, events and files. */
-  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers'> | undefined;
+  readonly hosting?:
+    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents'>
+    | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
@@ -108,15 +116,31 @@ export async function serve(
     elsewhere: () => peers.states(),
     leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
   };
-  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {} };
+  let staff: Staff | undefined;
+  const agents: AgentRunner = {
+    run: async (task) => {
+      if (!staff) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
+      return await staff.pool.run(task);
+    },
+    retire: async (session, why) => await staff?.pool.retire(session, why),
+    forget: async (session) => {
+      await access.sessionTokens.forgetSession(session);
+      await models.usage.forgetSession(session);
+    },
+  };
+  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {}, agents };
   const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
     holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
-  const socket = join(dataDir, SOCKET_FILE);
   const { log } = logs;
+  const kernels = new KernelQuota(access.quotas, host);
+  const profiles = new Profiles(documents);
+  const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, room }, options.mcp);
+  staff = stack.use(new Staff({ dataDir, access, models, endpoints, log }, options.agents));
+  const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new StopWish();
   const life: ServerLife = {
@@ -128,7 +152,21 @@ export async function serve(
     stop: (soon = graceMs) => stop.ask(soon),
   };
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
-  const parts = { access, models, host, room, log, tls, names, peers, life, socketPath: socket };
+  const parts = {
+    access,
+    models,
+    host,
+    room,
+    kernels,
+    profiles,
+    endpoints,
+    log,
+    tls,
+    names,
+    peers,
+    life,
+    socketPath: socket,
+  };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   const url = nameFor(server.url, options);
   await peers?.announce({ url: options.advertise ?? url, version, live: () => host.live() });

@@ -311,6 +311,7 @@ export class LocalSessionHost implements contract.SessionHost {
     await hosted?.destroy();
     this.#open.delete(definition.id);
     await eraseSession(this.#share, definition);
+    await this.#share.agents?.forget(definition.id);
     await this.#definitions.remove(definition);
   }
 

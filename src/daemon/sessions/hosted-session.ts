@@ -127,7 +127,7 @@ export class HostedSession implements contract.HostedSession {
       bounds: share.limits,
       queueLimit: () => settingsOf(this.#definition).queueLimit,
       stopping: share.stopping,
-      run: share.runTurn,
+      agents: share.agents,
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {

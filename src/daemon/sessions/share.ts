@@ -4,7 +4,7 @@ import type { NewFork } from '../../protocol/http/sessions.ts';
 import type { SessionOptions } from '../../session/options.ts';
 import type { KernelPool } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
-import type { RunTurn } from '../turns/contract.ts';
+import type { AgentRunner } from '../turns/contract.ts';
 import type { Retention } from './contract.ts';
 import type { Counters } from './counters.ts';
 import type { Definition } from './definition.ts';
@@ -35,7 +35,7 @@ export interface HostShare {
   /** How often retention is looked after. */
   readonly sweepEveryMs: number;
   /** Runs the turns of agents; undefined where this server has none. */
-  readonly runTurn: RunTurn | undefined;
+  readonly agents: AgentRunner | undefined;
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
   /** A definition as it is by now; `NOT_FOUND` where it is gone meanwhile. */

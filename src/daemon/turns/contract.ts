@@ -99,3 +99,12 @@ export interface TurnEnding {
 
 /** Runs a turn to its end. Rejects where it could not be run, or what ran it has failed. */
 export type RunTurn = (task: TurnTask) => Promise<TurnEnding>;
+
+/** What runs the turns of all sessions. */
+export interface AgentRunner {
+  readonly run: RunTurn;
+  /** The session is closed: its executor is not needed. */
+  retire(session: string, why: string): Promise<void>;
+  /** The session is deleted: nothing is kept of its agents. */
+  forget(session: string): Promise<void>;
+}

@@ -13,7 +13,15 @@ import { newTurnId } from '../sessions/ids.ts';
 import type { Outputs } from '../sessions/outputs.ts';
 import { digest, requestName } from '../sessions/requests.ts';
 import { BoundedEvents, type Bounds, short } from './bounded.ts';
-import type { AcceptedTurn, PromptWish, RunTurn, SessionTurnsApi, StopWish, TurnEnding, TurnPage } from './contract.ts';
+import type {
+  AcceptedTurn,
+  AgentRunner,
+  PromptWish,
+  SessionTurnsApi,
+  StopWish,
+  TurnEnding,
+  TurnPage,
+} from './contract.ts';
 import { type Ending, endingOf, failureOf } from './ending.ts';
 import { infoOf, TurnRecords } from './records.ts';
 import { endedEvent } from './recover.ts';
@@ -38,7 +46,7 @@ export interface SessionTurnsParts {
   readonly queueLimit: () => number;
   readonly stopping: () => boolean;
   /** Undefined where this server runs no agents. */
-  readonly run: RunTurn | undefined;
+  readonly agents: AgentRunner | undefined;
 }
 
 export class SessionTurns implements SessionTurnsApi {
@@ -64,7 +72,7 @@ export class SessionTurns implements SessionTurnsApi {
 
   async prompt(wish: PromptWish): Promise<AcceptedTurn> {
     this.#checkOpen();
-    if (!this.#parts.run) throw noAgents();
+    if (!this.#parts.agents) throw noAgents();
     if (wish.idempotencyKey === undefined) return accepted(await this.#accept(wish, {}), false);
     const request = requestName(wish.idempotencyKey);
     const asked = digest(wish.prompt, wish.agent, wish.mode, wish.model, wish.timeoutMs, wish.profile?.name);
@@ -125,6 +133,7 @@ export class SessionTurns implements SessionTurnsApi {
     this.#closed ??= why;
     for (const turn of this.#live.values()) turn.stop({ kind: 'closing' });
     await this.idle();
+    await this.#parts.agents?.retire(this.#parts.session.id, 'its session is closed');
   }
 
   async remove(): Promise<void> {
@@ -211,16 +220,16 @@ export class SessionTurns implements SessionTurnsApi {
   }
 
   async #run(turn: HostedTurn, events: BoundedEvents): Promise<Ending> {
-    const { session, writer, permissions, run } = this.#parts;
+    const { session, writer, permissions, agents } = this.#parts;
     const { record, wish } = turn;
     const { timeoutMs = 0 } = wish;
     const late = timeoutMs === 0 ? undefined : setTimeout(() => turn.stop({ kind: 'timed_out' }), timeoutMs);
     try {
-      if (!run) throw noAgents();
+      if (!agents) throw noAgents();
       const before = (await this.#records.all()).findLast(
         ({ agent, conversation }) => agent === record.agent && conversation !== undefined,
       );
-      const told: TurnEnding = await run({
+      const told: TurnEnding = await agents.run({
         session,
         info: await session.info(),
         turn: turn.id,

@@ -40,13 +40,20 @@ const NO_LIMIT_MS = 2 ** 31 - 1;
 /** How many calls of one executor are worked on at once. */
 const IN_FLIGHT = 128;
 
+export interface KeyAsked {
+  readonly task: TurnTask;
+  readonly token: string;
+  readonly provider: string;
+  readonly executor: string;
+}
+
 export interface LinkParts {
   readonly executorId: string;
   readonly sessionId: string;
   readonly place: Place;
   readonly tokens: Pick<SessionTokens, 'check'>;
   /** The person's key, where keys are given just in time. Without it they stay behind the gateway. */
-  readonly keyFor?: ((task: TurnTask, provider: string) => Promise<{ api_key: string; base_url: string }>) | undefined;
+  readonly keyFor?: ((asked: KeyAsked) => Promise<{ api_key: string; base_url: string }>) | undefined;
   readonly onUnforeseen: (error: unknown) => void;
 }
 
@@ -133,7 +140,7 @@ export class ExecutorLink {
   }
 
   #listen(): void {
-    const { place, keyFor } = this.#parts;
+    const { place, keyFor, executorId } = this.#parts;
     this.#peer
       .handle(GetExecutionContext, async (claim) => {
         const { task } = await this.#admit(claim);
@@ -152,7 +159,7 @@ export class ExecutorLink {
       })
       .handle(GetApiKey, async ({ provider, ...claim }) => {
         const { task } = await this.#admit(claim);
-        if (keyFor) return await keyFor(task, provider);
+        if (keyFor) return await keyFor({ task, token: claim.session_token, provider, executor: executorId });
         throw new CellaError('FORBIDDEN', 'Keys stay behind the gateway.', {
           advice: 'Use the gateway with the session token as the key.',
         });

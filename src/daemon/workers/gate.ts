@@ -4,17 +4,14 @@
  */
 
 import { once } from 'node:events';
-import { chmod, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import { join } from 'node:path';
 import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
-import { makeGatewayFolder } from '../../sandbox/agent-place.ts';
+import { listenInGateway, makeGatewayFolder } from '../../sandbox/gateway-folder.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
 import { failureResponse, toCellaError } from '../http/failure.ts';
 
-/** Its name in the folder. */
-export const SOCKET = 'socket';
 const MCP_PATH = '/mcp';
 /** Of one executor: an agent has a few requests under way, with those of its subagents. */
 const MOST_CONNECTIONS = 256;
@@ -25,15 +22,15 @@ const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
 /** Whose gate it is. */
 export type GateBinding = Pick<TokenBinding, 'session' | 'executor'>;
 
-/** The model gateway: it checks the token itself, and takes none of another executor. */
-export type ModelGateway = (request: IncomingMessage, response: ServerResponse, binding: GateBinding) => void;
+/** The model gateway: it checks the token itself, and takes none of another executor. False where the path is not its own. */
+export type ModelCalls = (request: IncomingMessage, response: ServerResponse, binding: GateBinding) => boolean;
 
 export interface GateParts {
   /** Where folders of gates are made; only this user can enter it. */
   readonly folder: string;
   readonly binding: GateBinding;
   readonly tokens: Pick<SessionTokens, 'check'>;
-  readonly models: ModelGateway;
+  readonly models: ModelCalls;
   /** The session's own MCP server. */
   readonly mcp: (request: Request, as: TokenBinding) => Promise<Response>;
   readonly onError: (error: unknown) => void;
@@ -67,15 +64,10 @@ export class Gate implements AsyncDisposable {
   }
 
   async #listen(): Promise<void> {
-    const path = join(this.folder, SOCKET);
-    await rm(path, { force: true });
     const server = createServer({ headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0 }, this.#listener());
     server.maxConnections = MOST_CONNECTIONS;
-    server.listen(path);
-    await once(server, 'listening');
+    await listenInGateway(this.folder, server);
     server.on('error', this.#parts.onError);
-    // The environment runs as another user. Nobody else comes as far as the folder.
-    await chmod(path, 0o666);
     this.#server = server;
   }
 
@@ -101,7 +93,7 @@ export class Gate implements AsyncDisposable {
     return (request, response) => {
       const [path] = (request.url ?? '').split('?');
       if (path === MCP_PATH) void mcp(request, response);
-      else models(request, response, binding);
+      else if (!models(request, response, binding)) response.writeHead(404, { connection: 'close' }).end();
     };
   }
 

@@ -4,13 +4,13 @@ import { join, resolve } from 'node:path';
 import { EnclosedEnvironment } from '../../environments/enclosed.ts';
 import { LocalEnvironment } from '../../environments/local.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { GATEWAY_SOCKET } from '../../sandbox/gateway-folder.ts';
 import { resolveFolder } from '../../sandbox/spec.ts';
 import { openAgentEnclosure } from '../../session/agent-enclosure.ts';
 import { dataFolder } from '../../session/data-folder.ts';
 import { homeOf } from '../../session/homes.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import type { OpenPlace, Place, Tenant } from './contract.ts';
-import { SOCKET } from './gate.ts';
 import { type Programs, programFolder, RUNNER_FILE } from './programs.ts';
 
 /** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
@@ -37,7 +37,7 @@ async function enclosedPlace(tenant: Tenant, gateway: string, programs: Programs
     cwd: paths.workspace,
     homeDir: paths.home,
     programDir: async (agent) => join(paths.programs, programFolder(programs, agent)),
-    gatewaySocket: join(paths.gateway, SOCKET),
+    gatewaySocket: paths.socket,
   };
 }
 
@@ -53,7 +53,7 @@ async function localPlace({ options, workspaceOf }: Tenant, gateway: string, pro
     cwd,
     homeDir: home,
     programDir: async (agent) => join(programs.agents, programFolder(programs, agent)),
-    gatewaySocket: join(gateway, SOCKET),
+    gatewaySocket: join(gateway, GATEWAY_SOCKET),
   };
 }
 

@@ -30,7 +30,9 @@ export function programsOf(dataDir: string, given: Partial<Programs> = {}): Prog
 /** Beside this file where Cella is built, else where a checkout has built it. */
 function builtRunner(): string {
   const beside = fileURLToPath(new URL('../../runner', import.meta.url));
-  return existsSync(join(beside, RUNNER_FILE)) ? beside : fileURLToPath(new URL('../../../dist/runner', import.meta.url));
+  return existsSync(join(beside, RUNNER_FILE))
+    ? beside
+    : fileURLToPath(new URL('../../../dist/runner', import.meta.url));
 }
 
 /** The folder of an agent below that of all agents; `AGENT_NOT_INSTALLED` where there is none. */

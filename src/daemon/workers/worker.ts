@@ -113,13 +113,13 @@ export class Worker {
     try {
       checkMode(task.mode, place.environment);
       await place.programDir(task.agent);
-      const begun = await conversations.prepare(place, task);
+      await conversations.prepare(place, task);
       const token = await tokens.issue(
         { userId: task.userId },
         { session: task.session.id, task: task.turn, executor: this.id },
       );
-      const told = await this.#execute({ ...task, conversation: begun }, token);
-      const conversation = told.conversation ?? begun;
+      const told = await this.#execute(task, token);
+      const { conversation = task.conversation } = told;
       if (conversation !== undefined && this.#reason === undefined) {
         await conversations.keep(place, task, conversation).catch((error) => this.#note(error));
       }

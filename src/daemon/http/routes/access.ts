@@ -57,7 +57,7 @@ function addLoginRoutes({ routes, access }: Service): void {
   });
 }
 
-function addUserRoutes({ routes, access, models, host, forwarder }: Service): void {
+function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Service): void {
   routes.add(wire.CreateUserRoute, async ({ body, principal, about }) => {
     about({ target: body.name });
     return await access.users.create(principal, body);
@@ -90,6 +90,7 @@ function addUserRoutes({ routes, access, models, host, forwarder }: Service): vo
     }
     await host.forget(id);
     await models.forgetUser(id);
+    await profiles.forget(id);
     await access.users.delete(principal, id);
     return undefined;
   });

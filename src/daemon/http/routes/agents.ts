@@ -1,6 +1,7 @@
 /** Coding agents: prompt one, follow or wait for its turn, stop it, and look at what it did. */
 
 import * as wire from '../../../protocol/http/agent-routes.ts';
+import { requireScope } from '../../access/rights.ts';
 import type { PromptWish } from '../../turns/contract.ts';
 import { cut } from '../exchange.ts';
 import { feed } from '../feed.ts';
@@ -9,7 +10,7 @@ import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
 export function addAgentRoutes(service: Service): void {
-  const { routes, host, profiles } = service;
+  const { routes, host, profiles, models } = service;
 
   routes.session(wire.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
     const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
@@ -60,5 +61,12 @@ export function addAgentRoutes(service: Service): void {
   routes.session(wire.ReadTranscript, async ({ info, query }) => {
     const session = await host.open(info.id);
     return await session.turns.transcript(query.conversation);
+  });
+
+  routes.session(wire.ReadUsage, async ({ info }) => await models.usage.session(info.id));
+
+  routes.add(wire.ReadOwnUsage, async ({ principal, query }) => {
+    requireScope(principal, 'view');
+    return { days: await models.usage.user(principal.userId, query) };
   });
 }
