@@ -1,7 +1,7 @@
 /** The runner's commands: what each reads as its first line, and the lines that it writes. docs/runner.md shows them. */
 
 import { z } from 'zod';
-import { AgentEvent, AgentFailure } from './events.ts';
+import { AgentEvent, AgentFailure, AgentLogEvent } from './events.ts';
 import { AgentName, PermissionMode, TokenUsage, TurnId } from './names.ts';
 import { AgentProfile } from './profile.ts';
 import { Conversation, Environment, path, shortText, TaskStatus, Tool } from './rpc-words.ts';
@@ -72,6 +72,7 @@ export const SetupLine = z.object({
   type: z.literal('prepared'),
   transcript: z.enum(['none', 'written', 'kept']),
 });
+export type SetupLine = z.infer<typeof SetupLine>;
 
 /** `execute-query`: the last line is `ended`, with exit code 0 where it was completed or cancelled. */
 export const QueryLine = z.discriminatedUnion('type', [
@@ -105,7 +106,7 @@ export type QueryLine = z.infer<typeof QueryLine>;
 /** `read-transcript`: pieces in order, then `end`. */
 export const TranscriptLine = z.discriminatedUnion('type', [
   TranscriptPiece,
-  z.object({ type: z.literal('event'), event: AgentEvent }),
+  z.object({ type: z.literal('event'), event: AgentLogEvent }),
   z.object({ type: z.literal('end'), found: z.boolean() }),
 ]);
 export type TranscriptLine = z.infer<typeof TranscriptLine>;

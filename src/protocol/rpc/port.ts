@@ -12,27 +12,26 @@ export interface RpcPort {
   close(): void;
 }
 
-/** Over a child's stdin and stdout, or one's own, or a socket that is both. */
-export function portOfStreams(input: Readable, output: Writable): RpcPort {
+/** Writes to a stream with backpressure. What is said in one turn of the event loop goes in one system call. */
+export function writerOf(output: Writable): RpcPort['write'] {
   let room: PromiseWithResolvers<void> | undefined;
   let broken: CellaError | undefined;
   let corked = false;
 
-  const settle = (error?: CellaError): void => {
+  const settle = (): void => {
     const waiting = room;
     room = undefined;
-    if (error) waiting?.reject(error);
+    if (broken) waiting?.reject(broken);
     else waiting?.resolve();
   };
   const fail = (cause?: unknown): void => {
     broken ??= new CellaError('RUNNER_GONE', 'Nobody reads at the other end of the connection.', { cause });
-    settle(broken);
+    settle();
   };
-  output.on('drain', () => settle());
+  output.on('drain', settle);
   output.on('error', fail);
   output.on('close', () => fail());
 
-  /** What is said in one turn of the event loop goes in one system call. */
   const cork = (): void => {
     if (corked) return;
     corked = true;
@@ -43,15 +42,20 @@ export function portOfStreams(input: Readable, output: Writable): RpcPort {
     });
   };
 
+  return (text) => {
+    if (broken) return Promise.reject(broken);
+    cork();
+    if (output.write(text)) return undefined;
+    room ??= Promise.withResolvers<void>();
+    return room.promise;
+  };
+}
+
+/** Over a child's stdin and stdout, or one's own, or a socket that is both. */
+export function portOfStreams(input: Readable, output: Writable): RpcPort {
   return {
     input,
-    write(text) {
-      if (broken) return Promise.reject(broken);
-      cork();
-      if (output.write(text)) return undefined;
-      room ??= Promise.withResolvers<void>();
-      return room.promise;
-    },
+    write: writerOf(output),
     close() {
       output.end();
       input.destroy();
