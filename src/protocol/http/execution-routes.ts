@@ -102,12 +102,9 @@ export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
   socket: true,
   query: z.strictObject({
     after: EventsQuery.shape.after,
-    permissions: z
-      .literal('answer')
-      .optional()
-      .meta({
-        description: 'Somebody decides here; where nobody is, tools of code that require approval are refused.',
-      }),
+    permissions: z.literal('answer').optional().meta({
+      description: 'Somebody decides here; where nobody is, tools of code that require approval are refused.',
+    }),
   }),
 });
 
