@@ -6,6 +6,8 @@ Examples:
   $ cella run analysis.py             run a file
   $ cella repl                        try things out line by line
   $ cella chat                        Python, shell, undo and checkpoints in one place
+  $ cella agent 'Fix the tests'       prompt a coding agent at a server
+  $ cella permissions list            what agents wait for your leave to do
   $ cella checkpoints create before   keep the names of an agent as they are
   $ cella fork other                  make another agent with the same names
   $ cella ps                          see all agents
@@ -118,6 +120,8 @@ Examples:
 
 export const checkpoints = `
 Examples:
+  $ cella agent 'Fix the tests'       prompt a coding agent at a server
+  $ cella permissions list            what agents wait for your leave to do
   $ cella checkpoints create before --agent ada
   $ cella checkpoints list --agent ada
   $ cella checkpoints show before --agent ada

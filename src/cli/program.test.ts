@@ -46,6 +46,8 @@ describe('the command line', () => {
     'run',
     'repl',
     'chat',
+    'agent',
+    'permissions',
     'checkpoints',
     'fork',
     'ps',

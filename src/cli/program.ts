@@ -2,6 +2,7 @@
 
 import { Command, CommanderError, Option } from 'commander';
 import { settings } from '../settings/table.ts';
+import { addAgent } from './agent/commands.ts';
 import {
   addPlaceFlags,
   addSessionFlags,
@@ -25,6 +26,7 @@ import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
+import { addPermissions } from './permissions/commands.ts';
 import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
 import { addSetting } from './setting-flags.ts';
@@ -97,6 +99,8 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addRun(program, context, done);
   addRepl(program, context, done);
   addChat(program, context, done);
+  addAgent(program, context, done);
+  addPermissions(program, context, done);
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
@@ -157,8 +161,9 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
   addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose)));
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
+    .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
     .option('--json', 'print events and answers as JSON, one a line')
-    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; json?: boolean }) => {
+    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; with?: string; json?: boolean }) => {
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
@@ -166,6 +171,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
+        agent: flags.with,
         json: flags.json === true,
       };
       done(await chat(request, context));

@@ -12,6 +12,9 @@ type Token = string | { readonly wild: 'one' | 'many' | 'deep' };
 export const ANY = '**';
 /** Of a pattern, and of a text that is looked at: longer ones fit no rule. */
 const MOST_CHARACTERS = 4000;
+/** Of a pattern with wildcards. */
+const MOST_TOKENS = 1000;
+const MOST_WILDCARDS = 64;
 /** In a command: letters, digits, blanks and a few signs; nothing that a shell would take for more than text. */
 const PLAIN = /^[A-Za-z0-9_./:=@%+, -]$/;
 /** Not to be seen, or not as what it is. */
@@ -34,6 +37,7 @@ export function problemOf(pattern: string): string | undefined {
   if (pattern.trim() === '') return 'it is empty';
   if (HIDDEN.test(pattern)) return 'it has line breaks, or characters that cannot be seen';
   if (pattern.length > MOST_CHARACTERS) return `it has more than ${MOST_CHARACTERS} characters`;
+  if ((pattern.match(/[*?]/g) ?? []).length > MOST_WILDCARDS) return `it has more than ${MOST_WILDCARDS} wildcards`;
   return undefined;
 }
 
@@ -44,12 +48,13 @@ export function matches(pattern: string, { kind, text }: Subject): boolean {
   // Which program it is has to be said.
   if (kind === 'command' && typeof tokens[0] !== 'string') return false;
   if (kind === 'path' && !isStraight(text)) return false;
-  return runs(tokens, [...text], kind);
+  if (tokens.every((token) => typeof token === 'string')) return tokens.join('') === text;
+  return tokens.length <= MOST_TOKENS && runs(tokens, [...text], kind);
 }
 
 /** `*` and `?` stand for themselves after a backslash, and so does a backslash. */
 function tokensOf(pattern: string, kind: Subject['kind']): Token[] {
-  const parts = pattern.match(/\\[\\*?]|\*\*|[^]/gu) ?? [];
+  const parts = pattern.match(/\\[\\*?]|\*\*|./gsu) ?? [];
   return parts.flatMap((part): Token[] => {
     if (part === '**') return kind === 'path' ? [{ wild: 'deep' }] : [{ wild: 'many' }];
     if (part === '*') return [{ wild: 'many' }];
@@ -60,31 +65,30 @@ function tokensOf(pattern: string, kind: Subject['kind']): Token[] {
 
 /** Keeps every place in the pattern that the text so far may have led to: no pattern takes long. */
 function runs(tokens: readonly Token[], characters: readonly string[], kind: Subject['kind']): boolean {
-  let places = reach(new Set([0]), tokens);
+  let places = new Uint8Array(tokens.length + 1);
+  places[0] = 1;
   for (const [index, character] of characters.entries()) {
-    const next = new Set<number>();
-    for (const place of places) {
-      const token = tokens[place];
-      if (token === undefined) continue;
-      if (typeof token === 'string') {
-        if (token === character) next.add(place + 1);
-      } else if (standsFor(token.wild, character, characters[index - 1], kind)) {
-        next.add(token.wild === 'one' ? place + 1 : place);
+    const next = new Uint8Array(tokens.length + 1);
+    const wilds = { one: false, many: false, deep: false };
+    for (const wild of ['one', 'many', 'deep'] as const) {
+      wilds[wild] = standsFor(wild, character, characters[index - 1], kind);
+    }
+    for (let place = places.indexOf(1); place >= 0 && place < tokens.length; place = places.indexOf(1, place + 1)) {
+      const token = tokens[place] ?? '';
+      // A wildcard may also stand for nothing.
+      if (typeof token === 'object' && token.wild !== 'one') places[place + 1] = 1;
+      if (typeof token === 'string' ? token === character : wilds[token.wild]) {
+        next[typeof token === 'string' || token.wild === 'one' ? place + 1 : place] = 1;
       }
     }
-    if (next.size === 0) return false;
-    places = reach(next, tokens);
+    places = next;
   }
-  return places.has(tokens.length);
-}
-
-/** With the places behind wildcards that stand for nothing. */
-function reach(places: Set<number>, tokens: readonly Token[]): Set<number> {
-  for (const place of places) {
-    const token = tokens[place];
-    if (typeof token === 'object' && token.wild !== 'one') places.add(place + 1);
+  let end = tokens.length;
+  for (; end > 0 && places[end] !== 1; end--) {
+    const token = tokens[end - 1];
+    if (typeof token === 'string' || token?.wild === 'one') return false;
   }
-  return places;
+  return places[end] === 1;
 }
 
 function standsFor(

@@ -12,7 +12,7 @@ import type { Subject } from './subject.ts';
 
 const COLLECTION = 'permission-rules';
 /** Of one user, or of one session. */
-const MOST = 500;
+const MOST = 200;
 
 /** Whose rules: a user's, or a session's. */
 export type RulesOf = { readonly user: string } | { readonly session: string };
