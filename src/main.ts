@@ -6,7 +6,7 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { configured } from './configured.ts';
-import type { MakeMcp } from './daemon/http/routes/mcp.ts';
+import type { MakeMcp } from './daemon/http/mcp-endpoints.ts';
 import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
@@ -92,7 +92,14 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
-  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials } };
+  const hosted = {
+    version: version(),
+    dataDir,
+    storage,
+    mcp: makeMcp,
+    session: { credentials },
+    masterKey: environment.masterKey,
+  };
   await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
 }
 

@@ -16,10 +16,12 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 from . import frames, handoff
+from .command import GENTLY
 from .doorbell import Doorbell, Doorbells
 from .frames import Channel
+from .memory_watch import MemoryWatch
 from .processes import descendants, parents, send_signal
-from .ringing import Ringer
+from .ringing import AGAIN_S, Ringer
 from .sandbox.cgroup import Group, OwnGroup
 from .sandbox.linux import LayerError
 
@@ -45,7 +47,8 @@ class Residents:
 
     def __init__(self, channel: Channel, group: Union[Group, OwnGroup, None], alone: bool) -> None:
         self._channel = channel
-        self._group = group
+        self._group: Union[Group, OwnGroup, MemoryWatch, None] = group
+        self._watch: Optional[MemoryWatch] = None
         self._alone = alone
         self._bells = Doorbells()
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
@@ -62,6 +65,25 @@ class Residents:
     def limit_cpu(self, seconds: int) -> None:
         self._cpu_seconds = seconds
 
+    def watch_memory(self, most_bytes: int) -> None:
+        """Where nobody else counts it."""
+        if self._group is None and self._alone:
+            self._group = self._watch = MemoryWatch(most_bytes)
+
+    def look_around(self) -> None:
+        if self._watch is not None and self._commands:
+            self._watch.look()
+        for _, ringer in self._kernels.values():
+            ringer.again()
+
+    @property
+    def pause_s(self) -> Optional[float]:
+        """How long until somebody must `look_around` again; None where nothing is to be looked at."""
+        pauses = [AGAIN_S] if any(ringer.ringing for _, ringer in self._kernels.values()) else []
+        if self._watch is not None and self._commands:
+            pauses.append(self._watch.pause_s)
+        return min(pauses) if pauses else None
+
     def new_bell(self) -> Doorbell:
         return self._bells.take()
 
@@ -77,14 +99,6 @@ class Residents:
         if number in self._too_early:
             self._too_early.remove(number)
             self.kill(number)
-
-    @property
-    def ringing(self) -> bool:
-        return any(ringer.ringing for _, ringer in self._kernels.values())
-
-    def ring_again(self) -> None:
-        for _, ringer in self._kernels.values():
-            ringer.again()
 
     def interrupt(self, number: int, execution: int) -> None:
         if number in self._kernels:
@@ -169,11 +183,15 @@ class Residents:
     def _forget(self, number: int) -> None:
         self._twins.pop(number).way.close()
 
-    def kill(self, number: int) -> None:
-        """Ends a kernel or a command and what came from it; its death is told by `reap`."""
+    def kill(self, number: int, gently: bool = False) -> None:
+        """Ends a kernel or a command and what came from it; its death is told by `reap`.
+
+        `gently`: a command is asked to end, and may go on.
+        """
         if number in self._commands:
-            # It sees to its own family, which nobody else can tell.
-            send_signal(self._commands[number], signal.SIGTERM)
+            # It sees to its own family, which nobody else can tell; also where somebody of that holds it still.
+            send_signal(self._commands[number], GENTLY if gently else signal.SIGTERM)
+            send_signal(self._commands[number], signal.SIGCONT)
             return
         if number not in self._kernels:
             if not self._give_up(number):
@@ -264,8 +282,11 @@ class Residents:
         for number, own in list(self._commands.items()):
             if own == pid:
                 del self._commands[number]
-                body = {"outOfMemory": False, **_how_it_ended(status)}
+                body = {"outOfMemory": self._ran_out(status), **_how_it_ended(status)}
                 self._channel.send(frames.DIED, number, json.dumps(body).encode())
+                if self._alone and not self._commands and not self._kernels:
+                    # It may have killed whoever stood over it: what it has left is nobody's.
+                    self._kill_strangers(set())
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
         _, ringer = self._kernels.pop(number)
@@ -304,6 +325,11 @@ class Residents:
             self._bells.give(twin.becoming[1])
             self._channel.send(frames.DIED, twin.becoming[0], json.dumps({"signal": 9, **body}).encode())
         self._catch_up()
+
+    def _ran_out(self, status: int) -> bool:
+        """Of a command: where memory ran out beside kernels, and it was not killed, it may have been one of theirs."""
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        return (killed or (status != 0 and not self._kernels)) and self._was_out_of_memory()
 
     def _was_out_of_memory(self) -> bool:
         if self._group is None:

@@ -19,6 +19,7 @@ Examples:
   $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
   $ cella sessions list               see what lives at a server
   $ cella users add ada               let others use it; \`cella tokens\` for programs
+  $ cella credentials set anthropic   give agents a key that they never hold
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
   $ cella doctor                      see what this machine can isolate
@@ -30,6 +31,7 @@ Settings:
   flags of that name. These have none, and stand in no file:
     CELLA_TOKEN              the token for the server at CELLA_URL
     CELLA_MCP_TOKEN          the bearer token of \`cella mcp --http\`
+    CELLA_MASTER_KEY         what a server encrypts credentials with; see docs/credentials.md
     CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
     NO_COLOR                 any text turns colours off
   docs/settings.md has all of them in one table.

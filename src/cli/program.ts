@@ -16,6 +16,7 @@ import {
 } from './arguments.ts';
 import { addArtifacts } from './artifacts/commands.ts';
 import type { BenchFlags, CommandContext, Images, Servers, Stores, Tools } from './context.ts';
+import { addCredentials } from './credentials/commands.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
 import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
@@ -112,6 +113,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addSessions(program, context, done);
   addUsers(program, context, done);
   addTokens(program, context, done);
+  addCredentials(program, context, done);
   addMcp(program, context, done);
   addImage(program, context, done);
   addDoctor(program, context, done);

@@ -1,6 +1,7 @@
 /** `cella/client`: the sessions of a server, from Node and from browsers. */
 
 export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
+export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
@@ -14,11 +15,13 @@ export type {
 } from '../protocol/http/permission-routes.ts';
 export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
 export type { ServerStatus } from '../protocol/http/system-routes.ts';
+export type { Provider } from '../protocol/providers.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from '../protocol/terminal.ts';
 export { PyObject, type PyValue } from '../protocol/values.ts';
 export type * from '../session/api.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
+export type { Credentials } from './credentials.ts';
 export type { RemoteFiles } from './files.ts';
 export type { PermissionRules } from './permission-rules.ts';
 export type { Server } from './server.ts';

@@ -11,6 +11,7 @@ export interface Wanted extends ServeSettings {
   readonly dataDir: string;
   readonly storage?: Storage | undefined;
   readonly mcp?: ServeOptions['mcp'];
+  readonly masterKey?: ServeOptions['masterKey'];
   readonly session: Pick<SessionOptions, 'credentials'>;
 }
 

@@ -1,5 +1,6 @@
 /** The settings of `cella serve`, and what they amount to. */
 
+import { type GatewaySettings, gatewaySettings } from './gateway-settings.ts';
 import * as kinds from './kinds.ts';
 import { setting } from './setting.ts';
 
@@ -60,6 +61,7 @@ export const serveSettings = {
   userMemory: setting('--user-memory <mb>', 'the memory limits of these together', kinds.megabytes),
   userExecutions: setting('--user-executions <n>', 'executions a minute of such a user', kinds.count),
   userStorage: setting('--user-storage <mb>', 'workspaces and checkpoints of such a user', kinds.megabytesAsBytes),
+  ...gatewaySettings,
   logLevel: setting('--log-level <level>', logLevels.join(', '), kinds.oneOf(logLevels), { otherwise: 'info' }),
   logFile: setting('--log-file <path>', 'where logs go instead of stderr', kinds.path),
 };
@@ -101,7 +103,11 @@ export interface ServeSettings {
     readonly memoryMb?: number;
     readonly executionsPerMinute?: number;
     readonly storageBytes?: number;
+    readonly modelUsdPerDay?: number;
+    readonly modelTokensPerDay?: number;
   };
+  /** How agents get to their models. */
+  readonly gateway: GatewaySettings;
   readonly logLevel: LogLevel;
   readonly logFile?: string;
   readonly python?: string;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from typing import Dict
+from typing import Any, Dict
 
 from .linux import LayerError
 
@@ -12,15 +12,18 @@ from .linux import LayerError
 _MAPPED_BYTES = 1 << 30
 
 
-def apply(limits: Dict[str, int], alone: bool) -> None:
+def apply(limits: Dict[str, Any], alone: bool) -> None:
     """`limits` are memoryBytes, processes, cpuSeconds and fileBytes; `alone` where no control group helps."""
     if alone:
-        # Shared memory is not data: only the whole address space bounds it.
-        _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
         # Counts every process of the user: a control group counts those of the sandbox.
         _lower(resource.RLIMIT_NPROC, limits["processes"])
-    # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
-    _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
+    # What is used is counted by the control group, or by pid 1.
+    if limits.get("memoryCounts") != "used":
+        if alone:
+            # Shared memory is not data: only the whole address space bounds it.
+            _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
+        # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
+        _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
     # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])

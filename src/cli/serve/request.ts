@@ -57,6 +57,16 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       memoryMb: the(all.userMemory, flags.userMemory),
       executionsPerMinute: the(all.userExecutions, flags.userExecutions),
       storageBytes: the(all.userStorage, flags.userStorage),
+      modelUsdPerDay: the(all.userBudget, flags.userBudget),
+      modelTokensPerDay: the(all.userTokens, flags.userTokens),
+    }),
+    gateway: given({
+      keys: the(all.keys, flags.keys),
+      providers: the(all.provider, flags.provider),
+      models: the(all.models, flags.models),
+      prices: the(all.price, flags.price),
+      sessionUsd: the(all.sessionBudget, flags.sessionBudget),
+      sessionTokens: the(all.sessionTokens, flags.sessionTokens),
     }),
   };
 }

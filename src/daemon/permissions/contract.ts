@@ -31,6 +31,8 @@ export interface PermissionWish {
   readonly key?: string | undefined;
   /** Aborted where nobody waits any more: it ends as `cancelled`. */
   readonly signal: AbortSignal;
+  /** Told its id where somebody has to be asked, when that can be seen. */
+  readonly onAsked?: ((id: string) => void) | undefined;
   /** In place of the session's `permissionTimeoutMs`; 0 means any time. */
   readonly timeoutMs?: number | undefined;
 }

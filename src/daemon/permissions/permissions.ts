@@ -62,7 +62,7 @@ export class Permissions implements SessionPermissions {
   }
 
   async request(wish: PermissionWish): Promise<Decided> {
-    const { user, turn, item, tool, summary, input, pattern, question, key, signal } = wish;
+    const { user, turn, item, tool, summary, input, pattern, question, key, signal, onAsked } = wish;
     const { timeoutMs = this.#parts.timeouts().agentMs } = wish;
     const subject = question ? undefined : subjectOfAgent({ tool, summary, input });
     // What a file is to hold may be cut; what else the tool is given decides what it does.
@@ -71,7 +71,7 @@ export class Permissions implements SessionPermissions {
     const wanted = { info: { tool, summary, ...defined(facts) }, rule: subject && { tool, subject } };
     const request = key === undefined ? undefined : digest(key, turn, tool, summary, input, question);
     const known = request === undefined ? undefined : await this.#again(request);
-    return known ?? (await this.#ask(wanted, { signal, timeoutMs }, { request }));
+    return known ?? (await this.#ask(wanted, { signal, timeoutMs }, { request, onAsked }));
   }
 
   /** A tool that a kernel's code calls: with nobody there it is refused, so that the code does not hang. */
@@ -150,7 +150,7 @@ export class Permissions implements SessionPermissions {
     await this.#cancel(() => true, 'the server is ending').catch(() => {}); // the next one does it
   }
 
-  async #ask(wanted: Case, limits: Limits, { request, attended = false }: Asking): Promise<Decided> {
+  async #ask(wanted: Case, limits: Limits, { request, attended = false, onAsked }: Asking): Promise<Decided> {
     const { rule } = wanted;
     const again = rule && exactly(rule.subject.text);
     const info: PermissionInfo = {
@@ -172,7 +172,7 @@ export class Permissions implements SessionPermissions {
     using _limits = waiting.limit(limits);
     using _asked = attended ? this.#attendants.ask(info.id, () => nobody(waiting)) : undefined;
     try {
-      return await this.#carryOut(waiting);
+      return await this.#carryOut(waiting, onAsked);
     } catch (error) {
       waiting.fail(error);
       throw error;
@@ -181,12 +181,13 @@ export class Permissions implements SessionPermissions {
     }
   }
 
-  async #carryOut(waiting: Waiting): Promise<Decided> {
+  async #carryOut(waiting: Waiting, onAsked: Asking['onAsked']): Promise<Decided> {
     const { writer } = this.#parts;
     const { info } = waiting;
     const fields = defined({ request: waiting.request });
     await this.#records.put({ info, ...fields, logged: false, delivered: false });
     await writer.write(requestedEvent(info));
+    onAsked?.(info.id);
     const resolution = await waiting.decided;
     const over: PermissionInfo = { ...info, state: 'resolved', resolution };
     await this.#records.put({ info: over, ...fields, logged: false, delivered: false });
@@ -238,6 +239,7 @@ interface Asking {
   readonly request?: string | undefined;
   /** Whether it waits only while somebody is there. */
   readonly attended?: boolean;
+  readonly onAsked?: PermissionWish['onAsked'];
 }
 
 function nobody(waiting: Waiting): void {

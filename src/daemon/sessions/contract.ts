@@ -19,6 +19,8 @@ import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { RuleBook, SessionPermissions } from '../permissions/contract.ts';
+import type { SessionTurnsApi } from '../turns/contract.ts';
+import type { Tenant } from '../workers/contract.ts';
 
 export interface SessionHost extends AsyncDisposable {
   /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
@@ -61,6 +63,8 @@ export interface SessionHost extends AsyncDisposable {
 
 export interface HostedSession {
   readonly id: string;
+  /** Of its coding agent. */
+  readonly turns: SessionTurnsApi;
   info(): Promise<SessionInfo>;
   /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
   accept(code: string, options?: HostedExecuteOptions): Promise<AcceptedExecution>;
@@ -98,6 +102,8 @@ export interface HostedSession {
   api(): Promise<SessionApi>;
   /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
   session(): Promise<Session>;
+  /** What an executor for its agent is made from. Wakes no kernel. */
+  tenant(): Promise<Tenant>;
   /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T>;
 }
@@ -145,6 +151,8 @@ export interface FeedOptions {
   readonly after?: number;
   /** Events of this execution alone. */
   readonly execution?: string;
+  /** Events of this turn alone, to its end. */
+  readonly turn?: string;
   readonly signal?: AbortSignal;
 }
 

@@ -45,6 +45,7 @@ export class LocalSessionHost implements contract.SessionHost {
     this.#share = {
       storage,
       dataDir,
+      session,
       ...limits,
       idleTtlMs,
       // Kernels are put to sleep here, where it is known what still goes on.
@@ -310,6 +311,7 @@ export class LocalSessionHost implements contract.SessionHost {
     await hosted?.destroy();
     this.#open.delete(definition.id);
     await eraseSession(this.#share, definition);
+    await this.#share.agents?.forget(definition.id);
     await this.#definitions.remove(definition);
   }
 

@@ -8,6 +8,8 @@ import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { Permissions } from '../permissions/permissions.ts';
+import { SessionTurns } from '../turns/session-turns.ts';
+import type { Tenant } from '../workers/contract.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
@@ -27,6 +29,7 @@ import { doubtful, elsewhere, takeSession } from './ownership.ts';
 import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
+import { tenantOf } from './tenant.ts';
 import { Upkeep } from './upkeep.ts';
 import { storageOf } from './user-storage.ts';
 
@@ -59,6 +62,8 @@ export class HostedSession implements contract.HostedSession {
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
   readonly #upkeep: Upkeep;
+  /** Of its coding agent. */
+  readonly turns: SessionTurns;
   readonly permissions: Permissions;
   /** How far packages are that are installed before a kernel starts. */
   #installing = new Set<string>();
@@ -76,7 +81,7 @@ export class HostedSession implements contract.HostedSession {
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
     this.#writer = parts.writer({
-      onFailure: (error) => this.#executions.abort(error),
+      onFailure: (error) => this.#abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
     this.#inputs = new Inputs(this.#writer);
@@ -112,9 +117,21 @@ export class HostedSession implements contract.HostedSession {
         return { agentMs, toolMs };
       },
     });
+    this.turns = new SessionTurns({
+      session: this,
+      key: this.#lodging.key,
+      storage,
+      permissions: this.permissions,
+      writer: this.#writer,
+      outputs: this.#outputs,
+      bounds: share.limits,
+      queueLimit: () => settingsOf(this.#definition).queueLimit,
+      stopping: share.stopping,
+      agents: share.agents,
+    });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {
-      if (state === 'doubtful') this.#executions.abort(doubtful());
+      if (state === 'doubtful') this.#abort(doubtful());
       if (state === 'lost') void this.#forsake();
     });
     // One that is doubtful may turn out to be held.
@@ -260,6 +277,11 @@ export class HostedSession implements contract.HostedSession {
     return await this.#lodging.use(async (session) => session);
   }
 
+  async tenant(): Promise<Tenant> {
+    this.#checkOpen();
+    return await tenantOf(this.#share, this.#definition, await this.info());
+  }
+
   /** Its kernel does not fall asleep meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     this.#checkOpen();
@@ -318,13 +340,13 @@ export class HostedSession implements contract.HostedSession {
     return this.#upkeep.retain();
   }
 
-  idle(): Promise<void> {
-    return this.#executions.idle();
+  async idle(): Promise<void> {
+    await Promise.all([this.turns.idle(), this.#executions.idle()]);
   }
 
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
-    await this.#executions.close(why);
+    await Promise.all([this.turns.close(why), this.#executions.close(why)]);
     await this.permissions.close();
     try {
       await this.#lodging.close();
@@ -338,12 +360,14 @@ export class HostedSession implements contract.HostedSession {
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
-    await this.#executions.close(noSession(this.id));
+    const gone = noSession(this.id);
+    await Promise.all([this.turns.close(gone), this.#executions.close(gone)]);
     await this.permissions.close();
     await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');
     await this.#lodging.destroy();
     await this.#requests.remove();
+    await this.turns.remove();
     await this.#outputs.remove();
     await this.#lock.release();
   }
@@ -354,11 +378,16 @@ export class HostedSession implements contract.HostedSession {
     this.#ended ??= why;
     this.#share.forsaken(this);
     this.#writer.tell();
-    this.#executions.abort(why);
-    const over = this.#executions.close(why);
+    this.#abort(why);
+    const over = Promise.all([this.turns.close(why), this.#executions.close(why)]);
     // What they still want to write is refused.
     await Promise.allSettled([this.#lodging.abandon(), over, this.permissions.close()]);
     await this.#finish(why);
+  }
+
+  #abort(why: CellaError): void {
+    this.#executions.abort(why);
+    this.turns.abort(why);
   }
 
   async #finish(why: CellaError | 'deleted'): Promise<void> {

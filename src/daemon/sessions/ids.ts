@@ -20,6 +20,10 @@ export function newRuleId(): string {
   return `rul_${stamp()}${random(8)}`;
 }
 
+export function newTurnId(): string {
+  return `trn_${stamp()}${random(8)}`;
+}
+
 export function newFileId(ending: string): string {
   return `out_${stamp()}${random(8)}.${ending}`;
 }

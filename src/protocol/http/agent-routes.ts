@@ -1,8 +1,9 @@
 /** The routes of coding agents: prompt one, stop it, look at what it did, and the profiles that people set up for them. */
 
 import { z } from 'zod';
-import { AgentName, PermissionMode, TokenUsage, TurnId } from '../agent/names.ts';
+import { AgentName, PermissionMode, TurnId } from '../agent/names.ts';
 import { AgentProfile, ProfileName } from '../agent/profile.ts';
+import { DayUsage, ModelUsage } from '../agent/usage.ts';
 import { milliseconds } from '../session-settings.ts';
 import { endpoint } from './endpoint.ts';
 import { IdempotencyKey } from './execution-routes.ts';
@@ -15,7 +16,8 @@ const use = { kind: 'session', right: 'use' } as const;
 const anybody = { kind: 'anybody' } as const;
 const streams = ['application/x-ndjson', 'text/event-stream'];
 
-const MOST_PROMPT = 4_000_000;
+/** Escaped, even the worst text of this length fits into one message of the executor protocol. */
+const MOST_PROMPT = 1_300_000;
 
 export const promptFields = {
   prompt: z.string().min(1).max(MOST_PROMPT),
@@ -89,24 +91,15 @@ export const ReadTranscript = endpoint('get /v1/sessions/{id}/transcript', tag, 
   result: Transcript,
 });
 
-const counted = {
-  turns: z.int(),
-  input: z.int(),
-  output: z.int(),
-  cacheRead: z.int(),
-  cacheWrite: z.int(),
-  costUsd: z.number(),
-};
-
-export const UsageTotal = z.object(counted);
-export const SessionUsage = z
-  .object({ ...counted, models: z.record(z.string(), TokenUsage.omit({ model: true })) })
-  .meta({ id: 'SessionUsage' });
-export type SessionUsage = z.infer<typeof SessionUsage>;
-
 export const ReadUsage = endpoint('get /v1/sessions/{id}/usage', tag, view, {
-  summary: 'Tokens and cost of a session’s turns',
-  result: SessionUsage,
+  summary: 'What the agents of a session have used of models, and what it cost',
+  result: ModelUsage.meta({ id: 'ModelUsage' }),
+});
+
+export const ReadOwnUsage = endpoint('get /v1/usage', tag, anybody, {
+  summary: 'What you have used of models, by day',
+  query: z.strictObject({ days: z.coerce.number().int().min(1).max(366).default(31) }),
+  result: z.object({ days: z.array(DayUsage) }),
 });
 
 const named = z.object({ name: ProfileName });

@@ -1,6 +1,7 @@
 /** The routes that run code, and those that follow it. */
 
 import { z } from 'zod';
+import { TurnId } from '../agent/names.ts';
 import { milliseconds } from '../session-settings.ts';
 import { TransactionPolicy } from '../transaction.ts';
 import { endpoint } from './endpoint.ts';
@@ -80,6 +81,7 @@ const EventsQuery = z.strictObject({
     .meta({ description: 'The number of the last event that you have.' }),
   limit: z.coerce.number().int().min(1).max(10_000).default(1000),
   execution: ExecutionId.optional(),
+  turn: TurnId.optional(),
 });
 
 export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {

@@ -1,9 +1,9 @@
 /** The files of a session's workspace, as streams of any size. */
 
+import { WatchShare } from '../../../environments/files/watch-share.ts';
+import { Workspace } from '../../../environments/files/workspace.ts';
 import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
-import { WatchShare } from '../../files/watch-share.ts';
-import { Workspace } from '../../files/workspace.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
