@@ -3,18 +3,21 @@
 import { Console } from 'node:console';
 import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
-import type { Readable, Writable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
 
 export interface OwnStreams {
   readonly input: Readable;
   readonly output: Writable;
 }
 
-/** Called first. Libraries that print, print to stderr from here on. */
+/** Called first. Libraries that print, print to stderr from here on, and those that read find nothing. */
 export function claimStreams(): OwnStreams {
   const input: Readable = isPipe(0) ? new Socket({ fd: 0, readable: true, writable: false }) : process.stdin;
   // Node's own stdout would hold up everything, a stop included, while nobody reads it.
   const output: Writable = isPipe(1) ? new Socket({ fd: 1, readable: false, writable: true }) : process.stdout;
+  // Node would open it a second time for whoever imports node:process, and fail.
+  const nothing = Readable.from([]);
+  Object.defineProperty(process, 'stdin', { get: () => nothing });
   Object.defineProperty(process, 'stdout', { get: () => process.stderr });
   globalThis.console = new Console(process.stderr, process.stderr);
   return { input, output };
