@@ -22,6 +22,7 @@ Examples:
   $ cella credentials set anthropic   give agents a key that they never hold
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
+  $ cella agents install claude       bring a coding agent that works in a session
   $ cella doctor                      see what this machine can isolate
 
 Settings:

@@ -29,13 +29,16 @@ export function localPlace(name: string, programDir: string): OpenPlace {
 }
 
 export function turnId(): string {
-  return `trn_${BigInt(`0x${randomBytes(12).toString('hex')}`).toString(36).padStart(16, '0').slice(-16)}`;
+  return `trn_${BigInt(`0x${randomBytes(12).toString('hex')}`)
+    .toString(36)
+    .padStart(16, '0')
+    .slice(-16)}`;
 }
 
 class Local implements Place {
   readonly workspace: string;
   readonly inside: string;
-  readonly isolated = false;
+  readonly takesBypass = true;
   readonly #adapter: AgentAdapter;
   readonly #folder: string;
   readonly #open: () => Promise<Agent>;
@@ -58,7 +61,15 @@ class Local implements Place {
     const agent = await this.#opened();
     const id = turnId();
     const events: AgentEvent[] = [];
-    const { mode = 'ask', model, conversation, timeoutMs, signal = new AbortController().signal, permit, onEvent } = turn;
+    const {
+      mode = 'ask',
+      model,
+      conversation,
+      timeoutMs,
+      signal = new AbortController().signal,
+      permit,
+      onEvent,
+    } = turn;
     const over = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     const outcome = await agent.prompt({
       id,

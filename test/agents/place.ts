@@ -33,9 +33,8 @@ export interface Place extends AsyncDisposable {
   /** The workspace as the host sees it, and as the agent does. */
   readonly workspace: string;
   readonly inside: string;
-  /** Whether what runs there is kept from the host: `bypass` is for these alone. */
-  readonly isolated: boolean;
-  /** What stands for the key there: the model gets it where there is no gateway. */
+  /** Isolated environments take the mode `bypass`; an adapter by itself does not ask where it is. */
+  readonly takesBypass: boolean;
   prompt(prompt: string, turn?: PlaceTurn): Promise<PlaceOutcome>;
   transcript(conversation: string): Promise<string | undefined>;
   /** Ends everything that runs there; files stay, and the next prompt starts anew. */

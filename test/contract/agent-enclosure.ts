@@ -5,7 +5,7 @@ import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { CommandLink } from '../../src/executors/contract.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import type { AgentEnclosure } from '../../src/session/agent-enclosure.ts';
@@ -14,8 +14,16 @@ import { type Open, scratchFolder } from '../support/session.ts';
 
 /** `settings`: what makes a session one of this executor. `open`: a session with a kernel there. */
 export function agentEnclosureContract(settings: () => Promise<SessionOptions>, open: Open): void {
-  const openHere = async ({ session, ...rest }: OpenAgent = {}) =>
-    await openAgent({ session: { ...(await settings()), ...session }, ...rest });
+  let shared: Promise<AgentEnclosure> | undefined;
+  afterAll(async () => await (await shared)?.close());
+  const openHere = async (options?: OpenAgent) => {
+    const { session, ...rest } = options ?? {};
+    const all = { session: { ...(await settings()), ...session }, ...rest };
+    if (options) return await openAgent(all);
+    // Where a test asks for nothing of its own, and leaves nothing behind.
+    shared ??= openAgent({ ...all, lasting: true });
+    return await shared;
+  };
   describe('a program', () => programs(openHere));
   describe('is ended', () => endings(openHere));
   describe('the host', () => host(openHere));
@@ -153,7 +161,7 @@ function endings(open: OpenHere): void {
   });
 
   test('with its enclosure', async () => {
-    const enclosure = await open();
+    const enclosure = await open({});
     const link = await begin(enclosure, '');
     await enclosure.close();
     expect(await link.exited).toMatchObject({ lost: expect.any(String) });

@@ -10,23 +10,37 @@ import type { ByteSource, Exit } from '../../src/kernel/link.ts';
 import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 import { scratchFolder } from './session.ts';
+import { shareCache } from './shared-cache.ts';
 
 /** Programs that run inside. */
 const inside = fileURLToPath(new URL('agent-inside', import.meta.url));
 
 export interface OpenAgent {
   readonly session?: SessionOptions;
+  /** The folder of Node, in place of the one that runs the tests. */
+  readonly node?: string;
   /** The folder of installed agents. */
   readonly programs?: string;
   readonly gateway?: string;
+  /** Whoever opened it closes it; else it is closed after the test. */
+  readonly lasting?: boolean;
 }
 
-export async function openAgent({ session = {}, programs, gateway }: OpenAgent = {}): Promise<AgentEnclosure> {
+export async function openAgent({
+  session = {},
+  node,
+  programs,
+  gateway,
+  lasting,
+}: OpenAgent = {}): Promise<AgentEnclosure> {
+  const dataDir = session.dataDir ?? (await scratchFolder());
+  // What an image says of itself is asked once a run.
+  if (session.executor === 'container') shareCache(dataDir);
   const enclosure = await openAgentEnclosure({
-    session: { dataDir: session.dataDir ?? (await scratchFolder()), ...session },
-    folders: { node: dirname(process.execPath), runner: inside, programs, gateway },
+    session: { ...session, dataDir },
+    folders: { node: node ?? dirname(process.execPath), runner: inside, programs, gateway },
   });
-  onTestFinished(() => enclosure.close());
+  if (!lasting) onTestFinished(() => enclosure.close());
   return enclosure;
 }
 

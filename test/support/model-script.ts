@@ -46,7 +46,10 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
       return calls('I plan.', ['TodoWrite', { todos }]);
     }
     case 'ask': {
-      const options = [{ label: 'red', description: 'like blood' }, { label: 'blue', description: 'like the sky' }];
+      const options = [
+        { label: 'red', description: 'like blood' },
+        { label: 'blue', description: 'like the sky' },
+      ];
       const questions = [{ question: 'Which colour?', header: 'Colour', multiSelect: false, options }];
       return calls('I ask.', ['AskUserQuestion', { questions }]);
     }

@@ -112,7 +112,9 @@ function asked(messages: readonly Message[]): Asked {
     if (message.role === 'tool') results.unshift(text);
     if (message.role !== 'user') continue;
     const found = [...text.matchAll(/(?:^|\s)#([a-z0-9]+)(?: ([^\n]*))?/g)].at(-1);
-    const earlier = messages.flatMap(({ role, content }) => (role === 'user' ? (textOf(content).match(/#[a-z0-9]+/g) ?? []) : []));
+    const earlier = messages.flatMap(({ role, content }) =>
+      role === 'user' ? (textOf(content).match(/#[a-z0-9]+/g) ?? []) : [],
+    );
     if (found) return { tag: found[1] ?? '', rest: found[2] ?? '', results, earlier };
   }
   return { tag: '', rest: '', results, earlier: [] };

@@ -40,7 +40,8 @@ export interface GatewayParts extends BudgetParts {
 export type Handle = (request: IncomingMessage, response: ServerResponse, expected?: Partial<TokenBinding>) => boolean;
 
 const MOST_REQUEST_BYTES = 32 * 1024 * 1024;
-const MOST_ANSWER_BYTES = 256 * 1024 * 1024;
+const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
+const MOST_STREAM_BYTES = 512 * 1024 * 1024;
 const MOST_CALLS = 32;
 
 export class ModelGateway implements Disposable {
@@ -122,10 +123,9 @@ export class ModelGateway implements Disposable {
     });
     const { streamed, good } = kindOf(answer);
     const reader = new UsageReader(door.wire, streamed);
-    const mostBytes = this.#parts.mostBytes?.answer ?? MOST_ANSWER_BYTES;
+    const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
     try {
-      await relay(answer, response, { key, streamed, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
-      if (!reader.end() && good) throw failed('its answer is not what this provider answers, or is not whole');
+      await relay(answer, response, { key, streamed, good, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
     } catch (error) {
       // Nothing can be said in the middle of a line.
       if (reader.isInLine && response.headersSent) response.destroy();

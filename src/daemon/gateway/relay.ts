@@ -1,4 +1,4 @@
-/** Passes an answer on as it comes, no faster than the agent takes it, and reads from it what was used. */
+/** Passes an answer on: a stream as it comes, no faster than the agent takes it; any other one when it is whole. */
 
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -11,6 +11,8 @@ import type { UsageReader } from './usage-reader.ts';
 export interface RelayOptions {
   readonly key: string;
   readonly streamed: boolean;
+  /** Whether the provider says that it went well; only then it must be what this provider answers. */
+  readonly good: boolean;
   readonly idleMs: number;
   readonly mostBytes: number;
   readonly reader: UsageReader;
@@ -19,32 +21,41 @@ export interface RelayOptions {
 
 /** Does not end the response: what was used is to be written down first. Fails with what the provider did wrong. */
 export async function relay(answer: IncomingMessage, response: ServerResponse, options: RelayOptions): Promise<void> {
-  const { key, streamed, idleMs, mostBytes, reader, signal } = options;
-  const watch = new KeyWatch(key);
-  const begin = () => {
-    if (response.headersSent) return;
-    const headers = Object.entries(answeredHeaders(answer.headers, key));
-    for (const [name, value] of headers) if (value !== undefined) response.setHeader(name, value);
-    response.writeHead(answer.statusCode ?? 502);
-  };
-  // Of a stream the agent knows at once that it has begun; the beginning of any other answer is looked at first.
-  if (streamed) {
-    begin();
-    response.flushHeaders();
+  const { key, streamed, good, idleMs, reader, signal } = options;
+  const held: Buffer[] = [];
+  if (streamed) begin(answer, response, key);
+  for await (const chunk of watched(answer, options)) {
+    reader.push(chunk);
+    if (!streamed) held.push(chunk);
+    else if (!response.write(chunk)) await taken(response, idleMs, signal);
   }
+  if (!reader.end() && good) throw failed('its answer is not what this provider answers, or is not whole');
+  if (streamed) return;
+  begin(answer, response, key);
+  response.write(Buffer.concat(held));
+}
+
+/** The agent knows at once that a stream has begun. */
+function begin(answer: IncomingMessage, response: ServerResponse, key: string): void {
+  const headers = Object.entries(answeredHeaders(answer.headers, key));
+  for (const [name, value] of headers) if (value !== undefined) response.setHeader(name, value);
+  response.writeHead(answer.statusCode ?? 502);
+  response.flushHeaders();
+}
+
+async function* watched(answer: IncomingMessage, options: RelayOptions): AsyncGenerator<Buffer> {
+  const { key, idleMs, mostBytes, signal } = options;
+  const watch = new KeyWatch(key);
   let size = 0;
   for await (const chunk of inTime(answer, idleMs, signal)) {
     size += chunk.length;
     if (size > mostBytes) throw failed(`its answer is larger than ${mostBytes} bytes`);
     if (!watch.passes(chunk)) throw failed('its answer holds the key, and was held back');
-    begin();
-    reader.push(chunk);
-    if (!response.write(chunk)) await taken(response, idleMs, signal);
+    yield chunk;
   }
-  begin();
 }
 
-/** What is read while the agent is slow does not count as silence: nothing is asked for then. */
+/** The time that the agent takes is not the provider's silence: nothing is asked for meanwhile. */
 async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSignal): AsyncGenerator<Buffer> {
   const silence = failed(`it was silent for ${idleMs} ms in the middle of its answer`);
   const chunks: AsyncIterator<Buffer> = answer[Symbol.asyncIterator]();

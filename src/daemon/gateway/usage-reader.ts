@@ -16,7 +16,7 @@ const readers: Readonly<Record<Wire, ReadMessage>> = {
 };
 
 /** The last event of OpenAI's holds the whole answer once more. */
-const MOST_BYTES = 16 * 1024 * 1024;
+const MOST_BYTES = 32 * 1024 * 1024;
 const NEWLINE = 0x0a;
 const CHARACTERS_PER_TOKEN = 4;
 
