@@ -4,22 +4,18 @@
  * waited has left it to the next one, which tells that nobody waits for it any more.
  */
 
-import { createHash } from 'node:crypto';
 import type { Approval, ApprovalRequest } from '../../namespaces/tools/approval.ts';
-import { CellaError } from '../../protocol/errors.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../../protocol/http/permission-routes.ts';
-import { toWire } from '../../protocol/http/values.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';
-import { newPermissionId } from '../sessions/ids.ts';
 import { Attendants } from './attendants.ts';
+import { type Case, caseOfAgent, caseOfTool, infoOf } from './case.ts';
 import type { Decided, PermissionWish, SessionPermissions } from './contract.ts';
-import { checkPattern, exactly, matches, problemOf } from './pattern.ts';
+import { alreadyResolved, decidedOf, patternOf } from './decision.ts';
 import { type PermissionRecord, PermissionRecords } from './records.ts';
 import { recoverRecords } from './recover.ts';
 import { Rules } from './rules.ts';
-import { isTooLong, shortened } from './shown.ts';
-import { kernelTool, type Subject, subjectOfAgent, subjectOfTool } from './subject.ts';
+import { isTooLong } from './shown.ts';
 import { defined, requestedEvent, resolvedEvent } from './told.ts';
 import { type Limits, Waiting } from './waiting.ts';
 
@@ -32,13 +28,6 @@ export interface PermissionsParts {
   readonly running: () => { readonly id: string; readonly by?: string | undefined } | undefined;
   /** How long an agent's request waits, and that of a kernel's tool; 0 means any time. */
   readonly timeouts: () => { readonly agentMs: number; readonly toolMs: number };
-}
-
-/** What is the same whoever asks. */
-interface Case {
-  readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
-  /** What a rule would call the tool, and be about; none where no rule can be. */
-  readonly rule: { readonly tool: string; readonly subject: Subject } | undefined;
 }
 
 const NOBODY = 'nobody is there to ask';
@@ -62,26 +51,16 @@ export class Permissions implements SessionPermissions {
   }
 
   async request(wish: PermissionWish): Promise<Decided> {
-    const { user, turn, item, tool, summary, input, pattern, question, key, signal, onAsked } = wish;
-    const { timeoutMs = this.#parts.timeouts().agentMs } = wish;
-    const subject = question ? undefined : subjectOfAgent({ tool, summary, input });
-    // What a file is to hold may be cut; what else the tool is given decides what it does.
-    const shown = subject?.kind === 'path' || question ? shortened(input) : input;
-    const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
-    const wanted = { info: { tool, summary, ...defined(facts) }, rule: subject && { tool, subject } };
-    const request = key === undefined ? undefined : digest(key, turn, tool, summary, input, question);
+    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = wish;
+    const { request, ...wanted } = caseOfAgent(wish);
     const known = request === undefined ? undefined : await this.#again(request);
     return known ?? (await this.#ask(wanted, { signal, timeoutMs }, { request, onAsked }));
   }
 
   /** A tool that a kernel's code calls: with nobody there it is refused, so that the code does not hang. */
-  async ask({ tool, recipe, arguments: given, summary, signal }: ApprovalRequest): Promise<Approval> {
-    const { id: execution, by: user } = this.#parts.running() ?? {};
-    const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toWire(value)]));
-    const info = { tool, summary, input, ...defined({ recipe, execution, user }) };
-    const rule = { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }) };
-    const limits = { signal, timeoutMs: this.#parts.timeouts().toolMs };
-    const { outcome, reason } = await this.#ask({ info, rule }, limits, { attended: true });
+  async ask(call: ApprovalRequest): Promise<Approval> {
+    const limits = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs };
+    const { outcome, reason } = await this.#ask(caseOfTool(call, this.#parts.running()), limits, { attended: true });
     return { allowed: outcome === 'allowed', reason };
   }
 
@@ -152,16 +131,7 @@ export class Permissions implements SessionPermissions {
 
   async #ask(wanted: Case, limits: Limits, { request, attended = false, onAsked }: Asking): Promise<Decided> {
     const { rule } = wanted;
-    const again = rule && exactly(rule.subject.text);
-    const info: PermissionInfo = {
-      id: newPermissionId(),
-      session: this.#parts.sessionId,
-      state: 'pending',
-      requestedAt: Date.now(),
-      ...wanted.info,
-      ...(again === undefined || problemOf(again) !== undefined ? {} : { exactly: again }),
-      ...(limits.timeoutMs === 0 ? {} : { expiresAt: Date.now() + limits.timeoutMs }),
-    };
+    const info = infoOf(wanted, this.#parts.sessionId, limits.timeoutMs);
     const allowing = rule && (await this.#allowing(rule, info.user));
     if (allowing) return await this.#tellAllowed(info, allowing);
     if (attended && this.#attendants.nobody) return { outcome: 'denied', reason: NOBODY };
@@ -244,41 +214,4 @@ interface Asking {
 
 function nobody(waiting: Waiting): void {
   waiting.settle({ outcome: 'cancelled', reason: NOBODY });
-}
-
-function decidedOf({ id, resolution }: PermissionInfo): Decided {
-  if (!resolution) throw new CellaError('INTERNAL', `The permission ${id} has no decision.`);
-  const { at, ...decided } = resolution;
-  return { id, ...decided };
-}
-
-/** A rule that would not allow what it was made for is a mistake. */
-function patternOf(given: string | undefined, subject: Subject | undefined): string {
-  const pattern = given ?? (subject && exactly(subject.text));
-  if (!subject || pattern === undefined) {
-    throw new CellaError('INVALID_REQUEST', 'No rule can be about this: it can be allowed once.');
-  }
-  checkPattern(pattern);
-  if (matches(pattern, subject)) return pattern;
-  const message = `The pattern ${JSON.stringify(pattern.slice(0, 200))} does not allow what was asked for.`;
-  throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
-}
-
-export function alreadyResolved({ id, resolution }: PermissionInfo): CellaError {
-  const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
-  const who = by === undefined ? '' : ` by ${by}`;
-  const message = `The permission ${id} was resolved before${who}: ${outcome}.`;
-  return new CellaError('ALREADY_RESOLVED', message, { details: defined({ id, outcome, by, at, reason, scope }) });
-}
-
-function asQuestion({ text, options }: NonNullable<PermissionWish['question']>) {
-  return {
-    text,
-    ...(options === undefined ? {} : { options: options.map(({ label, ...more }) => ({ label, ...defined(more) })) }),
-  };
-}
-
-/** The same key for something else is another request. */
-function digest(...parts: readonly unknown[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
