@@ -11,6 +11,7 @@ import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
 import type { Hooks as McpHooks } from './mcp/workshop.ts';
+import { programsHere } from './programs.ts';
 import { OpenStores } from './stores.ts';
 import { watchFolder } from './watch-folder.ts';
 
@@ -143,6 +144,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   watchFolder,
   serveMcp,
   ...imagesHere(environment, version()),
+  ...programsHere,
 });
 await doors.close();
 await stores.close();

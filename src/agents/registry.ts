@@ -4,7 +4,7 @@ import type { AgentName } from '../protocol/agent/names.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { claudeProgram } from './claude/program.ts';
 import type { AgentAdapter } from './contract.ts';
-import type { AgentProgram } from './program.ts';
+import type { AgentProgram } from './programs/program.ts';
 
 interface Known {
   readonly program: AgentProgram;

@@ -19,6 +19,7 @@ Examples:
   $ cella users add ada               let others use it; \`cella tokens\` for programs
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
+  $ cella agents install claude       bring a coding agent that works in a session
   $ cella doctor                      see what this machine can isolate
 
 Settings:

@@ -34,6 +34,9 @@ async function cellaWith(
     buildImage: refuse,
     listImages: refuse,
     removeImage: refuse,
+    installAgent: refuse,
+    listAgentPrograms: refuse,
+    removeAgent: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };
@@ -60,6 +63,7 @@ describe('the command line', () => {
     'tokens',
     'mcp',
     'image',
+    'agents',
     'doctor',
     'bench',
   ];

@@ -14,7 +14,7 @@ import {
   type Transaction,
 } from './arguments.ts';
 import { addArtifacts } from './artifacts/commands.ts';
-import type { BenchFlags, CommandContext, Images, Servers, Stores, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Images, Programs, Servers, Stores, Tools } from './context.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
 import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
@@ -24,6 +24,7 @@ import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
+import { addAgents } from './programs/commands.ts';
 import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
 import { addSetting } from './setting-flags.ts';
@@ -37,7 +38,7 @@ import { addTools } from './tools/commands.ts';
 import { addUsers } from './users/commands.ts';
 import { addWhereFlags, whereRetyped } from './where-flags.ts';
 
-export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
+export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images, Programs {
   readonly version: string;
   readonly defaults: Defaults;
   /** With what the config file says, which these flags choose. */
@@ -86,6 +87,8 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
     .version(context.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
+    // `--version` after a command is that command's own.
+    .enablePositionalOptions()
     .exitOverride((error) => refuse(error, seeCommands))
     .addHelpText('after', help.program);
   // Commands copy these settings when they are added. What is wrong is told by whoever catches it.
@@ -110,6 +113,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addTokens(program, context, done);
   addMcp(program, context, done);
   addImage(program, context, done);
+  addAgents(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);

@@ -38,9 +38,9 @@ export function toNativePrompt(prompt: string, { commands = {} }: AgentProfile):
 
 /** And back, as the transcript tells a command. */
 export function fromNativePrompt(text: string): string {
-  const name = /^<command-(?:message|name)>[^]*<command-name>\/?([^<]*)<\/command-name>/.exec(text)?.[1];
+  const name = /^(?:<command-message>.*?)?<command-name>\/?([^<]*)<\/command-name>/s.exec(text)?.[1];
   if (name === undefined) return text;
-  const args = /<command-args>([^]*)<\/command-args>/.exec(text)?.[1] ?? '';
+  const args = /<command-args>(.*)<\/command-args>/s.exec(text)?.[1] ?? '';
   const own = name.startsWith(`${NAME}:`) ? name.slice(NAME.length + 1) : name;
   return args === '' ? `/${own}` : `/${own} ${args}`;
 }

@@ -1,6 +1,6 @@
 /** What `cella agents install` brings for an agent. */
 
-import type { AgentName } from '../protocol/agent/names.ts';
+import type { AgentName } from '../../protocol/agent/names.ts';
 
 export interface AgentProgram {
   readonly agent: AgentName;
@@ -11,4 +11,6 @@ export interface AgentProgram {
   readonly version: string;
   /** What it takes on the disk, for people who wait for it. */
   readonly megabytes: number;
+  /** What must be there, under node_modules: of each list one. */
+  readonly parts: readonly (readonly string[])[];
 }
