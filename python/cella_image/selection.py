@@ -25,10 +25,11 @@ unlink wc whoami yes
 awk mawk gawk sed grep egrep fgrep find xargs which diff cmp patch less more file
 tar gzip gunzip zcat bzip2 bunzip2 xz unxz zstd zip unzip
 ps kill pgrep free uptime getent locale ldconfig clear tput bc jq
+git rg
 """.split()
 
 # Public data that programs and packages look up by its path.
-_DATA_TREES = ["/usr/share/zoneinfo", "/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8", "/lib/terminfo", "/usr/share/matplotlib"]
+_DATA_TREES = ["/usr/share/zoneinfo", "/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8", "/lib/terminfo", "/usr/share/matplotlib", "/usr/share/git-core/templates"]
 _DATA_FILES = """
 /etc/ld.so.cache /etc/ld.so.conf /etc/ssl/openssl.cnf /etc/ssl/cert.pem /etc/ssl/certs/ca-certificates.crt
 /etc/pki/tls/certs/ca-bundle.crt /usr/lib/ssl/cert.pem /usr/lib/ssl/openssl.cnf /etc/mime.types /etc/protocols
@@ -38,6 +39,8 @@ _DATA_FILES = """
 _NO_ZONES = ("right", "posix", "localtime", "posixrules")
 # Loaded by name while a program runs.
 _LOADED_LATER = ["libgcc_s.so.1", "libnss_files.so.2", "libnss_dns.so.2"]
+# What Node and the programs of coding agents need, which are no part of an image and are mounted.
+_FOR_AGENTS = ["libstdc++.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libatomic.so.1"]
 
 
 class Selection(NamedTuple):
@@ -112,6 +115,6 @@ def _add_data(contents: Contents) -> None:
     for folder in _DATA_TREES:
         contents.add_tree(folder, lambda path: os.path.basename(path) in _NO_ZONES)
     needs = needs_of(sys.executable)
-    for name in _LOADED_LATER if needs else []:
+    for name in [*_LOADED_LATER, *_FOR_AGENTS] if needs else []:
         for path in contents.libraries.find(name, needs, "/"):
             contents.add(path)

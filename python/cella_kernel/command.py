@@ -1,4 +1,4 @@
-"""A program in the sandbox, run for the host beside the kernels: closed in like them, with its input closed or on a terminal.
+"""A program in the sandbox, run for the host beside the kernels: closed in like them, with its input closed, fed or on a terminal.
 
 A process of ours stands over it, adopts what it leaves behind, and ends all of that with it.
 """
@@ -10,12 +10,15 @@ import os
 import signal
 from typing import Any, Dict, List, Optional
 
-from . import frames, programs, terminal
+from . import feeding, frames, programs, terminal
 from .frames import Channel
-from .processes import close_others, end_descendants
+from .processes import close_others, descendants, end_descendants, send_signal
 from .programs import Stop
 from .sandbox import linux
 from .sandbox.launch import Confinement
+
+# From pid 1: the program and all that came from it are asked to end. SIGTERM means that they have no choice.
+GENTLY = signal.SIGUSR1
 
 
 def become_command(
@@ -27,6 +30,7 @@ def become_command(
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, _stop)
+        signal.signal(GENTLY, _ask_to_end)
         os.setsid()
         close_others([connection, out, err, *(confinement.descriptors() if confinement else ())])
         os.umask(0o022)
@@ -35,8 +39,13 @@ def become_command(
             linux.adopt_orphans()
         if confinement is not None:
             confinement.enter(spec)
-        os.chdir(spec["cwd"])
-        status = terminal.serve(connection, out, command) if "terminal" in command else _run(command, out, err)
+        os.chdir(command.get("cwd") or spec["cwd"])
+        if "terminal" in command:
+            status = terminal.serve(connection, out, command)
+        elif "stdin" in command:
+            status = feeding.serve(connection, out, err, command)
+        else:
+            status = _run(command, out, err)
     except Stop:
         end_descendants()
         status = signal.SIGKILL
@@ -49,6 +58,12 @@ def become_command(
 def _stop(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Stop
+
+
+def _ask_to_end(*_: object) -> None:
+    """Whoever does not heed it is killed later, when the host says so."""
+    for pid in descendants(os.getpid()):
+        send_signal(pid, signal.SIGTERM)
 
 
 def _run(command: Dict[str, Any], out: int, err: int) -> int:

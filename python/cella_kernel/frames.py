@@ -20,8 +20,8 @@ INTERRUPT, KILL, DROP, MEASURE = ord("I"), ord("K"), ord("D"), ord("M")
 OPENED, ATTACHED, FAILED, DIED, GONE, MEASURED = ord("o"), ord("a"), ord("f"), ord("d"), ord("g"), ord("m")
 # host -> kernel
 START, EXECUTE, REQUEST, REPLY, TWIN, SAVE, LOAD = ord("S"), ord("X"), ord("Q"), ord("Y"), ord("T"), ord("V"), ord("L")
-# host -> whoever stands over a terminal
-TYPED, RESIZE = ord("B"), ord("Z")
+# host -> whoever stands over a terminal, or over a program that it feeds
+TYPED, RESIZE, ENDED = ord("B"), ord("Z"), ord("E")
 # kernel -> host
 HELLO, RESULT, DISPLAY, ANSWER, CALL, CANCEL = ord("h"), ord("r"), ord("p"), ord("q"), ord("c"), ord("x")
 TWINNED, PART, SAVED, LOADED = ord("t"), ord("v"), ord("w"), ord("l")

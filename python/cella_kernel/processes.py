@@ -67,6 +67,16 @@ def end_descendants() -> None:
         time.sleep(_ROUND_S)
 
 
+def hear_children() -> int:
+    """A descriptor that can be read from when a child may have ended, or another signal has come."""
+    reader, writer = os.pipe()
+    for fd in (reader, writer):
+        os.set_blocking(fd, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
 def close_others(keep: Collection[int]) -> None:
     """Closes every descriptor but the standard ones and `keep`, however high its number."""
     first = 3

@@ -16,6 +16,7 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 from . import frames, handoff
+from .command import GENTLY
 from .doorbell import Doorbell, Doorbells
 from .frames import Channel
 from .processes import descendants, parents, send_signal
@@ -169,11 +170,14 @@ class Residents:
     def _forget(self, number: int) -> None:
         self._twins.pop(number).way.close()
 
-    def kill(self, number: int) -> None:
-        """Ends a kernel or a command and what came from it; its death is told by `reap`."""
+    def kill(self, number: int, gently: bool = False) -> None:
+        """Ends a kernel or a command and what came from it; its death is told by `reap`.
+
+        `gently`: a command is asked to end, and may go on.
+        """
         if number in self._commands:
             # It sees to its own family, which nobody else can tell.
-            send_signal(self._commands[number], signal.SIGTERM)
+            send_signal(self._commands[number], GENTLY if gently else signal.SIGTERM)
             return
         if number not in self._kernels:
             if not self._give_up(number):
@@ -264,7 +268,7 @@ class Residents:
         for number, own in list(self._commands.items()):
             if own == pid:
                 del self._commands[number]
-                body = {"outOfMemory": False, **_how_it_ended(status)}
+                body = {"outOfMemory": self._ran_out(status), **_how_it_ended(status)}
                 self._channel.send(frames.DIED, number, json.dumps(body).encode())
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
@@ -304,6 +308,11 @@ class Residents:
             self._bells.give(twin.becoming[1])
             self._channel.send(frames.DIED, twin.becoming[0], json.dumps({"signal": 9, **body}).encode())
         self._catch_up()
+
+    def _ran_out(self, status: int) -> bool:
+        """Of a command: where memory ran out beside kernels, and it was not killed, it may have been one of theirs."""
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        return (killed or (status != 0 and not self._kernels)) and self._was_out_of_memory()
 
     def _was_out_of_memory(self) -> bool:
         if self._group is None:

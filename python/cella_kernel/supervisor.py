@@ -113,7 +113,7 @@ class Supervisor:
             if kind == frames.INTERRUPT:
                 self._residents.interrupt(number, json.loads(payload)["execution"])
             elif kind == frames.KILL:
-                self._residents.kill(number)
+                self._residents.kill(number, bool(payload) and json.loads(payload)["gently"])
             elif kind == frames.DROP:
                 self._residents.drop(number)
             elif kind == frames.MEASURE:

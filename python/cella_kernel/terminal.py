@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import select
-import signal
 import struct
 import termios
 import time
@@ -19,7 +18,7 @@ from typing import Any, Dict, Optional
 
 from . import frames, programs
 from .frames import Channel
-from .processes import end_descendants
+from .processes import end_descendants, hear_children
 from .programs import Stop
 
 # What is on its way to the host, in the relay and in the pipe: a person who stops a flood does not see it go on for long.
@@ -67,11 +66,7 @@ class _Relay:
         except OSError:
             pass  # it is wider than it need be
         # Before the program is there: its end is not missed.
-        self._wake, writer = os.pipe()
-        for fd in (self._wake, writer):
-            os.set_blocking(fd, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._wake = hear_children()
 
     def run(self, pid: int) -> int:
         while self._ended is None:

@@ -30,14 +30,33 @@ export interface Program {
   readonly env: Readonly<Record<string, string>>;
   /** The folder, as it is inside, of the packages that it finds. */
   readonly packages?: string | undefined;
+  /** The folder, as it is inside, that it begins in; without it the one that kernels work in. */
+  readonly cwd?: string | undefined;
+  /** `open`: the host writes it. Without it there is none. */
+  readonly stdin?: 'open' | undefined;
+}
+
+/** The input of a program. What it is given after it has stopped reading is lost. */
+export interface ByteSink {
+  /** Resolves when there is room for more, or nobody to read it. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** The program sees the end of its input, behind all that was written. */
+  end(): void;
+}
+
+export interface KillOptions {
+  /** All of its processes are asked to end by SIGTERM; what is left after this long is killed. Without it, at once. */
+  readonly graceMs?: number | undefined;
 }
 
 /** One that runs. */
 export interface CommandLink {
+  /** Where it was asked for. */
+  readonly stdin: ByteSink | undefined;
   readonly stdout: ByteSource;
   readonly stderr: ByteSource;
   /** Ends it and every process that it started. */
-  kill(): void;
+  kill(options?: KillOptions): void;
   /** `problem`: it never began. */
   readonly exited: Promise<Exit & { readonly problem?: string }>;
 }
@@ -61,7 +80,7 @@ export interface Enclosure {
   launch(options: LaunchOptions): Promise<KernelLink>;
   /** Told where the folder of a spare lies once it is somebody's, by those that do not hold it by its mount. */
   moveTo?(path: string): void;
-  /** Starts a program, with its input closed. */
+  /** Starts a program. */
   command(program: Program): Promise<CommandLink>;
   /** Starts a program on a terminal: without an argv the shell that there is. */
   terminal(program: Program, size: TerminalSize): Promise<TerminalLink>;

@@ -317,6 +317,18 @@ export const errorCodes = {
     retry: false,
     advice: 'Use an executor that can do it: `subprocess` or `container`; `capabilities` tells what this one cannot.',
   },
+  ENVIRONMENT_ENDED: {
+    http: 409,
+    rpc: -32150,
+    retry: true,
+    advice: 'Find it again by its handle, or make another: its files are as they were.',
+  },
+  EXEC_FAILED: {
+    http: 400,
+    rpc: -32151,
+    retry: false,
+    advice: 'Look at the program, its folder and its arguments: the message says what the system did not take.',
+  },
   RUNNER_GONE: {
     http: 502,
     rpc: -32065,

@@ -4,7 +4,7 @@ export const HEADER_BYTES = 9;
 
 const letter = (text: string): number => text.charCodeAt(0);
 
-/** Host to template, template and pid 1 to host, host to kernel or terminal, kernel to host. */
+/** Host to template, template and pid 1 to host, host to kernel, command or terminal, kernel to host. */
 export const FrameType = {
   open: letter('O'),
   attach: letter('A'),
@@ -28,6 +28,7 @@ export const FrameType = {
   load: letter('L'),
   typed: letter('B'),
   resize: letter('Z'),
+  ended: letter('E'),
   hello: letter('h'),
   result: letter('r'),
   display: letter('p'),

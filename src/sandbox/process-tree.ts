@@ -18,11 +18,30 @@ export function newTreeMark(): TreeMark {
 
 /** `ownGroup` is set where the program leads a process group of its own. */
 export function killTree(pid: number, mark: TreeMark, { ownGroup }: { ownGroup: boolean }): void {
-  if (ownGroup) kill(-pid);
+  if (ownGroup) send(-pid, 'SIGKILL');
+  endAll(() => members(pid, mark, ownGroup));
+}
+
+/** Asks all of them to end. */
+export function termTree(pid: number, mark: TreeMark): void {
+  for (const member of members(pid, mark, true)) send(member, 'SIGTERM');
+}
+
+/** Ends all that has a variable of that value, whoever has started it. */
+export function killMarked(name: string, value: string): void {
+  const text = `${name}=${value}`;
+  endAll(() =>
+    processes()
+      .filter(({ pid }) => hasMark(pid, text))
+      .map(({ pid }) => pid),
+  );
+}
+
+function endAll(find: () => number[]): void {
   for (let round = 0; round < MOST_ROUNDS; round++) {
-    const found = members(pid, mark, ownGroup);
+    const found = find();
     if (found.length === 0) return;
-    for (const member of found) kill(member);
+    for (const member of found) send(member, 'SIGKILL');
   }
 }
 
@@ -88,9 +107,9 @@ function read(path: string): string {
   }
 }
 
-function kill(pid: number): void {
+function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(pid, signal);
   } catch {
     // It has ended since, or belongs to someone else.
   }

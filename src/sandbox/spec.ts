@@ -25,6 +25,11 @@ export interface LaunchSpec {
   readonly cwd: string;
   readonly limits: {
     readonly memoryBytes: number;
+    /**
+     * `reserved` also bounds what a process asks for, so that it is told before it would be killed. Programs that reserve
+     * far more addresses than they ever use, as those on V8 and JavaScriptCore do, need `used`. Without it, `reserved`.
+     */
+    readonly memoryCounts?: 'reserved' | 'used';
     readonly processes: number;
     readonly cpuSeconds: number;
     readonly cpus?: number;

@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
+import { type AgentFolders, agentFolders } from '../sandbox/agent-place.ts';
 import {
   type LaunchSpec,
   limitsToSpec,
@@ -27,7 +28,8 @@ export class Launch {
   packages: string | undefined;
   /** Where all package sets lie, on the host, and as kernels see it. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
-  readonly #isolated: boolean;
+  /** Whether the code is kept from the host's folders. */
+  readonly isolated: boolean;
   /** Whether the code runs as a user of its own. */
   readonly #ownUser: boolean;
   #own: string;
@@ -42,8 +44,8 @@ export class Launch {
     const policy = policyOf(options.sandbox);
     this.recipe = recipe;
     // Without a sandbox the code finds everything by the host's own names.
-    this.#isolated = recipe.kind !== 'subprocess' || options.sandbox !== 'off';
-    const root = recipe.kind !== 'in-process' && this.#isolated && process.getuid?.() === 0;
+    this.isolated = recipe.kind !== 'subprocess' || options.sandbox !== 'off';
+    const root = recipe.kind !== 'in-process' && this.isolated && process.getuid?.() === 0;
     this.#ownUser = root;
     this.agentKey = options.agentKey;
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
@@ -53,13 +55,13 @@ export class Launch {
     const writable = policy.writable.map(folder('sandbox.writable')).map((path) => writableFolder(path, root));
     if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));
     const packageFolder = join(dataDir, 'packages');
-    this.packageFolder = { path: packageFolder, inside: this.#isolated ? PACKAGES_INSIDE : packageFolder };
+    this.packageFolder = { path: packageFolder, inside: this.isolated ? PACKAGES_INSIDE : packageFolder };
     mkdirSync(packageFolder, { recursive: true, mode: 0o755 });
     readable.push({ path: packageFolder, at: PACKAGES_INSIDE });
     this.#elsewhereStored = options.storage !== undefined;
     this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
     // Without a sandbox there is no other name for it.
-    this.env = this.#isolated ? options.env : { HOME: join(this.#own, 'home'), ...options.env };
+    this.env = this.isolated ? options.env : { HOME: this.home, ...options.env };
   }
 
   static async prepare(options: CheckedOptions, dataDir: string): Promise<Launch> {
@@ -99,6 +101,19 @@ export class Launch {
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
     return this.#elsewhere ?? join(this.#own, 'workspace');
+  }
+
+  /** Its home, on the host. */
+  get home(): string {
+    return join(this.#own, 'home');
+  }
+
+  /** A sandbox for a coding agent, beside the one that kernels live in; no kernel ever does in this one. */
+  async openForAgent(executor: Executor, folders: AgentFolders): Promise<{ enclosure: Enclosure; spec: LaunchSpec }> {
+    const own = this.#spec(homeOf(this.#own, this.#ownUser));
+    const readable = [...own.readable, ...agentFolders(folders, this.#ownUser)];
+    const spec: LaunchSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
+    return { enclosure: await executor.open(spec), spec };
   }
 
   /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
@@ -143,7 +158,7 @@ export class Launch {
 
   #spec(home: Home): LaunchSpec {
     const { own, uid, gid, owner } = home;
-    const inside = this.#isolated ? INSIDE : own;
+    const inside = this.isolated ? INSIDE : own;
     const folder = { path: own, at: inside, ...(owner ? { owner } : {}) };
     return {
       ...this.#shared,

@@ -15,12 +15,14 @@ _MAPPED_BYTES = 1 << 30
 def apply(limits: Dict[str, int], alone: bool) -> None:
     """`limits` are memoryBytes, processes, cpuSeconds and fileBytes; `alone` where no control group helps."""
     if alone:
-        # Shared memory is not data: only the whole address space bounds it.
-        _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
         # Counts every process of the user: a control group counts those of the sandbox.
         _lower(resource.RLIMIT_NPROC, limits["processes"])
-    # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
-    _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
+    if limits.get("memoryCounts") != "used":
+        if alone:
+            # Shared memory is not data: only the whole address space bounds it.
+            _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
+        # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
+        _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
     # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])

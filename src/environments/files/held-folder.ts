@@ -6,21 +6,25 @@
  * in that folder alone. Links are never followed.
  */
 
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 export class HeldFolder implements AsyncDisposable {
   readonly #handle: FileHandle;
+  #owner: Promise<Stats> | undefined;
 
   private constructor(handle: FileHandle) {
     this.#handle = handle;
   }
 
-  /** The root of a workspace: a path of the host's own, so that links on the way to it are the host's. */
+  /**
+   * The root of a workspace: a path of the host's own, without links. Where code runs as the host's own user it can put
+   * a link in the place of its workspace: that is not followed.
+   */
   static async root(path: string): Promise<HeldFolder> {
-    return new HeldFolder(await open(path, constants.O_RDONLY | constants.O_DIRECTORY));
+    return new HeldFolder(await open(path, FOLDER));
   }
 
   /** A path that leads to this folder, or to what has that name in it. */
@@ -55,7 +59,8 @@ export class HeldFolder implements AsyncDisposable {
 
   /** What is made belongs to whoever owns the folder: a daemon that runs as root works for other users. */
   async adopt(file: FileHandle): Promise<void> {
-    const [own, made] = await Promise.all([this.#handle.stat(), file.stat()]);
+    this.#owner ??= this.#handle.stat();
+    const [own, made] = await Promise.all([this.#owner, file.stat()]);
     if (made.uid !== own.uid || made.gid !== own.gid) await file.chown(own.uid, own.gid);
   }
 

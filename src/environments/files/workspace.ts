@@ -1,6 +1,5 @@
 /** The files of a session, for its clients: list, read, write, move, delete and watch, in its workspace and nowhere else. */
 
-import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, rename, rmdir, unlink } from 'node:fs/promises';
 import { CellaError } from '../../protocol/errors.ts';
@@ -8,6 +7,7 @@ import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { HeldFolder } from './held-folder.ts';
 import { type FileKind, kindOf } from './kind.ts';
 import { explained, partsOf, refused } from './path.ts';
+import { replaceFile } from './replace-file.ts';
 import type { WatchShare } from './watch-share.ts';
 import { watchTree } from './watch-tree.ts';
 
@@ -30,7 +30,6 @@ const MOST_DEEP = 256;
 const CHUNK_BYTES = 256 * 1024;
 /** A pipe that nobody writes to must not be waited for. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 export class Workspace {
   readonly #root: string;
@@ -72,30 +71,9 @@ export class Workspace {
     chunks: AsyncIterable<Uint8Array>,
     { limitBytes = Number.MAX_SAFE_INTEGER } = {},
   ): Promise<FileInfo> {
-    return this.#at(path, { create: true }, async (folder, name) => {
-      const there = await lstat(folder.path(name)).catch(() => undefined); // nothing there is well
-      if (there && !there.isFile() && !there.isSymbolicLink()) throw refused(path, 'it is no file');
-      const partial = folder.path(`.${randomUUID()}.part`);
-      await using file = await open(partial, CREATE, 0o644);
-      try {
-        let size = 0;
-        for await (const chunk of chunks) {
-          size += chunk.byteLength;
-          if (size > limitBytes) {
-            throw new CellaError('TOO_LARGE', `The file is larger than ${limitBytes} bytes.`, {
-              details: { limitBytes },
-            });
-          }
-          await file.writeFile(chunk);
-        }
-        await folder.adopt(file);
-        await rename(partial, folder.path(name));
-        return infoOf(name, await file.stat());
-      } catch (error) {
-        await unlink(partial).catch(() => {}); // the first failure is the one to tell
-        throw error;
-      }
-    });
+    return this.#at(path, { create: true }, async (folder, name) =>
+      infoOf(name, await replaceFile(folder, name, { path, chunks, limitBytes })),
+    );
   }
 
   async makeFolder(path: string): Promise<void> {

@@ -1,0 +1,75 @@
+/** An enclosure for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
+
+import type { CommandLink, Program } from '../executors/contract.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { AGENT_PLACE, type AgentFolders } from '../sandbox/agent-place.ts';
+import { dataFolder } from './data-folder.ts';
+import { borrowExecutor } from './executors.ts';
+import { Launch } from './launch.ts';
+import { checkOptions, type SessionOptions } from './options.ts';
+import { tellingWaysOut } from './ways-out.ts';
+
+export interface AgentEnclosureOptions {
+  /** Those of the session; all that is about its kernel alone is not looked at. */
+  readonly session: SessionOptions;
+  /** The agent whose folder the session works in, where it is a fork. */
+  readonly workspaceOf?: string | undefined;
+  readonly folders: AgentFolders;
+}
+
+export interface AgentEnclosure extends AsyncDisposable {
+  readonly kind: 'sandbox' | 'docker';
+  /** Paths as they are inside. */
+  readonly paths: typeof AGENT_PLACE & { readonly workspace: string; readonly home: string };
+  /** The same two, on the host. */
+  readonly onHost: { readonly workspace: string; readonly home: string };
+  /** The process, as the host sees it, that everything in here descends from. */
+  readonly pid: number;
+  /** Whether it can still run a program. */
+  readonly alive: boolean;
+  command(program: Program): Promise<CommandLink>;
+  /** Ends all that runs in it. */
+  close(): Promise<void>;
+}
+
+export async function openAgentEnclosure(options: AgentEnclosureOptions): Promise<AgentEnclosure> {
+  const checked = checkOptions(options.session);
+  return await tellingWaysOut(checked.executor, async () => {
+    const dataDir = dataFolder(checked.dataDir);
+    const launch = await Launch.prepare(checked, dataDir);
+    if (options.workspaceOf !== undefined) launch.share(options.workspaceOf, dataDir);
+    const { kind } = launch.recipe;
+    if (kind === 'in-process' || !launch.isolated) throw notIsolated(kind);
+    const { executor, giveBack } = borrowExecutor(launch.recipe);
+    try {
+      const { enclosure, spec } = await launch.openForAgent(executor, options.folders);
+      let closing: Promise<void> | undefined;
+      const close = () => {
+        closing ??= enclosure.close().finally(giveBack);
+        return closing;
+      };
+      return {
+        kind: kind === 'container' ? 'docker' : 'sandbox',
+        paths: { ...AGENT_PLACE, workspace: spec.cwd, home: spec.home },
+        onHost: { workspace: launch.cwd, home: launch.home },
+        get pid() {
+          return enclosure.pid;
+        },
+        get alive() {
+          return enclosure.alive;
+        },
+        command: (program) => enclosure.command(program),
+        close,
+        [Symbol.asyncDispose]: close,
+      };
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  });
+}
+
+function notIsolated(executor: string): CellaError {
+  const what = executor === 'in-process' ? 'The executor `in-process`' : 'A session without a sandbox';
+  return new CellaError('CAPABILITY_MISSING', `${what} has no place that a coding agent could be kept in.`);
+}
