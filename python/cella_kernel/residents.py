@@ -19,14 +19,17 @@ from . import frames, handoff
 from .command import GENTLY
 from .doorbell import Doorbell, Doorbells
 from .frames import Channel
+from .memory_watch import MemoryWatch
 from .processes import descendants, parents, send_signal
-from .ringing import Ringer
+from .ringing import AGAIN_S, Ringer
 from .sandbox.cgroup import Group, OwnGroup
 from .sandbox.linux import LayerError
 
 _MOST_TWINS = 128
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
+# Longer than whoever stands over a command needs to end all that came from it.
+_LONGEST_END_S = 3.0
 # How often processes that fork faster than they are found are looked for, before everything is held still for that.
 _MOST_ROUNDS = 50
 
@@ -46,12 +49,15 @@ class Residents:
 
     def __init__(self, channel: Channel, group: Union[Group, OwnGroup, None], alone: bool) -> None:
         self._channel = channel
-        self._group = group
+        self._group: Union[Group, OwnGroup, MemoryWatch, None] = group
+        self._watch: Optional[MemoryWatch] = None
         self._alone = alone
         self._bells = Doorbells()
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
         self._commands: Dict[int, int] = {}
+        # Commands that were told to end, and until when they have time for it.
+        self._ending: Dict[int, float] = {}
         # The host may want one to end before it has come here: its connection takes another way than this wish. Most of
         # these have ended instead; numbers are never used again.
         self._too_early: Deque[int] = deque(maxlen=1024)
@@ -62,6 +68,37 @@ class Residents:
 
     def limit_cpu(self, seconds: int) -> None:
         self._cpu_seconds = seconds
+
+    def watch_memory(self, most_bytes: int) -> None:
+        """Where nobody else counts it."""
+        if self._group is None and self._alone:
+            self._group = self._watch = MemoryWatch(most_bytes)
+
+    def look_around(self) -> None:
+        if self._watch is not None and self._commands:
+            self._watch.look()
+        for _, ringer in self._kernels.values():
+            ringer.again()
+        self._end_late()
+
+    def _end_late(self) -> None:
+        """Ends commands over which nobody stands any more who can: they are held still for good."""
+        now = time.monotonic()
+        for number, deadline in list(self._ending.items()):
+            if now > deadline:
+                pid = self._commands[number]
+                for each in [*descendants(pid), pid]:
+                    send_signal(each, signal.SIGKILL)
+
+    @property
+    def pause_s(self) -> Optional[float]:
+        """How long until somebody must `look_around` again; None where nothing is to be looked at."""
+        pauses = [AGAIN_S] if any(ringer.ringing for _, ringer in self._kernels.values()) else []
+        if self._watch is not None and self._commands:
+            pauses.append(self._watch.pause_s)
+        if self._ending:
+            pauses.append(_LONGEST_END_S)
+        return min(pauses) if pauses else None
 
     def new_bell(self) -> Doorbell:
         return self._bells.take()
@@ -78,14 +115,6 @@ class Residents:
         if number in self._too_early:
             self._too_early.remove(number)
             self.kill(number)
-
-    @property
-    def ringing(self) -> bool:
-        return any(ringer.ringing for _, ringer in self._kernels.values())
-
-    def ring_again(self) -> None:
-        for _, ringer in self._kernels.values():
-            ringer.again()
 
     def interrupt(self, number: int, execution: int) -> None:
         if number in self._kernels:
@@ -176,8 +205,11 @@ class Residents:
         `gently`: a command is asked to end, and may go on.
         """
         if number in self._commands:
-            # It sees to its own family, which nobody else can tell.
+            # It sees to its own family, which nobody else can tell; also where somebody of that holds it still.
             send_signal(self._commands[number], GENTLY if gently else signal.SIGTERM)
+            send_signal(self._commands[number], signal.SIGCONT)
+            if not gently:
+                self._ending.setdefault(number, time.monotonic() + _LONGEST_END_S)
             return
         if number not in self._kernels:
             if not self._give_up(number):
@@ -268,8 +300,12 @@ class Residents:
         for number, own in list(self._commands.items()):
             if own == pid:
                 del self._commands[number]
+                self._ending.pop(number, None)
                 body = {"outOfMemory": self._ran_out(status), **_how_it_ended(status)}
                 self._channel.send(frames.DIED, number, json.dumps(body).encode())
+                if self._alone and not self._commands and not self._kernels:
+                    # It may have killed whoever stood over it: what it has left is nobody's.
+                    self._kill_strangers(set())
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
         _, ringer = self._kernels.pop(number)

@@ -22,7 +22,6 @@ from .frames import Channel
 from .processes import close_others, silence
 from .refusals import Refusals
 from .residents import Residents
-from .ringing import AGAIN_S
 from .sandbox import linux
 from .sandbox.cgroup import Group, OwnGroup
 from .sandbox.launch import Confinement, Launcher, Surroundings
@@ -82,7 +81,8 @@ class Supervisor:
         # Something may have come in one piece with OPEN.
         self._heed()
         while True:
-            ready = {fd for fd, _ in self._poll.poll(AGAIN_S * 1000 if self._residents.ringing else None)}
+            pause = self._residents.pause_s
+            ready = {fd for fd, _ in self._poll.poll(None if pause is None else pause * 1000)}
             if reader in ready:
                 os.read(reader, 4096)
             if self._channel.fd in ready:
@@ -94,7 +94,7 @@ class Supervisor:
             # What has died may have told what it was, and what it has forked, with its last words.
             self._from_kernels()
             self._residents.reap()
-            self._residents.ring_again()
+            self._residents.look_around()
 
     def _from_host(self) -> None:
         if not self._channel.fill():
@@ -162,6 +162,8 @@ class Supervisor:
     def settle(self, spec: Dict[str, Any], confinement: Optional[Confinement]) -> None:
         """The place is closed: kernels may live here from now on, each in that confinement."""
         self._residents.limit_cpu(spec["limits"]["cpuSeconds"])
+        if spec["limits"].get("memoryCounts") == "used":
+            self._residents.watch_memory(spec["limits"]["memoryBytes"])
         self._confinement = confinement
         self._spec = spec
 

@@ -1,23 +1,26 @@
 /** The place of a coding agent inside its enclosure: Cella's programs and the way to the model, beside the session's folders. */
 
-import { chmodSync, mkdirSync, mkdtempSync, realpathSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
+import { GATEWAY_SOCKET } from './gateway-folder.ts';
 import { type Folder, folderProblem, readableFolder } from './spec.ts';
 
-const APP_DIR = '/cella/app';
+const PLACE = '/cella';
+const APP_DIR = `${PLACE}/app` as const;
+const GATEWAY_DIR = `${PLACE}/gateway` as const;
 
-/** Paths as they are inside. No policy can name them: these folders may lie where none of a caller's may. */
+/** Paths as they are inside. Unlike those of a policy, the folders on the host may lie anywhere, as in the data folder. */
 export const AGENT_PLACE = {
   app: APP_DIR,
   node: `${APP_DIR}/node`,
   runner: `${APP_DIR}/runner`,
   programs: `${APP_DIR}/programs`,
-  /** Holds one socket, which leads to the host. */
-  gateway: '/cella/gateway',
+  gateway: GATEWAY_DIR,
+  /** The one way to the host. */
+  socket: `${GATEWAY_DIR}/${GATEWAY_SOCKET}`,
 } as const;
 
-/** Folders of the host's, freed of no links yet. What is in them can be read and run inside, and not changed. */
+/** Folders of the host's. What is in them can be read and run inside, and not changed. */
 export interface AgentPrograms {
   /** With the binary `node`. */
   readonly node: string;
@@ -40,16 +43,12 @@ export function agentFolders(folders: AgentFolders, root: boolean): Folder[] {
   });
 }
 
-/**
- * A folder for one socket, below one that only this user can enter, so that whoever an engine runs as can connect to it
- * and nobody else on this machine can. Whoever listens there lets all write to the socket.
- */
-export function makeGatewayFolder(parent: string): string {
-  mkdirSync(parent, { recursive: true, mode: 0o700 });
-  chmodSync(parent, 0o700);
-  const folder = mkdtempSync(join(parent, 'gateway-'));
-  chmodSync(folder, 0o755);
-  return folder;
+/** Nothing that a caller has named may lie where an agent's programs are looked for. */
+export function checkPlace(folders: readonly Folder[]): void {
+  const taken = folders.map(({ path, at = path }) => at).find((at) => `${at}/`.startsWith(`${PLACE}/`));
+  if (taken === undefined) return;
+  const message = `${taken} cannot be shown to a coding agent, which finds its programs in ${PLACE}; name another folder.`;
+  throw new CellaError('INVALID_OPTIONS', message);
 }
 
 function resolved(path: string, what: string): string {

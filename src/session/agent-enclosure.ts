@@ -3,6 +3,7 @@
 import type { CommandLink, Program } from '../executors/contract.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PLACE, type AgentFolders } from '../sandbox/agent-place.ts';
+import { requireNode } from './agent-node.ts';
 import { dataFolder } from './data-folder.ts';
 import { borrowExecutor } from './executors.ts';
 import { Launch } from './launch.ts';
@@ -40,32 +41,32 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
     if (options.workspaceOf !== undefined) launch.share(options.workspaceOf, dataDir);
     const { kind } = launch.recipe;
     if (kind === 'in-process' || !launch.isolated) throw notIsolated(kind);
+    await using undo = new AsyncDisposableStack();
     const { executor, giveBack } = borrowExecutor(launch.recipe);
-    try {
-      const { enclosure, spec } = await launch.openForAgent(executor, options.folders);
-      let closing: Promise<void> | undefined;
-      const close = () => {
-        closing ??= enclosure.close().finally(giveBack);
-        return closing;
-      };
-      return {
-        kind: kind === 'container' ? 'docker' : 'sandbox',
-        paths: { ...AGENT_PLACE, workspace: spec.cwd, home: spec.home },
-        onHost: { workspace: launch.cwd, home: launch.home },
-        get pid() {
-          return enclosure.pid;
-        },
-        get alive() {
-          return enclosure.alive;
-        },
-        command: (program) => enclosure.command(program),
-        close,
-        [Symbol.asyncDispose]: close,
-      };
-    } catch (error) {
-      giveBack();
-      throw error;
-    }
+    undo.defer(giveBack);
+    const { enclosure, spec } = await launch.openForAgent(executor, options.folders);
+    undo.defer(() => enclosure.close());
+    if (kind === 'container') await requireNode(executor, enclosure, checked.image);
+    const owned = undo.move();
+    let closing: Promise<void> | undefined;
+    const close = () => {
+      closing ??= owned.disposeAsync();
+      return closing;
+    };
+    return {
+      kind: kind === 'container' ? 'docker' : 'sandbox',
+      paths: { ...AGENT_PLACE, workspace: spec.cwd, home: spec.home },
+      onHost: { workspace: launch.cwd, home: launch.home },
+      get pid() {
+        return enclosure.pid;
+      },
+      get alive() {
+        return enclosure.alive;
+      },
+      command: (program) => enclosure.command(program),
+      close,
+      [Symbol.asyncDispose]: close,
+    };
   });
 }
 

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
-import { type AgentFolders, agentFolders } from '../sandbox/agent-place.ts';
+import { type AgentFolders, agentFolders, checkPlace } from '../sandbox/agent-place.ts';
 import {
   type LaunchSpec,
   limitsToSpec,
@@ -111,6 +111,7 @@ export class Launch {
   /** A sandbox for a coding agent, beside the one that kernels live in; no kernel ever does in this one. */
   async openForAgent(executor: Executor, folders: AgentFolders): Promise<{ enclosure: Enclosure; spec: LaunchSpec }> {
     const own = this.#spec(homeOf(this.#own, this.#ownUser));
+    checkPlace([...own.readable, ...own.writable]);
     const readable = [...own.readable, ...agentFolders(folders, this.#ownUser)];
     const spec: LaunchSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
     return { enclosure: await executor.open(spec), spec };

@@ -1,43 +1,53 @@
 /** Enclosures for coding agents in tests: with Node, programs of the tests' own and a gateway, and closed after the test. */
 
 import { createServer, type Server } from 'node:net';
-import { once } from 'node:events';
-import { chmod } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { CommandLink, Program } from '../../src/executors/contract.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import type { ByteSource, Exit } from '../../src/kernel/link.ts';
-import { makeGatewayFolder } from '../../src/sandbox/agent-place.ts';
+import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 import { scratchFolder } from './session.ts';
+import { shareCache } from './shared-cache.ts';
 
 /** Programs that run inside. */
 const inside = fileURLToPath(new URL('agent-inside', import.meta.url));
 
 export interface OpenAgent {
   readonly session?: SessionOptions;
+  /** The folder of Node, in place of the one that runs the tests. */
+  readonly node?: string;
   /** The folder of installed agents. */
   readonly programs?: string;
   readonly gateway?: string;
+  /** Whoever opened it closes it; else it is closed after the test. */
+  readonly lasting?: boolean;
 }
 
-export async function openAgent({ session = {}, programs, gateway }: OpenAgent = {}): Promise<AgentEnclosure> {
+export async function openAgent({
+  session = {},
+  node,
+  programs,
+  gateway,
+  lasting,
+}: OpenAgent = {}): Promise<AgentEnclosure> {
+  const dataDir = session.dataDir ?? (await scratchFolder());
+  // What an image says of itself is asked once a run.
+  if (session.executor === 'container') shareCache(dataDir);
   const enclosure = await openAgentEnclosure({
-    session: { dataDir: session.dataDir ?? (await scratchFolder()), ...session },
-    folders: { node: dirname(process.execPath), runner: inside, programs, gateway },
+    session: { ...session, dataDir },
+    folders: { node: node ?? dirname(process.execPath), runner: inside, programs, gateway },
   });
-  onTestFinished(() => enclosure.close());
+  if (!lasting) onTestFinished(() => enclosure.close());
   return enclosure;
 }
 
 /** A gateway whose socket leads to whatever `server` is. */
 export async function openGateway(server: Server = createServer((socket) => socket.end('gateway'))): Promise<string> {
   const folder = makeGatewayFolder(join(await scratchFolder(), 'gateways'));
-  server.listen(join(folder, 'socket'));
-  await once(server, 'listening');
-  await chmod(join(folder, 'socket'), 0o666);
+  await listenInGateway(folder, server);
   onTestFinished(() => void server.close());
   return folder;
 }
@@ -65,19 +75,51 @@ export function script(enclosure: AgentEnclosure, code: string): Pick<Program, '
 }
 
 export async function heard(link: CommandLink): Promise<Finished> {
-  const [stdout, stderr, exit] = await Promise.all([gather(link.stdout), gather(link.stderr), link.exited]);
-  return { ...exit, stdout: stdout.toString(), stderr: stderr.toString() };
+  const [stdout, stderr, exit] = await Promise.all([outputOf(link.stdout).all, outputOf(link.stderr).all, link.exited]);
+  return { ...exit, stdout, stderr };
 }
 
-function gather(source: ByteSource): Promise<Buffer> {
+/** Resolves when it has printed this; it goes on, and `heard` tells of all that it prints. */
+export async function said(link: CommandLink, words: string): Promise<void> {
+  const { spoken } = outputOf(link.stdout);
+  while (!spoken.text().includes(words)) {
+    if (spoken.ended) throw new Error(`it ended without ${words}: ${JSON.stringify(await heard(link))}`);
+    await spoken.more();
+  }
+}
+
+interface Output {
+  readonly all: Promise<string>;
+  readonly spoken: { readonly ended: boolean; text(): string; more(): Promise<void> };
+}
+
+const outputs = new WeakMap<ByteSource, Output>();
+
+function outputOf(source: ByteSource): Output {
+  const known = outputs.get(source);
+  if (known) return known;
   const parts: Buffer[] = [];
-  return new Promise((resolve) => {
+  let next = Promise.withResolvers<void>();
+  const spoken = { ended: false, text: () => Buffer.concat(parts).toString(), more: () => next.promise };
+  const tell = () => {
+    next.resolve();
+    next = Promise.withResolvers();
+  };
+  const all = new Promise<string>((resolve) => {
     source.read(
       (chunk) => {
         parts.push(Buffer.from(chunk));
+        tell();
         return true;
       },
-      () => resolve(Buffer.concat(parts)),
+      () => {
+        spoken.ended = true;
+        tell();
+        resolve(spoken.text());
+      },
     );
   });
+  const output = { all, spoken };
+  outputs.set(source, output);
+  return output;
 }

@@ -27,10 +27,11 @@ kinds`;
 
 /**
  * What a program has no part in, whose names end with it and beside which a kernel lives, is tried by kernels alone.
+ * `agent` is a program in an enclosure whose memory is bounded by what it uses, and not by a limit of each process.
  * `container` is a kernel in one: there is no template, and places of the system are the image's own.
  */
-export function escapeAttempts(open: Open, what: 'kernel' | 'program' | 'container' = 'kernel'): void {
-  const kernel = what !== 'program';
+export function escapeAttempts(open: Open, what: 'kernel' | 'program' | 'agent' | 'container' = 'kernel'): void {
+  const kernel = what === 'kernel' || what === 'container';
   describe("the host's files", () => {
     filesOfTheHost(open, what === 'container' ? [] : ['/etc/hostname', '/run', '/sys']);
     if (kernel) descriptorsOfAKernel(open);
@@ -44,10 +45,10 @@ export function escapeAttempts(open: Open, what: 'kernel' | 'program' | 'contain
   describe('sockets of the host', () => socketsOfTheHost(open));
   if (kernel) describe('another kernel', () => anotherKernel(open));
   describe('system calls', () => systemCalls(open));
-  describe('more rights', () => moreRights(open));
+  describe('more rights', () => moreRights(open, what === 'agent' ? [] : ['RLIMIT_DATA']));
   describe("Cella's own processes", () => {
     if (what !== 'container') socketOfTheTemplate(open);
-    foldersOfAPolicy(open);
+    if (what !== 'agent') foldersOfAPolicy(open);
     if (kernel) limitsOfPid1(open);
   });
 }
@@ -363,7 +364,7 @@ os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGSYS`);
   });
 }
 
-function moreRights(open: Open): void {
+function moreRights(open: Open, ofMemory: readonly string[]): void {
   test('no set-uid or set-gid file can be made', async () => {
     const session = await open();
     const verdicts = await attempts(
@@ -421,7 +422,7 @@ verdicts`,
     const verdicts = await attempts(
       session,
       `
-names = ('RLIMIT_DATA', 'RLIMIT_NPROC', 'RLIMIT_CPU', 'RLIMIT_FSIZE', 'RLIMIT_NOFILE', 'RLIMIT_CORE')
+names = (*${python(ofMemory)}, 'RLIMIT_NPROC', 'RLIMIT_CPU', 'RLIMIT_FSIZE', 'RLIMIT_NOFILE', 'RLIMIT_CORE')
 def raise_limit(name):
     hard = resource.getrlimit(getattr(resource, name))[1]
     assert hard != resource.RLIM_INFINITY, name

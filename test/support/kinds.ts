@@ -1,5 +1,7 @@
 /** The ways in which a kernel comes to be: each must be closed in as well as the others. */
 
+import type { Session } from '../../src/index.ts';
+import { finish, openAgent, openGateway } from './agent-enclosure.ts';
 import { eventually } from './attack.ts';
 import { type Open, openSession, scratchFolder } from './session.ts';
 
@@ -63,19 +65,38 @@ const asCommand: Open = async (options) => {
     const script = AS_PROGRAM.replace('CELL', () => JSON.stringify(code));
     return { type: 'result', status: 'ok', value: await session.tools.call('python', { script }) };
   };
+  return runningBy(session, run);
+};
+
+/** A program in the enclosure of a coding agent, whose session has a kernel of its own elsewhere. */
+const asAgent: Open = async (options = {}) => {
+  const same = { dataDir: await scratchFolder(), ...options };
+  const session = await openSession(same);
+  const enclosure = await openAgent({ session: same, gateway: await openGateway() });
+  const run = async (code: string) => {
+    const argv = ['python3', '-c', AS_PROGRAM.replace('CELL', () => JSON.stringify(code))];
+    const { stdout, stderr } = await finish(enclosure, { argv });
+    if (stderr !== '') throw new Error(stderr);
+    return { type: 'result', status: 'ok', value: JSON.parse(stdout) };
+  };
+  return runningBy(session, run);
+};
+
+function runningBy(session: Session, run: (code: string) => Promise<object>): Session {
   return new Proxy(session, {
     get: (target, name) => {
       const found: unknown = name === 'run' ? run : Reflect.get(target, name, target);
       return typeof found === 'function' && name !== 'run' ? found.bind(target) : found;
     },
   });
-};
+}
 
 /** Each with what runs in it: a kernel, or a program beside one. */
-export const kinds: [name: string, open: Open, what: 'kernel' | 'program'][] = [
+export const kinds: [name: string, open: Open, what: 'kernel' | 'program' | 'agent'][] = [
   ['a first kernel', openSession, 'kernel'],
   ['a kernel from a spare', fromSpare, 'kernel'],
   ['a kernel after a reset', afterReset, 'kernel'],
   ['a kernel after a rollback', afterRollback, 'kernel'],
   ['a program beside a kernel', asCommand, 'program'],
+  ["a program in an agent's enclosure", asAgent, 'agent'],
 ];

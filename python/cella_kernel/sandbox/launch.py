@@ -158,7 +158,7 @@ class Launcher:
         settle(spec["limits"], self.groups is None, self.filter)
 
 
-def settle(most: Dict[str, int], alone: bool, filter_program: bytes) -> None:
+def settle(most: Dict[str, Any], alone: bool, filter_program: bytes) -> None:
     """Lowers the limits of this process and closes it to others of its user and to system calls that nobody needs."""
     limits.apply(most, alone)
     linux.set_dumpable(False)

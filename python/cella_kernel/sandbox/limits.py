@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from typing import Dict
+from typing import Any, Dict
 
 from .linux import LayerError
 
@@ -12,11 +12,12 @@ from .linux import LayerError
 _MAPPED_BYTES = 1 << 30
 
 
-def apply(limits: Dict[str, int], alone: bool) -> None:
+def apply(limits: Dict[str, Any], alone: bool) -> None:
     """`limits` are memoryBytes, processes, cpuSeconds and fileBytes; `alone` where no control group helps."""
     if alone:
         # Counts every process of the user: a control group counts those of the sandbox.
         _lower(resource.RLIMIT_NPROC, limits["processes"])
+    # What is used is counted by the control group, or by pid 1.
     if limits.get("memoryCounts") != "used":
         if alone:
             # Shared memory is not data: only the whole address space bounds it.

@@ -1,0 +1,58 @@
+"""Where no control group counts the memory of a sandbox, pid 1 looks at it from time to time, and kills what is largest.
+
+A limit on what a process may ask for would do without looking, but not for programs that reserve far more than they use.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Dict
+
+from .processes import send_signal
+
+# How long apart it looks while there is room, and where more than half of the memory is taken.
+_SELDOM_S, _OFTEN_S = 0.25, 0.05
+_OWN = (b"RssAnon:", b"RssShmem:")
+
+
+class MemoryWatch:
+    """Call `look` at least as often as `pause_s` says while anybody lives here."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._kills = 0
+        self._next = 0.0
+        self.pause_s = _OFTEN_S
+
+    def oom_kills(self) -> int:
+        return self._kills
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        taken = _memory()
+        total = sum(taken.values())
+        self.pause_s = _OFTEN_S if total * 2 > self._most else _SELDOM_S
+        self._next = now + self.pause_s
+        if total > self._most and taken:
+            self._kills += 1
+            send_signal(max(taken, key=lambda pid: taken[pid]), signal.SIGKILL)
+
+
+def _memory() -> Dict[int, int]:
+    """Of every process but this one: the bytes that go with it. What several share counts for each of them."""
+    found: Dict[int, int] = {}
+    own = str(os.getpid())
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or name == own:
+            continue
+        try:
+            with open("/proc/%s/status" % name, "rb") as file:
+                lines = (line.split() for line in file if line.startswith(_OWN))
+                found[int(name)] = sum(int(words[1]) for words in lines) * 1024
+        except OSError:
+            continue  # it ended while we looked
+    return found

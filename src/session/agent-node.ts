@@ -1,0 +1,31 @@
+/** Whether Node runs in an enclosure: it is brought in from the host, and an image may lack the libraries that it needs. */
+
+import type { Enclosure, Executor } from '../executors/contract.ts';
+import { runCommand } from '../executors/run-command.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { AGENT_PLACE } from '../sandbox/agent-place.ts';
+
+const LONGEST_MS = 30_000;
+const MOST_WORDS = 4000;
+
+/** One image each. */
+const proven = new WeakSet<Executor>();
+
+export async function requireNode(executor: Executor, enclosure: Enclosure, image: string | undefined): Promise<void> {
+  if (proven.has(executor)) return;
+  const command = {
+    argv: [`${AGENT_PLACE.node}/node`, '--version'],
+    timeoutMs: LONGEST_MS,
+    outputLimitBytes: MOST_WORDS,
+  };
+  const { exitCode, stderr } = await runCommand(enclosure, command, undefined);
+  if (exitCode !== 0) throw unusable(image, stderr.toString().trim().split('\n')[0] || 'it ended without a word');
+  proven.add(executor);
+}
+
+function unusable(image: string | undefined, words: string): CellaError {
+  const which = image === undefined ? 'The default image' : `The image ${image}`;
+  const advice = image === undefined ? '`cella image build` makes it anew' : 'it needs those of glibc and libstdc++';
+  const message = `${which} cannot hold a coding agent, because Node does not run in it (${words}): ${advice}.`;
+  return new CellaError('IMAGE_UNUSABLE', message, { details: image === undefined ? {} : { image } });
+}

@@ -1,0 +1,34 @@
+/** Enclosures for coding agents, in the sandbox and in Docker. */
+
+import { chmod, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { openAgent } from '../support/agent-enclosure.ts';
+import { openContainer } from '../support/container.ts';
+import { canRunDocker } from '../support/docker.ts';
+import { openSession, scratchFolder } from '../support/session.ts';
+import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { agentEnclosureContract } from './agent-enclosure.ts';
+
+describe('in the sandbox', () => {
+  agentEnclosureContract(async () => ({}), openSession);
+});
+
+describe.skipIf(!canRunDocker)('with Docker', () => {
+  test('an image that Node does not run in is told', async () => {
+    const node = await scratchFolder();
+    await chmod(node, 0o755);
+    await writeFile(join(node, 'node'), '#!/bin/sh\necho libstdc++.so.6 is missing >&2; exit 127\n', { mode: 0o755 });
+    const session = { executor: 'container' as const, engine: await sharedEngineWithImage() };
+    const told = { code: 'IMAGE_UNUSABLE', message: expect.stringMatching(/libstdc\+\+.*cella image build/) };
+    await expect(openAgent({ session, node })).rejects.toMatchObject(told);
+  });
+
+  agentEnclosureContract(async () => ({ executor: 'container', engine: await sharedEngineWithImage() }), openContainer);
+});
+
+test('where code is not kept from the host, there is none', async () => {
+  const refused = { code: 'CAPABILITY_MISSING' };
+  await expect(openAgent({ session: { sandbox: 'off' } })).rejects.toMatchObject(refused);
+  await expect(openAgent({ session: { executor: 'in-process' } })).rejects.toMatchObject(refused);
+});
