@@ -3,6 +3,7 @@
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
+import type { Transcript } from '../protocol/http/agent-routes.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
@@ -22,6 +23,7 @@ import * as state from '../protocol/http/state.ts';
 import { toBackground } from '../protocol/http/to-background.ts';
 import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type * as api from '../session/api.ts';
+import { RemoteAgent } from './agent.ts';
 import { type Attend, attend } from './approvals.ts';
 import { RemoteArtifacts } from './artifacts.ts';
 import { RemoteDeps } from './deps.ts';
@@ -63,7 +65,7 @@ export interface SessionParts extends UseOptions {
   readonly last: number;
 }
 
-export class ClientSession implements api.SessionApi {
+export class ClientSession implements api.SessionApi, api.AgentApi {
   readonly id: string;
   readonly agentKey: string;
   readonly executor: ExecutorKind;
@@ -78,6 +80,7 @@ export class ClientSession implements api.SessionApi {
   readonly #parts: SessionParts;
   readonly #closing = new AbortController();
   readonly #executions: RemoteExecutions;
+  readonly #agent: RemoteAgent;
   #backgroundAfter: number;
 
   constructor(parts: SessionParts) {
@@ -92,6 +95,7 @@ export class ClientSession implements api.SessionApi {
     const stopWhenGone = parts.stop === 'when-gone';
     this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
     const place = { link, id: info.id, check: () => this.#checkOpen() };
+    this.#agent = new RemoteAgent({ ...place, resumeMs: parts.resumeMs, closing: this.#closing.signal });
     this.tools = new RemoteTools(place);
     this.skills = new RemoteSkills(place);
     this.artifacts = new RemoteArtifacts(place);
@@ -239,6 +243,21 @@ export class ClientSession implements api.SessionApi {
     const { link } = this.#parts;
     this.#checkOpen();
     return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
+  }
+
+  /** Prompts the session's coding agent: iterate over it for the events of the turn, or take `turn`, how it ended. */
+  prompt(prompt: string, options: api.PromptOptions = {}): api.PromptedTurn {
+    return this.#agent.prompt(prompt, options);
+  }
+
+  /** Stops the agent's turn, also while a permission waits. Gives the turns that were stopped. */
+  stop(options: { readonly turn?: string; readonly all?: boolean } = {}): Promise<readonly string[]> {
+    return this.#agent.stop(options);
+  }
+
+  /** The conversation as the agent keeps it: the last one, or the one that is named. */
+  transcript(options: { readonly conversation?: string } = {}): Promise<Transcript> {
+    return this.#agent.transcript(options);
   }
 
   /** What was asked for, oldest first. */

@@ -187,7 +187,7 @@ export class SessionTurns implements SessionTurnsApi {
   async #perform(turn: HostedTurn): Promise<void> {
     try {
       if (turn.signal.aborted || this.#closed) {
-        await this.#update(turn, { status: turn.reason?.kind === 'stopped' ? 'cancelled' : 'interrupted' });
+        await this.#finish(turn, failureOf(undefined, turn.reason ?? { kind: 'closing' }));
         turn.end(infoOf(turn.record));
         return;
       }
