@@ -57,6 +57,8 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
       const input = { description: 'Look around', prompt: `#run ls ${path}`, subagent_type: 'general-purpose' };
       return calls('I delegate.', ['Agent', input]);
     }
+    case 'cell':
+      return calls('I compute.', ['mcp__cella__run_code', { code: rest }]);
     case 'mcp':
       return calls('I call.', ['mcp__probe__echo', { text: 'ping' }]);
     case 'remember':
