@@ -4,6 +4,7 @@ export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUse
 export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
+export type { Transcript } from '../protocol/http/agent-routes.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
 export type { FileChange, FileInfo } from '../protocol/http/file-routes.ts';
 export type {
@@ -15,6 +16,7 @@ export type {
 } from '../protocol/http/permission-routes.ts';
 export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
 export type { ServerStatus } from '../protocol/http/system-routes.ts';
+export type { TurnInfo } from '../protocol/http/turns.ts';
 export type { Provider } from '../protocol/providers.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from '../protocol/terminal.ts';
 export { PyObject, type PyValue } from '../protocol/values.ts';

@@ -3,7 +3,7 @@
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
-import type { Transcript } from '../protocol/http/agent-routes.ts';
+import { ReadTranscript, StopAgent, type Transcript } from '../protocol/http/agent-routes.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
@@ -23,7 +23,6 @@ import * as state from '../protocol/http/state.ts';
 import { toBackground } from '../protocol/http/to-background.ts';
 import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type * as api from '../session/api.ts';
-import { RemoteAgent } from './agent.ts';
 import { type Attend, attend } from './approvals.ts';
 import { RemoteArtifacts } from './artifacts.ts';
 import { RemoteDeps } from './deps.ts';
@@ -34,6 +33,7 @@ import type { Link } from './link.ts';
 import { RemoteSkills } from './skills.ts';
 import { openTerminal } from './terminal.ts';
 import { RemoteTools } from './tools.ts';
+import { RemoteTurn } from './turn.ts';
 
 /** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
 export interface EventPage {
@@ -80,7 +80,6 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   readonly #parts: SessionParts;
   readonly #closing = new AbortController();
   readonly #executions: RemoteExecutions;
-  readonly #agent: RemoteAgent;
   #backgroundAfter: number;
 
   constructor(parts: SessionParts) {
@@ -95,7 +94,6 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     const stopWhenGone = parts.stop === 'when-gone';
     this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
     const place = { link, id: info.id, check: () => this.#checkOpen() };
-    this.#agent = new RemoteAgent({ ...place, resumeMs: parts.resumeMs, closing: this.#closing.signal });
     this.tools = new RemoteTools(place);
     this.skills = new RemoteSkills(place);
     this.artifacts = new RemoteArtifacts(place);
@@ -245,19 +243,23 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
   }
 
-  /** Prompts the session's coding agent: iterate over it for the events of the turn, or take `turn`, how it ended. */
+  /** Prompts a coding agent: its events as they come, or how its turn ended. */
   prompt(prompt: string, options: api.PromptOptions = {}): api.PromptedTurn {
-    return this.#agent.prompt(prompt, options);
+    this.#checkOpen();
+    const { link, resumeMs } = this.#parts;
+    return new RemoteTurn({ link, sessionId: this.id, prompt, options, resumeMs, closing: this.#closing.signal });
   }
 
-  /** Stops the agent's turn, also while a permission waits. Gives the turns that were stopped. */
-  stop(options: { readonly turn?: string; readonly all?: boolean } = {}): Promise<readonly string[]> {
-    return this.#agent.stop(options);
+  /** Stops the turn that runs, or the one that is named, also where it waits. */
+  async stop({ turn, all }: { readonly turn?: string; readonly all?: boolean } = {}): Promise<readonly string[]> {
+    return (await this.#call(StopAgent, { turn, all })).turns;
   }
 
   /** The conversation as the agent keeps it: the last one, or the one that is named. */
-  transcript(options: { readonly conversation?: string } = {}): Promise<Transcript> {
-    return this.#agent.transcript(options);
+  async transcript({ conversation }: { readonly conversation?: string } = {}): Promise<Transcript> {
+    const { link } = this.#parts;
+    this.#checkOpen();
+    return await link.call(ReadTranscript, { params: { id: this.id }, query: { conversation } });
   }
 
   /** What was asked for, oldest first. */

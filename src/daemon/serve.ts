@@ -120,7 +120,7 @@ export async function serve(
   const agents: AgentRunner = {
     run: async (task) => {
       if (!staff) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
-      return await staff.pool.run(task);
+      return await (options.agents?.run?.(task) ?? staff.pool.run(task));
     },
     retire: async (session, why) => await staff?.pool.retire(session, why),
     forget: async (session) => {

@@ -43,7 +43,6 @@ export class TerminalTurn {
   async run(prompt: string, options: PromptOptions): Promise<number> {
     const { session, leaving } = this.#desk;
     const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
-    prompted.turn.catch(() => {}); // told by the events, or below
     for await (const event of prompted) {
       if (leaving.aborted) break;
       this.#take(event);

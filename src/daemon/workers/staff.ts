@@ -11,6 +11,7 @@ import type { Access } from '../access/contract.ts';
 import type { Models } from '../gateway/models.ts';
 import type { Logger } from '../http/logs.ts';
 import type { McpEndpoints } from '../http/mcp-endpoints.ts';
+import type { RunTurn } from '../turns/contract.ts';
 import { type OpenPlace, WorkerSettings } from './contract.ts';
 import { Conversations } from './conversations.ts';
 import type { LinkParts } from './executor-link.ts';
@@ -24,6 +25,8 @@ export interface AgentOptions {
   /** In place of where they are by default. */
   readonly programs?: Partial<Programs> | undefined;
   readonly openPlace?: OpenPlace | undefined;
+  /** In place of executors: whoever embeds the server runs the turns. */
+  readonly run?: RunTurn | undefined;
 }
 
 export interface StaffParts {
