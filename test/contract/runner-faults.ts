@@ -55,11 +55,12 @@ export function runnerFaults(parts: RunnerParts): void {
     expect(isAlive(pid)).toBe(false);
   });
 
-  test('a library that prints does not write into the protocol', async () => {
+  test('a library that prints or reads does not meddle with the protocol', async () => {
     await using daemon = new TestDaemon(parts().scripted);
     await daemon.hello();
     const noise = '{"jsonrpc":"2.0","id":1,"result":{}}';
     expect(await daemon.prompt([{ print: noise }, { say: 'fine' }])).toMatchObject({ status: 'completed' });
+    expect(daemon.said).toEqual(['fine']);
     expect(daemon.stderr.split(noise)).toHaveLength(3);
   });
 

@@ -19,7 +19,7 @@ export type Step =
   | { readonly hang: true }
   | { readonly fail: string }
   | { readonly die: string }
-  /** To stdout, by all ways that a library has. */
+  /** To stdout, by all ways that a library has; and what is at stdin is taken, as one would that reads it. */
   | { readonly print: string }
   /** A process that would live on; says its pid. */
   | { readonly start: true }
@@ -83,7 +83,9 @@ class ScriptedAgent implements Agent {
     if ('die' in step) throw new Error(`${step.die} ${this.#setup.model.key}`);
     if ('print' in step) {
       console.log(step.print);
-      process.stdout.write(`${step.print}\n`);
+      const { stdin, stdout } = await import('node:process');
+      stdout.write(`${step.print}\n`);
+      for await (const taken of stdin) await this.#say(turn, String(taken));
     }
     if ('start' in step) {
       const child = spawn('sleep', ['1000'], { stdio: 'ignore' });
