@@ -9,6 +9,7 @@ import { connect } from '../../src/client/index.ts';
 import { agentDaemon, bundledRunner, decide, eventsOf, KEY, prompt, setKey, until } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { Model } from '../support/model.ts';
+import { descendants } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
 
@@ -55,6 +56,13 @@ function shownByProcesses(): string {
     }
   });
   return [...files.map(read), ...links].join('\n');
+}
+
+/** Those alone that came from this process. */
+function kill(command: string): void {
+  const found = descendants(process.pid).filter((one) => one.command.includes(command));
+  expect(found).not.toEqual([]);
+  for (const { pid } of found) process.kill(pid, 'SIGKILL');
 }
 
 /** Files below a folder that hold a text. */
@@ -110,13 +118,23 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const hangs = model.hangs();
     const hanging = prompt(daemon, id, '#hang');
     await hangs;
-    execFileSync('pkill', ['-KILL', '-f', 'cella-runner.mjs serve']);
+    kill('cella-runner.mjs serve');
     expect((await hanging).json).toMatchObject({ status: 'failed', error: { code: 'WORKER_FAILED' } });
     const { json } = await prompt(daemon, id, '#remember');
     expect(json).toMatchObject({ status: 'completed', conversation: first.json.conversation });
     expect(json.text).toContain('#plain');
     const notice = (await eventsOf(daemon, id)).find((event) => event.type === 'agent_notice' && event.text.includes('anew'));
     expect(notice).toBeDefined();
+  });
+
+  test('fails where the agent’s own program is killed, and the next one goes on', async () => {
+    const { id } = await daemon.session({ agentKey: 'agent-killed' });
+    const hangs = model.hangs();
+    const hanging = prompt(daemon, id, '#hang');
+    await hangs;
+    kill('claude-agent-sdk-linux');
+    expect((await hanging).json).toMatchObject({ status: 'failed', error: { code: 'AGENT_DIED' } });
+    expect((await prompt(daemon, id, '#plain')).json.status).toBe('completed');
   });
 
   test('each person’s prompt goes out with that person’s own key, at the same time, and with none where there is none', async () => {

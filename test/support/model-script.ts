@@ -59,7 +59,7 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
       return calls(earlier, 'I delegate.', ['Agent', input]);
     }
     case 'cell':
-      return calls('I compute.', ['mcp__cella__run_code', { code: rest }]);
+      return calls(earlier, 'I compute.', ['mcp__cella__run_code', { code: rest }]);
     case 'mcp':
       return calls(earlier, 'I call.', ['mcp__probe__echo', { text: 'ping' }]);
     case 'remember':
