@@ -40,7 +40,9 @@ afterAll(() => model[Symbol.asyncDispose]());
 /** What processes show of themselves to whoever may look: not this one, which is the server. */
 function shownByProcesses(): string {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
-  const files = pids.flatMap((pid) => ['environ', 'cmdline', 'comm', 'status', 'maps'].map((name) => `/proc/${pid}/${name}`));
+  const files = pids.flatMap((pid) =>
+    ['environ', 'cmdline', 'comm', 'status', 'maps'].map((name) => `/proc/${pid}/${name}`),
+  );
   const read = (file: string) => {
     try {
       return readFileSync(file, 'latin1');
@@ -99,7 +101,9 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     for (const type of ['turn_started', 'agent_session', 'item_delta', 'item_completed', 'usage', 'turn_ended']) {
       expect(types).toContain(type);
     }
-    const { json: transcript } = await daemon.call<{ text: string; revision: number }>(`GET /v1/sessions/${id}/transcript`);
+    const { json: transcript } = await daemon.call<{ text: string; revision: number }>(
+      `GET /v1/sessions/${id}/transcript`,
+    );
     expect(transcript).toMatchObject({ revision: 2, text: expect.stringContaining('letter.txt') });
     const { json: usage } = await daemon.call(`GET /v1/sessions/${id}/usage`);
     expect(usage).toMatchObject({ calls: expect.any(Number), output: expect.any(Number) });
@@ -123,7 +127,9 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const { json } = await prompt(daemon, id, '#remember');
     expect(json).toMatchObject({ status: 'completed', conversation: first.json.conversation });
     expect(json.text).toContain('#plain');
-    const notice = (await eventsOf(daemon, id)).find((event) => event.type === 'agent_notice' && event.text.includes('anew'));
+    const notice = (await eventsOf(daemon, id)).find(
+      (event) => event.type === 'agent_notice' && event.text.includes('anew'),
+    );
     expect(notice).toBeDefined();
   });
 
@@ -152,7 +158,8 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
       prompt(daemon, bobs.id, 'his #plain', { token: bob }),
     ]);
     expect([mine.json.status, anns.json.status, none.json.status]).toEqual(['completed', 'completed', 'failed']);
-    const keyOf = (word: string) => new Set(model.seen.filter(({ text }) => text.includes(`${word} #plain`)).map(({ key }) => key));
+    const keyOf = (word: string) =>
+      new Set(model.seen.filter(({ text }) => text.includes(`${word} #plain`)).map(({ key }) => key));
     expect(keyOf('mine')).toEqual(new Set([KEY]));
     expect(keyOf('hers')).toEqual(new Set([ANOTHER_KEY]));
     expect(keyOf('his')).toEqual(new Set());

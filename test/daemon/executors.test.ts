@@ -19,7 +19,8 @@ beforeAll(async () => {
   });
 });
 
-const session = async (more: Record<string, unknown> = {}) => (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
+const session = async (more: Record<string, unknown> = {}) =>
+  (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
 
 describe('an executor that speaks for another', () => {
@@ -31,7 +32,10 @@ describe('an executor that speaks for another', () => {
   ])('by a forged %s is cut off, and nothing that it said is in any log', async (trick, what) => {
     const id = await session();
     const { json } = await prompt(daemon, id, trick);
-    expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(what) } });
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(what) },
+    });
     expect(JSON.stringify(await eventsOf(daemon, id))).not.toContain('forged');
     const next = await prompt(daemon, id, 'plain');
     expect(next.json).toMatchObject({ status: 'completed', text: 'Done.' });
@@ -58,7 +62,10 @@ describe('an executor that breaks the protocol', () => {
   ])('by %s is cut off with the reason, and another session goes on meanwhile', async (trick, reason) => {
     const [id, other] = await Promise.all([session(), session()]);
     const [broken, well] = await Promise.all([prompt(daemon, id, trick), prompt(daemon, other, 'plain')]);
-    expect(broken.json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(reason) } });
+    expect(broken.json).toMatchObject({
+      status: 'failed',
+      error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(reason) },
+    });
     expect(well.json).toMatchObject({ status: 'completed' });
   });
 });
@@ -67,7 +74,10 @@ describe('an executor in trouble', () => {
   test('that is killed in mid-turn fails the turn with the signal: it is no exit 0', async () => {
     const id = await session();
     const { json } = await prompt(daemon, id, 'die');
-    expect(json).toMatchObject({ status: 'failed', error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGKILL') } });
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGKILL') },
+    });
     const { json: next } = await prompt(daemon, id, 'plain');
     expect(next).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
   });
@@ -161,7 +171,10 @@ describe('a turn', () => {
       body: { prompt: 'plain' },
       headers: { accept: 'application/x-ndjson' },
     });
-    const events = (await response.text()).trim().split('\n').map((line) => JSON.parse(line));
+    const events = (await response.text())
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
     expect(events.map(({ type }) => type)).toEqual(['turn_started', 'agent_session', 'item_completed', 'turn_ended']);
   });
 
@@ -185,7 +198,9 @@ describe('a turn', () => {
     expect(deltas.join('')).toHaveLength(700_000);
     const item = events.find(({ type }) => type === 'item_completed');
     if (item?.type !== 'item_completed' || !item.file) throw new Error('it is not in a file');
-    expect(JSON.parse((await daemon.call(`GET /v1/sessions/${id}/outputs/${item.file.file}`)).text).text).toHaveLength(700_000);
+    expect(JSON.parse((await daemon.call(`GET /v1/sessions/${id}/outputs/${item.file.file}`)).text).text).toHaveLength(
+      700_000,
+    );
     for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(262_144);
   });
 
@@ -217,17 +232,26 @@ test('profiles are each user’s own, checked, and named in a prompt', async () 
   expect((await daemon.call('GET /v1/profiles/mine', { token: other })).status).toBe(404);
   expect((await daemon.call<{ profiles: unknown[] }>('GET /v1/profiles')).json.profiles).toHaveLength(1);
   const id = await session();
-  expect((await prompt(daemon, id, 'plain', { profile: 'mine' })).json).toMatchObject({ status: 'completed', profile: 'mine' });
+  expect((await prompt(daemon, id, 'plain', { profile: 'mine' })).json).toMatchObject({
+    status: 'completed',
+    profile: 'mine',
+  });
   expect((await prompt(daemon, id, 'plain', { profile: 'none' })).status).toBe(404);
   expect((await daemon.call('DELETE /v1/profiles/mine')).status).toBe(204);
 });
 
 test('an agent that may do everything needs an isolated place, and in-process sessions have none', async () => {
   const open = await session({ sandbox: 'off' });
-  expect((await prompt(daemon, open, 'plain', { mode: 'bypass' })).json).toMatchObject({ status: 'failed', error: { code: 'BYPASS_REFUSED' } });
+  expect((await prompt(daemon, open, 'plain', { mode: 'bypass' })).json).toMatchObject({
+    status: 'failed',
+    error: { code: 'BYPASS_REFUSED' },
+  });
   expect((await prompt(daemon, open, 'plain')).json.status).toBe('completed');
   const inside = await session({ executor: 'in-process' });
-  expect((await prompt(daemon, inside, 'plain')).json).toMatchObject({ status: 'failed', error: { code: 'CAPABILITY_MISSING' } });
+  expect((await prompt(daemon, inside, 'plain')).json).toMatchObject({
+    status: 'failed',
+    error: { code: 'CAPABILITY_MISSING' },
+  });
 });
 
 test('the OpenAPI document lists the routes', async () => {

@@ -4,10 +4,10 @@ import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
-import { hostMcp } from '../../src/mcp/hosted.ts';
 import type { ServeOptions } from '../../src/daemon/serve.ts';
-import type { PermissionInfo } from '../../src/protocol/http/permission-routes.ts';
+import { hostMcp } from '../../src/mcp/hosted.ts';
 import { SessionEvent } from '../../src/protocol/http/events.ts';
+import type { PermissionInfo } from '../../src/protocol/http/permission-routes.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
 import { Daemon } from './daemon.ts';
 import { scratchFolder } from './session.ts';
@@ -80,7 +80,9 @@ export async function prompt(
 
 /** All events that there are now. */
 export async function eventsOf(daemon: Daemon, session: string, query = ''): Promise<SessionEvent[]> {
-  const { json, text } = await daemon.call<{ events: unknown[] }>(`GET /v1/sessions/${session}/events?limit=10000${query}`);
+  const { json, text } = await daemon.call<{ events: unknown[] }>(
+    `GET /v1/sessions/${session}/events?limit=10000${query}`,
+  );
   if (!Array.isArray(json.events)) throw new Error(`no events: ${text}`);
   return json.events.map((event) => SessionEvent.parse(event));
 }

@@ -9,19 +9,21 @@ export class Conversations {
   /** What was laid out in a place: the same again costs nothing. */
   readonly #laid = new WeakMap<Place, string>();
 
-  /** Lays out the profile, and the conversation to go on with where the agent has none that is newer. */
-  async prepare(place: Place, task: TurnTask): Promise<void> {
-    const { profile, conversation } = task;
+  /** Lays out the profile, and the conversation where the agent has none that is newer. Gives the one to go on with. */
+  async prepare(place: Place, task: TurnTask): Promise<string | undefined> {
+    const { profile } = task;
+    const environment = await environmentOf(place, task);
+    const kept = task.conversation === undefined ? undefined : await task.readTranscript(task.conversation);
+    const conversation = await existing(environment, task.conversation, kept);
     const laid = digest(task.agent, profile);
     const known = this.#laid.get(place);
     const empty = Object.keys(profile).length === 0 && conversation === undefined;
-    if (known === laid || (known === undefined && empty)) return;
-    const kept = conversation === undefined ? undefined : await task.readTranscript(conversation);
-    const environment = await environmentOf(place, task);
+    if (known === laid || (known === undefined && empty)) return conversation;
     await environment.prepareSession(
       kept && conversation !== undefined ? { transcript: { conversation, text: kept.text } } : {},
     );
     this.#laid.set(place, laid);
+    return conversation;
   }
 
   /** Keeps the conversation as the agent has it now. */
@@ -32,6 +34,12 @@ export class Conversations {
     // From here on the agent has it.
     if (!this.#laid.has(place)) this.#laid.set(place, digest(task.agent, task.profile));
   }
+}
+
+/** An agent that was killed may have named a conversation, and not have written a word of it. */
+async function existing(environment: ExecutionEnvironment, conversation: string | undefined, kept: object | undefined) {
+  if (conversation === undefined || kept) return conversation;
+  return (await environment.readSessionTranscript(conversation)) === undefined ? undefined : conversation;
 }
 
 /** In the place that is there. The executor ends it, and nobody else. */

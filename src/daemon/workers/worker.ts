@@ -112,28 +112,14 @@ export class Worker {
   async run(task: TurnTask): Promise<TurnEnding> {
     if (this.#state.kind !== 'idle') throw new CellaError('WORKER_FAILED', `The executor ${this.id} is ${this.state}.`);
     this.#state = { kind: 'busy', turn: task.turn };
-    const { tokens, conversations } = this.#parts;
-    const { place } = this.#made;
+    using patience = this.#patience(task.signal);
+    const performed = this.#perform(task);
+    performed.catch(() => {}); // told, unless nobody waits for it any more
     try {
-      checkMode(task.mode, place.environment);
-      await place.programDir(task.agent);
-      await conversations.prepare(place, task);
-      const token = await tokens.issue(
-        { userId: task.userId },
-        { session: task.session.id, task: task.turn, executor: this.id },
-      );
-      const told = await this.#execute(task, token);
-      const { conversation = task.conversation } = told;
-      if (conversation !== undefined && this.#reason === undefined) {
-        await conversations.keep(place, task, conversation).catch((error) => this.#note(error));
-      }
-      return told;
+      return await Promise.race([performed, patience.over]);
     } catch (error) {
-      // How it ended says more than that it did.
-      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
       throw this.#reason ?? error;
     } finally {
-      await tokens.revoke(task.turn);
       if (this.state === 'busy') this.#state = { kind: 'idle' };
     }
   }
@@ -144,30 +130,69 @@ export class Worker {
     return this.#closing;
   }
 
-  async #execute(task: TurnTask, token: string): Promise<TurnEnding> {
+  async #perform(task: TurnTask): Promise<TurnEnding> {
+    const { conversations } = this.#parts;
+    const { place } = this.#made;
+    checkMode(task.mode, place.environment);
+    await place.programDir(task.agent);
+    let conversation = await conversations.prepare(place, task);
+    const emit: TurnTask['emit'] = (event) => {
+      if (event.type === 'agent_session') conversation = event.conversation;
+      return task.emit(event);
+    };
+    const told = await this.#execute({ ...task, conversation, emit });
+    if (conversation !== undefined && this.#reason === undefined) {
+      await conversations.keep(place, task, conversation).catch((error) => this.#note(error));
+    }
+    return told;
+  }
+
+  /** Under a token of its own, which is no good once the turn has ended. */
+  async #execute(task: TurnTask): Promise<TurnEnding> {
+    const { tokens, settings } = this.#parts;
     const { link } = this.#made;
+    const binding = { session: task.session.id, task: task.turn, executor: this.id };
+    const token = await tokens.issue({ userId: task.userId }, binding);
+    // Where it does not listen, it is ended.
+    const stop = () => void link.stopTask(task.turn, settings.stopMs).catch(() => {});
+    task.signal.addEventListener('abort', stop, { once: true });
+    try {
+      const running = link.execute(task, token);
+      if (task.signal.aborted) stop();
+      const { status, conversation, token_usage: usage, error } = await running;
+      return { status, conversation, usage, error };
+    } catch (error) {
+      // How it ended says more than that it did.
+      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
+      throw error;
+    } finally {
+      task.signal.removeEventListener('abort', stop);
+      await tokens.revoke(task.turn);
+    }
+  }
+
+  /** A turn that does not end when it is stopped, in whatever state it is, ends with its executor. */
+  #patience(signal: AbortSignal): Disposable & { readonly over: Promise<never> } {
     const { stopMs } = this.#parts.settings;
     const over = Promise.withResolvers<never>();
     over.promise.catch(() => {}); // lost to the turn's own end
     let timer: NodeJS.Timeout | undefined;
-    const stop = () => {
+    const begin = () => {
       timer = setTimeout(() => {
         const late = new CellaError('WORKER_FAILED', `The turn did not end within ${stopMs} ms after it was stopped.`);
         over.reject(late);
         this.#die(late);
       }, stopMs);
-      link.stopTask(task.turn, stopMs).catch(() => {}); // where it does not listen, it is ended
     };
-    task.signal.addEventListener('abort', stop, { once: true });
-    try {
-      const running = link.execute(task, token);
-      if (task.signal.aborted) stop();
-      const { status, conversation, token_usage: usage, error } = await Promise.race([running, over.promise]);
-      return { status, conversation, usage, error };
-    } finally {
-      clearTimeout(timer);
-      task.signal.removeEventListener('abort', stop);
-    }
+    signal.addEventListener('abort', begin, { once: true });
+    if (signal.aborted) begin();
+    return {
+      over: over.promise,
+      [Symbol.dispose]: () => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', begin);
+      },
+    };
   }
 
   #note(error: unknown): void {

@@ -3,8 +3,8 @@
  * without anything beside it, so that it runs in any place.
  */
 
-import { createInterface } from 'node:readline';
 import { appendFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 
 const [command] = process.argv.slice(2);
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
@@ -31,18 +31,28 @@ const tricks = {
     await report({ type: 'file_changed', path: rest, change: 'created' });
   },
   async count({ report }, rest) {
-    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: String(rest.length) });
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: String(rest.length),
+    });
   },
   async large({ report }) {
     await report({ type: 'item_delta', item: 'm', text: 'd'.repeat(700_000) });
     const text = 't'.repeat(700_000);
     await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
   },
-  session: ({ claim, event }) => call('report_message', { ...claim, session_id: 'ses_0000000000000000', sequence: 2, event }),
+  session: ({ claim, event }) =>
+    call('report_message', { ...claim, session_id: 'ses_0000000000000000', sequence: 2, event }),
   task: ({ claim, event }) => call('report_message', { ...claim, task_id: 'trn_0000000000000000', sequence: 2, event }),
-  turn: ({ claim, event }) => call('report_message', { ...claim, sequence: 2, event: { ...event, turn: 'trn_0000000000000000' } }),
-  token: ({ claim, event }) => call('report_message', { ...claim, session_token: `cst_aaaaaaaaaaaaaaaa_${'a'.repeat(43)}`, sequence: 2, event }),
-  replay: ({ claim, event }) => call('report_message', { ...claim, session_token: old.session_token, sequence: 2, event }),
+  turn: ({ claim, event }) =>
+    call('report_message', { ...claim, sequence: 2, event: { ...event, turn: 'trn_0000000000000000' } }),
+  token: ({ claim, event }) =>
+    call('report_message', { ...claim, session_token: `cst_aaaaaaaaaaaaaaaa_${'a'.repeat(43)}`, sequence: 2, event }),
+  replay: ({ claim, event }) =>
+    call('report_message', { ...claim, session_token: old.session_token, sequence: 2, event }),
   again: ({ event }) => call('report_message', { ...old, sequence: 2, event }),
   async order({ claim, event }) {
     await call('report_message', { ...claim, sequence: 2, event });
@@ -54,7 +64,9 @@ const tricks = {
   },
   async flood({ claim }) {
     for (let at = 0; at < 200_000; at++) {
-      const room = process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', method: 'report_progress', params: { ...claim, phase: 'loading' } })}\n`);
+      const room = process.stdout.write(
+        `${JSON.stringify({ jsonrpc: '2.0', method: 'report_progress', params: { ...claim, phase: 'loading' } })}\n`,
+      );
       if (!room) await new Promise((resolve) => process.stdout.once('drain', resolve));
     }
     await new Promise(() => {});
@@ -79,15 +91,33 @@ const tricks = {
   async permit({ claim, report }, rest) {
     const reply = await call('request_permission', { ...claim, tool: 'Bash', summary: rest, input: { command: rest } });
     const decision = reply.decision ?? (await new Promise((resolve) => waiting.set(reply.request_id, resolve)));
-    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: JSON.stringify(decision) });
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: JSON.stringify(decision),
+    });
     return decision.outcome === 'cancelled' ? { status: 'cancelled' } : {};
   },
   async variables({ report }) {
-    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: JSON.stringify(process.env) });
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: JSON.stringify(process.env),
+    });
   },
   async key({ claim, report }) {
     const answer = await call('get_api_key', { ...claim, provider: 'anthropic' });
-    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: JSON.stringify(answer) });
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: JSON.stringify(answer),
+    });
   },
   async miscount() {
     return { status: 'completed', message_count: 7 };
@@ -97,7 +127,8 @@ const tricks = {
 async function execute(id, { session_token, session_id, task_id, prompt }) {
   const claim = { session_token, session_id, task_id };
   let sequence = 0;
-  const report = (event) => call('report_message', { ...claim, sequence: ++sequence, event: { turn: task_id, ...event } });
+  const report = (event) =>
+    call('report_message', { ...claim, sequence: ++sequence, event: { turn: task_id, ...event } });
   const event = { type: 'agent_notice', turn: task_id, text: 'forged' };
   await report({ type: 'agent_session', agent: 'claude', conversation: `talk-${session_id}` });
   const at = prompt.indexOf(' ');
@@ -115,7 +146,8 @@ function hear({ id, method, params, result, error }) {
     waiting.delete(id);
     return;
   }
-  if (method === 'hello') say({ id, result: { protocol_version: params.protocol_version, pid: process.pid, agents: ['claude'] } });
+  if (method === 'hello')
+    say({ id, result: { protocol_version: params.protocol_version, pid: process.pid, agents: ['claude'] } });
   if (method === 'ping') say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
   if (method === 'execute_prompt') void execute(id, params);
   if (method === 'permission_resolved') {
@@ -137,14 +169,20 @@ async function transcript() {
   const lines = [];
   for await (const line of createInterface({ input: process.stdin })) lines.push(JSON.parse(line));
   const [{ homeDir, conversation }] = lines;
-  if (command === 'setup-session') process.stdout.write(`${JSON.stringify({ type: 'prepared', transcript: 'kept' })}\n`);
+  if (command === 'setup-session')
+    process.stdout.write(`${JSON.stringify({ type: 'prepared', transcript: 'kept' })}\n`);
   else {
     appendFileSync(`${homeDir}/${conversation}`, 'said\n');
     const { readFileSync } = await import('node:fs');
-    process.stdout.write(`${JSON.stringify({ type: 'text', text: readFileSync(`${homeDir}/${conversation}`, 'utf8') })}\n`);
+    process.stdout.write(
+      `${JSON.stringify({ type: 'text', text: readFileSync(`${homeDir}/${conversation}`, 'utf8') })}\n`,
+    );
     process.stdout.write(`${JSON.stringify({ type: 'end', found: true })}\n`);
   }
 }
 
-if (command === 'serve') createInterface({ input: process.stdin }).on('line', (line) => hear(JSON.parse(line))).on('close', () => process.exit(0));
+if (command === 'serve')
+  createInterface({ input: process.stdin })
+    .on('line', (line) => hear(JSON.parse(line)))
+    .on('close', () => process.exit(0));
 else await transcript();
