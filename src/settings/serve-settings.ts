@@ -36,6 +36,15 @@ export const serveSettings = {
   ),
   maxKernels: setting('--max-kernels <n>', 'kernels that may live at a time', kinds.count, { otherwise: '64' }),
   idle: setting('--idle <seconds>', 'how long until an idle kernel sleeps', kinds.seconds, { otherwise: '600' }),
+  maxAgents: setting('--max-agents <n>', 'executors of coding agents that may live at a time', kinds.count, {
+    otherwise: '8',
+  }),
+  agentIdle: setting(
+    '--agent-idle <seconds>',
+    'how long the executor of an agent is kept for the next prompt',
+    kinds.seconds,
+    { otherwise: '300' },
+  ),
   grace: setting('--grace <seconds>', 'how long running code has when the server ends', kinds.seconds, {
     otherwise: '10',
   }),
@@ -89,6 +98,9 @@ export interface ServeSettings {
   readonly membersMay: readonly Privilege[];
   readonly maxKernels?: number;
   readonly idleMs?: number;
+  /** Executors of agents that may live at a time, and how long one is kept for the next prompt. */
+  readonly maxAgents?: number;
+  readonly agentIdleMs?: number;
   /** How long running code has when the server ends. */
   readonly graceMs: number;
   /** Requests a second of one token. */

@@ -41,6 +41,8 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       advertise: the(all.advertise, flags.advertise),
       maxKernels: the(all.maxKernels, flags.maxKernels),
       idleMs: the(all.idle, flags.idle),
+      maxAgents: the(all.maxAgents, flags.maxAgents),
+      agentIdleMs: the(all.agentIdle, flags.agentIdle),
       rate: the(all.rate, flags.rate),
       logFile: the(all.logFile, flags.logFile),
       python: the(settings.python, flags.python),
