@@ -150,11 +150,10 @@ describe('the master key', () => {
     const here = await place();
     await here.again().set(here.ada, 'anthropic', KEY);
     spoil(keyFile(here));
-    for (const attempt of [
-      here.again().reveal(here.ada.userId, 'anthropic'),
-      here.again().set(here.ada, 'openai', KEY),
-    ]) {
-      const error = await failureOf(attempt);
+    const read = () => here.again().reveal(here.ada.userId, 'anthropic');
+    const write = () => here.again().set(here.ada, 'openai', KEY);
+    for (const attempt of [read, write]) {
+      const error = await failureOf(attempt());
       expect(error).toMatchObject({ code: 'CREDENTIAL_UNREADABLE', message: expect.stringContaining('master-key') });
     }
   });

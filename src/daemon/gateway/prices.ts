@@ -15,6 +15,7 @@ const MILLION = 1_000_000;
 
 /** model: input / output / read from the cache / written to it. */
 const listed: readonly string[] = [
+  'claude-opus-5-5*=4/20/0.4/5',
   'claude-opus-4-5*=5/25/0.5/6.25',
   'claude-opus-4-1*=15/75/1.5/18.75',
   'claude-opus-4-0*=15/75/1.5/18.75',
