@@ -1,4 +1,4 @@
-/** What tokens cost, in USD for a million of them. List prices that an operator can replace; what has none is unpriced. */
+/** What tokens cost, in USD for a million of them. Estimates that an operator replaces by its own; what has none is unpriced. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import { patternOf } from './pattern.ts';
@@ -15,7 +15,6 @@ const MILLION = 1_000_000;
 
 /** model: input / output / read from the cache / written to it. */
 const listed: readonly string[] = [
-  'claude-opus-5-5*=4/20/0.4/5',
   'claude-opus-4-5*=5/25/0.5/6.25',
   'claude-opus-4-1*=15/75/1.5/18.75',
   'claude-opus-4-0*=15/75/1.5/18.75',
