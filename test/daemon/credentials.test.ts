@@ -150,11 +150,10 @@ describe('the master key', () => {
     const here = await place();
     await here.again().set(here.ada, 'anthropic', KEY);
     spoil(keyFile(here));
-    for (const attempt of [
-      here.again().reveal(here.ada.userId, 'anthropic'),
-      here.again().set(here.ada, 'openai', KEY),
-    ]) {
-      const error = await failureOf(attempt);
+    const read = () => here.again().reveal(here.ada.userId, 'anthropic');
+    const write = () => here.again().set(here.ada, 'openai', KEY);
+    for (const attempt of [read, write]) {
+      const error = await failureOf(attempt());
       expect(error).toMatchObject({ code: 'CREDENTIAL_UNREADABLE', message: expect.stringContaining('master-key') });
     }
   });
@@ -194,7 +193,8 @@ describe('a rotation', () => {
   it('replaces the key in the file, encrypts all anew, and takes back nothing that is set meanwhile', async () => {
     const here = await place();
     const credentials = here.again();
-    const before = (await credentials.set(here.ada, 'anthropic', KEY), readFileSync(keyFile(here), 'utf8'));
+    await credentials.set(here.ada, 'anthropic', KEY);
+    const before = readFileSync(keyFile(here), 'utf8');
     await credentials.set(here.bob, 'openai', KEY);
     expect((await failureOf(credentials.rotate(here.ada))).code).toBe('FORBIDDEN');
     const admin = here.access.daemon();

@@ -1,38 +1,35 @@
-/** How often something was used, written down soon after: nobody who uses it waits for that. */
+/** How often something was used, written down a moment later: nobody who uses it waits for that. */
 
 /** Adds to what is kept, where it is still there. */
 type Write = (id: string, uses: number) => Promise<void>;
 
+/** What comes meanwhile goes into the same write. */
+const GATHER_MS = 1000;
+
 export class UseCounts {
   readonly #write: Write;
-  readonly #waiting = new Map<string, number>();
-  readonly #writing = new Map<string, Promise<void>>();
+  #waiting = new Map<string, number>();
+  #writing: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(write: Write) {
     this.#write = write;
   }
 
   add(id: string): void {
-    this.#waiting.set(id, this.waiting(id) + 1);
-    if (!this.#writing.has(id)) this.#writing.set(id, this.#drain(id));
+    this.#waiting.set(id, (this.#waiting.get(id) ?? 0) + 1);
+    this.#timer ??= setTimeout(() => void this.flush(), GATHER_MS).unref();
   }
 
-  /** Uses that are not written yet. */
-  waiting(id: string): number {
-    return this.#waiting.get(id) ?? 0;
-  }
-
-  async flush(): Promise<void> {
-    await Promise.all(this.#writing.values());
-  }
-
-  /** What comes while one write runs goes into the next. */
-  async #drain(id: string): Promise<void> {
-    await Promise.resolve();
-    for (let uses = this.waiting(id); uses > 0; uses = this.waiting(id)) {
-      this.#waiting.delete(id);
-      await this.#write(id, uses).catch(() => {}); // a count is worth no failed call
-    }
-    this.#writing.delete(id);
+  /** Resolves when all is written that was counted before. */
+  flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const counted = this.#waiting;
+    this.#waiting = new Map();
+    this.#writing = this.#writing.then(async () => {
+      for (const [id, uses] of counted) await this.#write(id, uses).catch(() => {}); // a count is worth no failed call
+    });
+    return this.#writing;
   }
 }

@@ -1,4 +1,4 @@
-/** What tokens cost, in USD for a million of them. List prices that an operator can replace; what has none is unpriced. */
+/** What tokens cost, in USD for a million of them. Estimates that an operator replaces by its own; what has none is unpriced. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import { patternOf } from './pattern.ts';
