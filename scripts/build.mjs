@@ -20,7 +20,13 @@ const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes:
   .filter((entry) => entry.isFile() && !entry.name.endsWith('.test.ts'))
   .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
   .sort();
-const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'scripts/build.mjs', 'scripts/bundling/runner.mjs'];
+const settings = [
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'package.json',
+  'scripts/build.mjs',
+  'scripts/bundling/runner.mjs',
+];
 const inputs = [...sources, ...settings.map((name) => join(root, name))];
 const list = sources.map((file) => file.slice(root.length)).join('\n');
 

@@ -93,14 +93,8 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
-  const hosted = {
-    version: version(),
-    dataDir,
-    storage,
-    mcp: makeMcp,
-    session: { credentials },
-    masterKey: environment.masterKey,
-  };
+  const masterKey = { current: environment.masterKey, old: environment.oldMasterKey };
+  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials }, masterKey };
   await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
 }
 

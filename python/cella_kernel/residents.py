@@ -28,6 +28,8 @@ from .sandbox.linux import LayerError
 _MOST_TWINS = 128
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
+# Longer than whoever stands over a command needs to end all that came from it.
+_LONGEST_END_S = 3.0
 # How often processes that fork faster than they are found are looked for, before everything is held still for that.
 _MOST_ROUNDS = 50
 
@@ -54,6 +56,8 @@ class Residents:
         self._kernels: Dict[int, Tuple[int, Ringer]] = {}
         self._twins: Dict[int, _Twin] = {}
         self._commands: Dict[int, int] = {}
+        # Commands that were told to end, and until when they have time for it.
+        self._ending: Dict[int, float] = {}
         # The host may want one to end before it has come here: its connection takes another way than this wish. Most of
         # these have ended instead; numbers are never used again.
         self._too_early: Deque[int] = deque(maxlen=1024)
@@ -75,6 +79,16 @@ class Residents:
             self._watch.look()
         for _, ringer in self._kernels.values():
             ringer.again()
+        self._end_late()
+
+    def _end_late(self) -> None:
+        """Ends commands over which nobody stands any more who can: they are held still for good."""
+        now = time.monotonic()
+        for number, deadline in list(self._ending.items()):
+            if now > deadline:
+                pid = self._commands[number]
+                for each in [*descendants(pid), pid]:
+                    send_signal(each, signal.SIGKILL)
 
     @property
     def pause_s(self) -> Optional[float]:
@@ -82,6 +96,8 @@ class Residents:
         pauses = [AGAIN_S] if any(ringer.ringing for _, ringer in self._kernels.values()) else []
         if self._watch is not None and self._commands:
             pauses.append(self._watch.pause_s)
+        if self._ending:
+            pauses.append(_LONGEST_END_S)
         return min(pauses) if pauses else None
 
     def new_bell(self) -> Doorbell:
@@ -192,6 +208,8 @@ class Residents:
             # It sees to its own family, which nobody else can tell; also where somebody of that holds it still.
             send_signal(self._commands[number], GENTLY if gently else signal.SIGTERM)
             send_signal(self._commands[number], signal.SIGCONT)
+            if not gently:
+                self._ending.setdefault(number, time.monotonic() + _LONGEST_END_S)
             return
         if number not in self._kernels:
             if not self._give_up(number):
@@ -282,6 +300,7 @@ class Residents:
         for number, own in list(self._commands.items()):
             if own == pid:
                 del self._commands[number]
+                self._ending.pop(number, None)
                 body = {"outOfMemory": self._ran_out(status), **_how_it_ended(status)}
                 self._channel.send(frames.DIED, number, json.dumps(body).encode())
                 if self._alone and not self._commands and not self._kernels:

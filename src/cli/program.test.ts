@@ -63,6 +63,7 @@ describe('the command line', () => {
     'sessions',
     'users',
     'tokens',
+    'credentials',
     'mcp',
     'image',
     'agents',
@@ -108,6 +109,7 @@ describe('the command line', () => {
     ['serve', ['status', 'stop']],
     ['users', ['list', 'show', 'add', 'set', 'disable', 'enable', 'remove', 'login']],
     ['tokens', ['list', 'create', 'revoke']],
+    ['credentials', ['set', 'list', 'delete', 'rotate']],
   ])('teaches %s with examples, and its flags for programs', async (group, names) => {
     for (const name of names) {
       const { exitCode, out } = await cella(group, name, '--help');

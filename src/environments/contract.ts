@@ -27,6 +27,7 @@ export type ExecExit =
 
 export interface Execution {
   readonly stdin: Writable | undefined;
+  /** Whoever does not want to read an output destroys it: until then it is kept. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Rejects only where it never began. */

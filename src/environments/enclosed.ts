@@ -82,7 +82,10 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     const enclosure = await this.#enclosure();
     const env = { ...this.#env, ...options.env };
     const input = options.stdin === undefined ? {} : ({ stdin: 'open' } as const);
-    const link = await enclosure.command({ argv, env, cwd, ...input });
+    const link = await enclosure.command({ argv, env, cwd, ...input }).catch(async (error) => {
+      const end = await this.poll();
+      throw end ? ended(this.#id, end.reason, error) : error;
+    });
     return this.#running.add(executionOf(argv[0] ?? '', link, options.stdin), options.signal);
   }
 
@@ -158,8 +161,8 @@ function foldersOf({ onHost, paths }: EnclosurePort): EnvironmentFolders {
   };
 }
 
-function ended(id: string, reason: string): CellaError {
-  return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`);
+function ended(id: string, reason: string, cause?: unknown): CellaError {
+  return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
 }
 
 function executionOf(program: string, link: EnclosedLink, stdin: ExecOptions['stdin']): Execution {

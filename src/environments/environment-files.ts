@@ -7,7 +7,7 @@ import { Glob } from './files/glob.ts';
 import { HeldFolder } from './files/held-folder.ts';
 import { listTree } from './files/list-tree.ts';
 import { explained, partsOf, refused } from './files/path.ts';
-import { WatchShare } from './files/watch-share.ts';
+import { ownWatches } from './files/watch-share.ts';
 import { watchTree } from './files/watch-tree.ts';
 import { Workspace } from './files/workspace.ts';
 import { writeMany } from './files/write-many.ts';
@@ -15,9 +15,6 @@ import { basePathsOf, type EnvironmentFolders, placeOf } from './folders.ts';
 
 /** What is read is held in memory, whatever the code inside has made of the file. */
 const MOST_BYTES = 256 * 1024 * 1024;
-
-/** All watches of this process. */
-const share = new WatchShare();
 
 export abstract class EnvironmentFiles {
   protected readonly folders: EnvironmentFolders;
@@ -97,7 +94,7 @@ export abstract class EnvironmentFiles {
     const at = placeOf(this.folders, path);
     const over = new AbortController();
     const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
-    const changes = watchTree({ root: at.root, path: at.path, share, signal: end });
+    const changes = watchTree({ root: at.root, path: at.path, share: ownWatches, signal: end });
     // The first that it says is that it watches.
     await changes.next();
     // Also where nobody ever asks for the next.

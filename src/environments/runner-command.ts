@@ -43,7 +43,11 @@ export async function* runCommand<S extends z.ZodType>(
   const { stdin } = running;
   try {
     const say = (line: object) => write(stdin, `${JSON.stringify(line)}\n`);
-    void sendAll(lines, say, onInput ? undefined : stdin).catch(() => running.kill()); // its end says why
+    let unsaid: unknown;
+    void sendAll(lines, say, onInput ? undefined : stdin).catch((error) => {
+      unsaid = error;
+      running.kill();
+    });
     onInput?.(say);
     let last: z.output<S> | undefined;
     for await (const line of jsonLines(running.stdout)) {
@@ -55,6 +59,7 @@ export async function* runCommand<S extends z.ZodType>(
       yield said.data;
     }
     const exit = await running.exited;
+    if (unsaid !== undefined) throw unsaid;
     const told = last !== undefined && (exit.code === 0 || (exit.code !== undefined && tellsFailure(last)));
     if (!told) throw gone(name, exit);
   } finally {
@@ -72,11 +77,11 @@ async function sendAll(
 }
 
 /** Resolves when there is room for more, or nobody who reads it. */
-function write(stdin: Writable | undefined, text: string): Promise<void> {
+async function write(stdin: Writable | undefined, text: string): Promise<void> {
   if (Buffer.byteLength(text) > LINE_BYTES) {
     throw new CellaError('TOO_LARGE', `What the runner is told has ${LINE_BYTES} bytes at most.`);
   }
-  return new Promise((resolve) => {
+  await new Promise<void>((resolve) => {
     if (!stdin?.writable) resolve();
     else stdin.write(text, () => resolve());
   });

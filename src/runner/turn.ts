@@ -25,6 +25,8 @@ export interface TurnJob {
   readonly stop: AbortSignal;
   readonly onPhase?: (phase: TurnPhase) => void;
   readonly graceMs?: number;
+  /** What is done about an agent that does not end: its processes are killed. */
+  readonly onAbandoned?: () => void;
 }
 
 export interface TurnEnd extends Omit<TurnOutcome, 'status'> {
@@ -33,7 +35,7 @@ export interface TurnEnd extends Omit<TurnOutcome, 'status'> {
 
 /** Never rejects: whatever happens is how the turn ended. */
 export async function runTurn(job: TurnJob): Promise<TurnEnd> {
-  const { timeoutMs, graceMs = STOP_GRACE_MS, onPhase = () => {} } = job;
+  const { timeoutMs, graceMs = STOP_GRACE_MS, onPhase = () => {}, onAbandoned = killDescendants } = job;
   const late = new AbortController();
   const timer = timeoutMs < LONGEST_MS ? setTimeout(() => late.abort(), timeoutMs) : undefined;
   const signal = AbortSignal.any([job.stop, late.signal]);
@@ -45,7 +47,7 @@ export async function runTurn(job: TurnJob): Promise<TurnEnd> {
   });
   try {
     const abandoned = over.promise.then((): TurnOutcome => {
-      killDescendants();
+      onAbandoned();
       return { status: 'cancelled' };
     });
     const outcome = await Promise.race([attempt(job, signal, onPhase), abandoned]);

@@ -151,7 +151,7 @@ function endings(open: OpenHere): void {
     const orphan = 'trap "" TERM HUP; setsid sleep 1000 & kill -KILL $PPID; sleep 1000';
     expect(await finish(enclosure, { argv: ['sh', '-c', orphan] })).toMatchObject({ signal: 'SIGKILL' });
     const stopper = await enclosure.command({
-      argv: ['sh', '-c', 'kill -STOP $PPID; echo ready; sleep 1000'],
+      argv: ['sh', '-c', 'kill -STOP $PPID; echo ready; while :; do kill -STOP $PPID; done'],
       env: {},
     });
     await said(stopper, 'ready');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { attachEnvironment, type Opened, openEnvironment, python } from '../support/environments.ts';
+import { attachEnvironment, crashLast, type Opened, openEnvironment, python } from '../support/environments.ts';
 import { LOCKED } from './environments-exec.ts';
 
 const host = fileURLToPath(new URL('../support/environment-host.ts', import.meta.url));
@@ -73,6 +73,19 @@ export function environmentLifeContract(opened: () => Opened): void {
       expect(await environment.readFile('kept')).toBe('by the first host');
       await expect(environment.exec(['python3'])).rejects.toMatchObject({ code: 'ENVIRONMENT_ENDED' });
       await environment.terminate();
+    });
+
+    it('that is lost under a program says so, and the program has not ended well', async () => {
+      // A local one has nothing around it that could be lost.
+      if (opened().where.kind === 'local') return;
+      await using environment = await openEnvironment(await elsewhere());
+      const { stdout, exited } = await environment.exec(['python3', '-c', HOLDS_LOCK]);
+      await once(stdout, 'data');
+      crashLast();
+      expect(await exited).toEqual({ signal: 'SIGKILL' });
+      expect(await environment.poll()).toMatchObject({ reason: expect.stringContaining('has ended') });
+      await expect(environment.exec(['python3'])).rejects.toMatchObject({ code: 'ENVIRONMENT_ENDED' });
+      expect(await environment.readFile('kept')).toBe('by the first host');
     });
 
     it('is not found by a handle that is none', async () => {

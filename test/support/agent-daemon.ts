@@ -1,9 +1,9 @@
 /** A server with coding agents for tests: the stand-in model behind the gateway, and the runner as it is built. */
 
-import { rm } from 'node:fs/promises';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll } from 'vitest';
+import { claudeProgram } from '../../src/agents/claude/program.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import type { ServeOptions } from '../../src/daemon/serve.ts';
 import type { PermissionInfo } from '../../src/protocol/http/permission-routes.ts';
@@ -49,6 +49,23 @@ export async function setKey(daemon: Daemon, value = KEY, token?: string): Promi
   if (status >= 300) throw new Error(`no credential: ${text}`);
 }
 
+/** A folder with an agent that was installed by name alone: its program is never started. */
+export async function namedPrograms(): Promise<string> {
+  const folder = await scratchFolder();
+  const { packageName, version } = claudeProgram;
+  const place = join(folder, 'claude', version, 'node_modules', packageName);
+  await mkdir(place, { recursive: true });
+  await writeFile(join(place, 'package.json'), '{}');
+  return folder;
+}
+
+/** The folder of a runner that is one of ours, and no honest one. */
+export async function hostileRunner(): Promise<string> {
+  const folder = await scratchFolder();
+  await copyFile(new URL('agents/hostile-runner.mjs', import.meta.url), join(folder, 'cella-runner.mjs'));
+  return folder;
+}
+
 export async function prompt(
   daemon: Daemon,
   session: string,
@@ -75,25 +92,25 @@ export async function until(
   isIt: (event: SessionEvent) => boolean,
   { after = 0 }: { readonly after?: number } = {},
 ): Promise<SessionEvent[]> {
-  const over = new AbortController();
   const response = await daemon.fetch(`GET /v1/sessions/${session}/events?after=${after}`, {
     headers: { accept: 'application/x-ndjson' },
-    signal: over.signal,
   });
   const seen: SessionEvent[] = [];
   let rest = '';
   const decoder = new TextDecoder();
-  for await (const chunk of response.body ?? []) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+  const found = (lines: readonly string[]) =>
+    lines.some((line) => {
+      const parsed = line === '' ? undefined : SessionEvent.safeParse(JSON.parse(line));
+      if (parsed?.success) seen.push(parsed.data);
+      return parsed?.success === true && isIt(parsed.data);
+    });
+  const reader = response.body?.getReader();
+  for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
+    const lines = (rest + decoder.decode(part.value, { stream: true })).split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines.filter((one) => one !== '')) {
-      const parsed = SessionEvent.safeParse(JSON.parse(line));
-      if (!parsed.success) continue;
-      seen.push(parsed.data);
-      if (!isIt(parsed.data)) continue;
-      over.abort();
-      return seen;
-    }
+    if (!found(lines)) continue;
+    await reader?.cancel();
+    return seen;
   }
   throw new Error(`it was never told: ${seen.map(({ type }) => type).join(' ')} ${rest}`);
 }
@@ -112,8 +129,4 @@ export async function decide(
   const { json, status, text } = await daemon.call<PermissionInfo>(path, { body: decision, token });
   if (status !== 200) throw new Error(`not decided: ${text}`);
   return json;
-}
-
-export function removedAtEnd(folder: string): void {
-  afterAll(() => rm(folder, { recursive: true, force: true }));
 }

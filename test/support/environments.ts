@@ -9,7 +9,7 @@ import type { EnvironmentPrimitive, ExecExit, ExecOptions } from '../../src/envi
 import { EnclosedEnvironment } from '../../src/environments/enclosed.ts';
 import { LocalEnvironment } from '../../src/environments/local.ts';
 import type { SessionOptions } from '../../src/index.ts';
-import { openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
+import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 
 /** JSON: a process of its own makes the same of it. */
 export interface Where {
@@ -47,12 +47,21 @@ async function localFolders(folder: string) {
   return { kind: 'local', workspace, home, app } as const;
 }
 
-function openEnclosure({ kind, folder, engine }: Where) {
+let last: AgentEnclosure | undefined;
+
+/** Ends the enclosure that was opened last, as no one would who minds what runs there. */
+export function crashLast(): void {
+  if (!last?.pid) throw new Error('nothing has run in it yet');
+  process.kill(last.pid, 'SIGKILL');
+}
+
+async function openEnclosure({ kind, folder, engine }: Where) {
   const session: SessionOptions = {
     dataDir: folder,
     ...(kind === 'docker' && engine !== undefined ? { executor: 'container', engine } : {}),
   };
-  return openAgentEnclosure({ session, folders: { node: dirname(process.execPath) } });
+  last = await openAgentEnclosure({ session, folders: { node: dirname(process.execPath) } });
+  return last;
 }
 
 export interface Finished {

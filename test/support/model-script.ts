@@ -25,11 +25,12 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
   const [path = '', ...words] = rest.split(' ');
   switch (tag) {
     case 'write':
-      return calls('I write.', ['Write', { file_path: path, content: `${words.join(' ') || 'written'}\n` }]);
+      return calls(earlier, 'I write.', ['Write', { file_path: path, content: `${words.join(' ') || 'written'}\n` }]);
     case 'run':
-      return calls('I run.', ['Bash', { command: rest, description: 'Runs a command' }]);
+      return calls(earlier, 'I run.', ['Bash', { command: rest, description: 'Runs a command' }]);
     case 'both':
       return calls(
+        earlier,
         'I do both.',
         ['Write', { file_path: path, content: 'written\n' }],
         ['Bash', { command: `touch ${path}.too`, description: 'Touches a file' }],
@@ -43,7 +44,7 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
         { content: 'Look', status: 'completed', activeForm: 'Looking' },
         { content: 'Leap', status: 'in_progress', activeForm: 'Leaping' },
       ];
-      return calls('I plan.', ['TodoWrite', { todos }]);
+      return calls(earlier, 'I plan.', ['TodoWrite', { todos }]);
     }
     case 'ask': {
       const options = [
@@ -51,14 +52,16 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
         { label: 'blue', description: 'like the sky' },
       ];
       const questions = [{ question: 'Which colour?', header: 'Colour', multiSelect: false, options }];
-      return calls('I ask.', ['AskUserQuestion', { questions }]);
+      return calls(earlier, 'I ask.', ['AskUserQuestion', { questions }]);
     }
     case 'delegate': {
       const input = { description: 'Look around', prompt: `#run ls ${path}`, subagent_type: 'general-purpose' };
-      return calls('I delegate.', ['Agent', input]);
+      return calls(earlier, 'I delegate.', ['Agent', input]);
     }
+    case 'cell':
+      return calls('I compute.', ['mcp__cella__run_code', { code: rest }]);
     case 'mcp':
-      return calls('I call.', ['mcp__probe__echo', { text: 'ping' }]);
+      return calls(earlier, 'I call.', ['mcp__probe__echo', { text: 'ping' }]);
     case 'remember':
       return { content: `You said: ${earlier.join(' ')}` };
     default:
@@ -66,11 +69,16 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
   }
 }
 
-function calls(content: string, ...list: readonly (readonly [name: string, input: object])[]): Partial<Answer> {
+/** Each call of a conversation has a name of its own: a program takes a second of one name for the first. */
+function calls(
+  earlier: Asked['earlier'],
+  content: string,
+  ...list: readonly (readonly [name: string, input: object])[]
+): Partial<Answer> {
   const toolCalls = list.map(([name, input], at) => ({
     name,
     arguments: JSON.stringify(input),
-    id: `toolu_${name}_${at}`,
+    id: `toolu_${earlier.length}_${at}_${name}`,
   }));
   return { content, toolCalls };
 }

@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { Agent, AgentAdapter, AgentSetup, Turn, TurnOutcome } from '../contract.ts';
 import { findFile, readConversation, writeConversation } from './conversations.ts';
-import { failureOfError } from './failure.ts';
+import { failureOf } from './failure.ts';
 import { loadSdk, type Sdk } from './sdk.ts';
 import { eventsOf } from './transcript.ts';
 import { runTurn } from './turn.ts';
@@ -40,7 +40,7 @@ class Claude implements Agent {
   async #prompt(turn: Turn): Promise<TurnOutcome> {
     const missing = await this.#missing(turn.conversation);
     if (!missing) return await runTurn(this.#sdk, this.#setup, turn);
-    const error = failureOfError(missing);
+    const error = failureOf(missing);
     await turn.emit({ type: 'agent_error', turn: turn.id, error });
     return { status: 'failed', error };
   }

@@ -5,7 +5,7 @@ import type { AgentEvent, AgentFailure } from '../../protocol/agent/events.ts';
 import type { TokenUsage } from '../../protocol/agent/names.ts';
 import { boundedId } from '../bounded.ts';
 import { providerFailure } from './failure.ts';
-import { Block, Native, type Result, type ToolFate } from './native.ts';
+import { Block, Native, type Result, SYNTHETIC, type ToolFate } from './native.ts';
 import { type Fate, Story } from './story.ts';
 import { usageOf } from './usage.ts';
 
@@ -110,6 +110,7 @@ export class Live {
       this.failure = providerFailure(error, textsOf(message.content));
       return this.#story.failed(this.failure);
     }
+    if (message.model === SYNTHETIC) return [];
     const parent = parent_tool_use_id ?? undefined;
     return message.content.flatMap((block) => {
       const counted = this.#blocks.get(message.id) ?? 0;

@@ -26,7 +26,9 @@ export type ToolResult = z.infer<typeof ToolResultBlock>;
 const blocks = z.array(z.unknown());
 const parent = z.string().nullish();
 
-export const AssistantMessage = z.object({ id: z.string().min(1), content: blocks });
+export const AssistantMessage = z.object({ id: z.string().min(1), content: blocks, model: z.string().optional() });
+/** In place of a model: words that the program puts in by itself. */
+export const SYNTHETIC = '<synthetic>';
 export const UserMessage = z.object({ content: z.union([z.string(), blocks]) });
 
 /** Why a tool did not run, where it did not. */

@@ -95,7 +95,8 @@ export class Story {
     if (!use) return [];
     this.#open.delete(item);
     const status = fate === 'ran' ? (result.is_error ? 'failed' : 'completed') : fate;
-    const output = boundedText(textOf(result));
+    // What the program says of a tool that was stopped is the same of all.
+    const output = fate === 'cancelled' ? {} : { output: boundedText(textOf(result)) };
     const ended: AgentEvent = {
       type: 'item_completed',
       turn: this.#turn,
@@ -103,7 +104,7 @@ export class Story {
       ...ofParent(parent),
       ...describe(use),
       status,
-      output,
+      ...output,
     };
     if (status !== 'completed') return [ended];
     return [ended, ...planOf(use, this.#turn), ...changesOf(use, facts, { turn: this.#turn, item, cwd: this.#cwd })];

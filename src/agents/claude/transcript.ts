@@ -5,7 +5,7 @@ import type { TurnStatus } from '../../protocol/agent/names.ts';
 import { providerFailure } from './failure.ts';
 import { itemOf, textsOf } from './live.ts';
 import { modeOf } from './modes.ts';
-import { Block, type ModelUsage, type ToolUse } from './native.ts';
+import { Block, type ModelUsage, SYNTHETIC, type ToolUse } from './native.ts';
 import { fromNativePrompt } from './profile-folder.ts';
 import { type Fate, Story } from './story.ts';
 import { type Subagents, subagentsIn } from './subagents.ts';
@@ -88,6 +88,7 @@ class PastTurn {
       this.#failure = providerFailure(error, textsOf(message.content));
       return this.#story.failed(this.#failure);
     }
+    if (message.model === SYNTHETIC) return [];
     if (parent === undefined) this.#status = isLast(message.stop_reason) ? 'completed' : 'interrupted';
     return message.content.flatMap((given) => {
       const counted = this.#blocks.get(message.id) ?? 0;

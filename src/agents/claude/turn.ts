@@ -1,6 +1,7 @@
 /** One turn: Claude's program is started for it, and has ended when the turn has. */
 
 import type { AgentFailure } from '../../protocol/agent/events.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import type { AgentSetup, Turn, TurnOutcome } from '../contract.ts';
 import { Outbox } from '../outbox.ts';
 import { failureOf } from './failure.ts';
@@ -105,11 +106,13 @@ function failureIn({ failure, result }: Live, death: unknown, { stderr, key }: L
 function failureOfEnd({ result }: Pick<Live, 'result'>, death: unknown, stderr: string): AgentFailure | undefined {
   if (result && !result.is_error) return undefined;
   if (result) {
-    const code = result.api_error_status == null ? 'AGENT_FAILED' : 'PROVIDER_FAILED';
-    return failureOf(code, result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`);
+    const words = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;
+    if (result.api_error_status != null) return failureOf(new CellaError('PROVIDER_FAILED', words));
+    return failureOf(new CellaError('AGENT_FAILED', words));
   }
   const why = death instanceof Error ? death.message : 'It ended without a result.';
-  return failureOf('AGENT_DIED', [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n'));
+  const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
+  return failureOf(new CellaError('AGENT_DIED', words));
 }
 
 /** A turn that had come to its end before it was stopped is completed. */

@@ -61,7 +61,10 @@ export async function npmInstall(folder: string, { signal, npm }: NpmOptions): P
 function failureOf(words: string, how: string): CellaError {
   const lines = words.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, ''));
   const telling = lines.filter((line) => /^\S/.test(line) && !/^(A complete log|at |\}|syscall|errno)/.test(line));
-  const told = telling.slice(0, MOST_LINES).join('\n').replace(/\/\/[^/\s@]+@/g, '//…@'); // a password may be in it
+  const told = telling
+    .slice(0, MOST_LINES)
+    .join('\n')
+    .replace(/\/\/[^/\s@]+@/g, '//…@'); // a password may be in it
   const message = `npm ${how}.\n${told}`.trim();
   if (UNREACHABLE.test(words)) return new CellaError('REGISTRY_UNREACHABLE', message);
   if (!UNKNOWN.test(words)) return new CellaError('AGENT_INSTALL_FAILED', message);

@@ -12,7 +12,7 @@ Kernels in containers (--executor container) run in such an image. See docs/imag
 export const build = `
 Examples:
   $ cella image build
-  $ cella image build --with git --with curl       two more programs of this machine
+  $ cella image build --with make --with curl      two more programs of this machine
   $ cella image build --python /opt/py/bin/python3 --name team-python:2
   $ cella image build --no-packages                Python and its standard library alone
   $ cella image build --base python:3.12-slim      pulled before with \`docker pull\`

@@ -25,7 +25,8 @@ export async function recoverTurns(records: TurnRecords, position: LogPosition):
       error: toFailure(interrupted()),
     };
     await records.put(ended);
-    if (open.delete(record.id) || record.firstSeq !== undefined) endings.push(endedEvent(ended));
+    open.delete(record.id);
+    endings.push(endedEvent(ended));
   }
   // Somebody has deleted the record: the log tells of it all the same.
   for (const turn of open) endings.push({ type: 'turn_ended', turn, status: 'interrupted' });

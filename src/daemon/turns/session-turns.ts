@@ -174,6 +174,11 @@ export class SessionTurns implements SessionTurnsApi {
       turn.fail(error instanceof Error ? error : new Error(String(error)));
       throw error;
     }
+    const stopped = () => {
+      if (turn.record.status === 'queued') void this.#takeBack(turn).catch((error) => turn.fail(error));
+    };
+    turn.signal.addEventListener('abort', stopped, { once: true });
+    if (turn.signal.aborted) stopped();
     this.#turns.take(() => this.#perform(turn)).catch((error) => turn.fail(error));
     return turn;
   }
@@ -186,11 +191,7 @@ export class SessionTurns implements SessionTurnsApi {
 
   async #perform(turn: HostedTurn): Promise<void> {
     try {
-      if (turn.signal.aborted || this.#closed) {
-        await this.#update(turn, { status: turn.reason?.kind === 'stopped' ? 'cancelled' : 'interrupted' });
-        turn.end(infoOf(turn.record));
-        return;
-      }
+      if (turn.signal.aborted || this.#closed) return await this.#takeBack(turn);
       const events = new BoundedEvents(this.#parts.outputs, this.#parts.bounds);
       await this.#begin(turn, events);
       const ending = await this.#run(turn, events);
@@ -199,6 +200,15 @@ export class SessionTurns implements SessionTurnsApi {
     } finally {
       this.#live.delete(turn.id);
     }
+  }
+
+  /** Over at once, however long those before it take. */
+  #takeBack(turn: HostedTurn): Promise<void> {
+    turn.takenBack ??= this.#finish(turn, failureOf(undefined, turn.reason ?? { kind: 'closing' })).then(() => {
+      this.#live.delete(turn.id);
+      turn.end(infoOf(turn.record));
+    });
+    return turn.takenBack;
   }
 
   async #begin(turn: HostedTurn, events: BoundedEvents): Promise<void> {

@@ -15,6 +15,8 @@ export type StopReason =
 export class HostedTurn {
   readonly wish: PromptWish;
   record: TurnRecord;
+  /** Set where it was stopped before its turn came. */
+  takenBack: Promise<void> | undefined;
   readonly #started = Promise.withResolvers<number>();
   readonly #ended = Promise.withResolvers<TurnInfo>();
   readonly #stop = new AbortController();

@@ -35,7 +35,10 @@ export class Conversations {
 }
 
 /** In the place that is there. The executor ends it, and nobody else. */
-async function environmentOf({ environment, runner, programDir }: Place, task: TurnTask): Promise<ExecutionEnvironment> {
+async function environmentOf(
+  { environment, runner, programDir }: Place,
+  task: TurnTask,
+): Promise<ExecutionEnvironment> {
   return await ExecutionEnvironment.create({
     sessionId: task.session.id,
     architecture: task.agent,

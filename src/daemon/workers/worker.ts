@@ -1,5 +1,6 @@
 /** One executor: an environment, a runner in it, and its gate; for one session, and one turn at a time. */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ExecExit, Execution } from '../../environments/contract.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionTokens } from '../access/contract.ts';
@@ -10,6 +11,9 @@ import type { Conversations } from './conversations.ts';
 import { ExecutorLink, type LinkParts } from './executor-link.ts';
 import { Gate, type GateParts } from './gate.ts';
 import { Lines } from './lines.ts';
+
+/** How long the end of a program may come after that of its connection. */
+const EXIT_MS = 1000;
 
 export interface WorkerParts {
   readonly settings: WorkerSettings;
@@ -52,7 +56,7 @@ export class Worker {
     this.#parts = parts;
     this.#made = made;
     const { execution, link } = made;
-    void link.closed.then((reason) => this.#die(reason));
+    void link.closed.then((reason) => this.#hungUp(reason));
     void execution.exited.then(
       (exit) => this.#die(ended(exit, made.words.last)),
       (cause) => this.#die(new CellaError('WORKER_FAILED', `The executor never began: ${String(cause)}.`, { cause })),
@@ -125,6 +129,8 @@ export class Worker {
       }
       return told;
     } catch (error) {
+      // How it ended says more than that it did.
+      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
       throw this.#reason ?? error;
     } finally {
       await tokens.revoke(task.turn);
@@ -176,6 +182,14 @@ export class Worker {
         (cause) => this.#die(new CellaError('WORKER_FAILED', 'The executor does not answer any more.', { cause })),
       );
     }, pingEveryMs).unref();
+  }
+
+  /** A program that ends closes its connection first: how it ended is told a moment later. */
+  async #hungUp(reason: CellaError): Promise<void> {
+    if (reason.code === 'RUNNER_GONE') {
+      await Promise.race([this.#made.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
+    }
+    this.#die(reason);
   }
 
   /** The first reason counts. */

@@ -44,3 +44,6 @@ export class WatchShare {
     if (burst) for (const lost of this.#listeners) lost();
   }
 }
+
+/** That of this process: it has one queue, whoever watches. */
+export const ownWatches = new WatchShare();

@@ -111,6 +111,14 @@ describe('a workspace', () => {
     expect(existsSync(join(top, 'secret'))).toBe(true);
   });
 
+  it('is not followed to where code has put a link in its place', async () => {
+    rmSync(root, { recursive: true });
+    symlinkSync('/etc', root);
+    await expect(workspace.read('passwd')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.list('')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.write('cella-test', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+
   it('waits for no pipe', async () => {
     execFileSync('mkfifo', [join(root, 'pipe')]);
     await expect(workspace.read('pipe')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });

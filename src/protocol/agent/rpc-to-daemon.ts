@@ -42,7 +42,7 @@ export const GetExecutionContext = {
     home_dir: path,
     /** Where the agent's program is installed. */
     program_dir: path,
-    /** All variables of its process, beside those that the agent needs itself. */
+    /** Variables for its process, beside those that the runner itself was started with. */
     env: Environment,
     profile: AgentProfile,
     /** The name that the agent knows the session's own MCP server by; without it, it has none. */

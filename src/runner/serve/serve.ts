@@ -147,9 +147,11 @@ class Executor implements AsyncDisposable {
     return this.#task?.task.id === id ? this.#task.task : undefined;
   }
 
+  /** What does not end in time is left to the end of the process. */
   async #stopTask(graceMs: number): Promise<void> {
     if (!this.#task) return;
     const { task, ended } = this.#task;
+    this.#task = undefined;
     task.stop();
     let timer: NodeJS.Timeout | undefined;
     const patience = new Promise<void>((resolve) => {
