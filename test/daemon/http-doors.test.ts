@@ -142,7 +142,9 @@ describe('the routes of the document', () => {
     for (const { what, call, method } of routes()) {
       // What these do needs no body, or takes any.
       if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes)$/.test(what)) continue;
-      if (/\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|stop|sync|checkpoints|restore)$/.test(what))
+      if (
+        /\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|stop|sync|checkpoints|restore)$/.test(what)
+      )
         continue;
       if (what === 'post /v1/sessions') continue;
       for (const body of garbage) {
