@@ -143,7 +143,9 @@ describe('the routes of the document', () => {
       // What these do needs no body, or takes any.
       if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes|rotate)$/.test(what))
         continue;
-      if (/\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what))
+      if (
+        /\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|stop|sync|checkpoints|restore)$/.test(what)
+      )
         continue;
       if (what === 'post /v1/sessions') continue;
       for (const body of garbage) {

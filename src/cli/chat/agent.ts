@@ -31,7 +31,7 @@ export async function promptAgent(desk: Desk, prompt: string): Promise<Outcome> 
   try {
     const options = { ...(chosen && { agent: chosen.name }), ...(chosen?.mode && { mode: chosen.mode }) };
     const exitCode = await turn.run(prompt, options);
-    // What it did to names cannot be taken back by /undo of cells that came before it.
+    // Its own cells are the last ones by now: what /undo takes back has no line of this chat.
     desk.past.length = 0;
     return exitCode === Exit.ok ? 'done' : 'failed';
   } finally {
