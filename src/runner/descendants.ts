@@ -8,24 +8,24 @@ interface Process {
   readonly group: number;
 }
 
-/** Children, theirs, and what has lost its parent but is still of this process's own group. */
-export function descendants(): number[] {
+/** Children, theirs, and what has lost its parent but is still of the root's own process group. */
+function treeBelow(root: number): number[] {
   const all = processes();
-  const leads = all.some(({ pid, group }) => pid === process.pid && group === process.pid);
-  const found = new Set<number>([process.pid]);
+  const leads = all.some(({ pid, group }) => pid === root && group === root);
+  const found = new Set<number>([root]);
   for (let before = 0; before < found.size; ) {
     before = found.size;
     for (const { pid, parent, group } of all) {
-      if (found.has(parent) || (leads && group === process.pid)) found.add(pid);
+      if (found.has(parent) || (leads && group === root)) found.add(pid);
     }
   }
-  found.delete(process.pid);
+  found.delete(root);
   return [...found];
 }
 
 /** At once, and without waiting: it can be called where a process ends. */
-export function killDescendants(): void {
-  for (const pid of descendants()) {
+export function killDescendants(root = process.pid): void {
+  for (const pid of treeBelow(root)) {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {

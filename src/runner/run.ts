@@ -16,7 +16,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
 
 export async function run(argv: readonly string[], agents: AgentSource): Promise<never> {
   const streams = claimStreams();
-  process.once('exit', killDescendants);
+  process.once('exit', () => killDescendants());
   const stop = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
   // Nobody reads any more: there is nobody left to work for.

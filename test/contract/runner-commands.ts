@@ -1,7 +1,7 @@
 /** The runner's commands: JSON in, lines of JSON out, and a non-zero exit code with one line that says why. */
 
 import { once } from 'node:events';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect, test } from 'vitest';
@@ -24,6 +24,14 @@ export function runnerCommands(parts: RunnerParts): void {
     ...more,
   });
   const query = (input: string) => runCommand(parts().scripted, 'execute-query', input);
+
+  test('are all in one file, which needs nothing beside it but Node', async () => {
+    const text = await readFile(parts().real, 'utf8');
+    const imported = [...text.matchAll(/^import .*from "(.+)";$/gm)].map(([, name = '']) => name);
+    expect(imported.filter((name) => !name.startsWith('node:'))).toEqual([]);
+    expect(imported).toContain('node:net');
+    expect((await readdir(parts().folder)).filter((name) => name.endsWith('.mjs'))).toHaveLength(2);
+  });
 
   test('setup-session writes a transcript of 12 MB, and read-transcript gives it back; an older one is not taken', async () => {
     const place = placeIn(await mkdtemp(join(parts().folder, 'home-')));

@@ -8,6 +8,7 @@ import {
   TerminalOutput,
   TerminateTerminal,
 } from '../../src/protocol/agent/rpc.ts';
+import { isAlive } from '../support/processes.ts';
 import { codeOf } from '../support/rpc-pair.ts';
 import { TestDaemon } from '../support/runner.ts';
 import type { RunnerParts } from './runner-turns.ts';
@@ -25,8 +26,11 @@ function watch(daemon: TestDaemon) {
     })
     .on(TerminalExited, exited.resolve);
   const shows = (pattern: RegExp) =>
-    new Promise<void>((resolve) => {
-      look = () => pattern.test(shown) && resolve();
+    new Promise<RegExpExecArray>((resolve) => {
+      look = () => {
+        const match = pattern.exec(shown);
+        if (match) resolve(match);
+      };
       look();
     });
   return { exited: exited.promise, shows };
@@ -51,11 +55,12 @@ export function runnerTerminals(parts: RunnerParts): void {
     await using daemon = new TestDaemon(parts().scripted);
     const { shows, exited } = watch(daemon);
     await daemon.hello();
-    const argv = ['/bin/sh', '-c', 'echo ready; sleep 1000'];
+    const argv = ['/bin/sh', '-c', 'trap "" HUP; sleep 1000 & echo "pid $! ready"; wait'];
     await daemon.peer.call(SpawnTerminal, { terminal_id: 'b', cwd: '/tmp', size, argv });
-    await shows(/ready/);
+    const [, pid] = await shows(/pid (\d+) ready/);
     expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: true });
     expect(await exited).toMatchObject({ terminal_id: 'b' });
+    await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
     expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: false });
   });
 }

@@ -109,6 +109,16 @@ describe('a peer that does not keep to the protocol', () => {
     near.close();
   });
 
+  test('that nests a million deep is answered like any other', async () => {
+    const { peer, say, answer } = peerByHand();
+    const Echo = { method: 'echo', params: z.object({ value: z.unknown() }), result: z.unknown() };
+    peer.handle(Echo, ({ value }) => value).start();
+    const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
+    say(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":${deep}}}\n`);
+    expect(await answer()).toMatchObject({ id: 1, error: { code: -32603 } });
+    peer.close();
+  });
+
   test('that ends in the middle of a message is told of as such', async () => {
     const { peer, input, say } = peerByHand();
     peer.start();

@@ -51,6 +51,8 @@ class Executor implements AsyncDisposable {
   readonly #agents: AgentSource;
   readonly #terminals: Terminals;
   #forwarder: Forwarder | undefined;
+  #wasGreeted = false;
+  /** Once it is ready for a prompt. */
   #greeted: Greeted | undefined;
   #task: { readonly task: Task; readonly ended: Promise<unknown> } | undefined;
 
@@ -105,7 +107,8 @@ class Executor implements AsyncDisposable {
     }
     const parsed = Hello.params.safeParse({ protocol_version, ...rest });
     if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${firstIssue(parsed.error)}.`);
-    if (this.#greeted) throw new CellaError('RUNNER_PROTOCOL', 'This runner has been greeted already.');
+    if (this.#wasGreeted) throw new CellaError('RUNNER_PROTOCOL', 'This runner has been greeted already.');
+    this.#wasGreeted = true;
     const { session_id, key_mode, gateway_socket, agentic_tool } = parsed.data;
     this.#forwarder = gateway_socket === undefined ? undefined : await openForwarder(gateway_socket);
     // Ahead of the first prompt, which tells what is wrong with it.

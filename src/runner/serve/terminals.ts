@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import { type SpawnTerminal, TerminalExited, TerminalOutput } from '../../protocol/agent/rpc.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RpcPeer } from '../../protocol/rpc/peer.ts';
+import { killDescendants } from '../descendants.ts';
 
 const MOST = 16;
 /** In base64 it stays below what a message of output may have. */
@@ -71,12 +72,14 @@ export class Terminals {
 
   terminate(id: string): boolean {
     const child = this.#open.get(id);
-    // Without its maker the terminal is hung up, and with it what runs on it.
-    return child?.kill('SIGKILL') ?? false;
+    if (child?.pid === undefined) return false;
+    // Being hung up can be ignored; this cannot.
+    killDescendants(child.pid);
+    return child.kill('SIGKILL');
   }
 
   close(): void {
-    for (const child of this.#open.values()) child.kill('SIGKILL');
+    for (const id of this.#open.keys()) this.terminate(id);
   }
 
   /** No faster than the daemon takes it. */
