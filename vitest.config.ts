@@ -33,7 +33,7 @@ export default defineConfig({
           name: 'system',
           include: ['test/**/*.test.ts'],
           exclude: ['test/user/**', 'test/soak/**', ...rootOnly, ...long],
-          globalSetup: ['test/support/cache-setup.ts', 'test/support/docker-setup.ts'],
+          globalSetup: ['cache', 'docker', 'agents'].map((name) => `test/support/${name}-setup.ts`),
           sequence: { groupOrder: 1 },
           ...crossing,
         },

@@ -5,6 +5,7 @@ import { compareKernels } from './compare-kernels.ts';
 import { jupyterServerVersion } from './jupyter-server.ts';
 import { describeMachine } from './machine.ts';
 import { measureDaemon } from './measurements/daemon.ts';
+import { measureGateway } from './measurements/gateway.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
 import type { BenchResult, Part } from './result.ts';
@@ -23,10 +24,13 @@ export async function compare(
   const executors = wants('executors') ? await compareExecutors(subjects, plan.executors, progress) : undefined;
   if (wants('daemon')) progress.step('the daemon');
   const daemon = wants('daemon') ? await measureDaemon(subjects, plan.daemon, progress) : undefined;
+  if (wants('gateway')) progress.step('the model gateway');
+  const gateway = wants('gateway') ? await measureGateway(plan.gateway, progress) : undefined;
   return {
     ...(kernels ? { kernels } : {}),
     ...(executors ? { executors } : {}),
     ...(daemon ? { daemon } : {}),
+    ...(gateway ? { gateway } : {}),
     machine: describeMachine(subjects.peer, jupyter),
   };
 }

@@ -23,6 +23,7 @@ export interface Plan {
     readonly kernels: number;
   };
   readonly daemon: { readonly rounds: number; readonly cellsPerRound: number; readonly warmUpCells: number };
+  readonly gateway: { readonly rounds: number; readonly callsPerRound: number; readonly warmUpCalls: number };
 }
 
 export const full: Plan = {
@@ -41,6 +42,7 @@ export const full: Plan = {
   pool: { keys: 1000, kernels: 50 },
   executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
   daemon: { rounds: 10, cellsPerRound: 100, warmUpCells: 200 },
+  gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
 };
 
 export const quick: Plan = {
@@ -59,4 +61,5 @@ export const quick: Plan = {
   pool: { keys: 12, kernels: 4 },
   executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
   daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5 },
+  gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },
 };

@@ -1,7 +1,7 @@
 /** A result for people: one row a measure, with its target. */
 
 import { executorLines } from './report-executors.ts';
-import type { BenchResult, Daemon, Kernels, Milliseconds, Rollback, Throughput, Times } from './result.ts';
+import type { BenchResult, Daemon, Gateway, Kernels, Milliseconds, Rollback, Throughput, Times } from './result.ts';
 
 interface Row {
   readonly measure: string;
@@ -39,8 +39,23 @@ function toText(table: readonly string[], result: BenchResult): string {
   return `${[...measured, ...executors, describe(result)].join('\n')}\n`;
 }
 
-function rows({ kernels, daemon }: BenchResult): Row[] {
-  return [...(kernels ? kernelRows(kernels) : []), ...(daemon ? daemonRows(daemon) : [])];
+function rows({ kernels, daemon, gateway }: BenchResult): Row[] {
+  return [
+    ...(kernels ? kernelRows(kernels) : []),
+    ...(daemon ? daemonRows(daemon) : []),
+    ...(gateway ? [gatewayRow(gateway)] : []),
+  ];
+}
+
+function gatewayRow({ directMs, gatewayMs, gatewayP95Ms, addedMs }: Gateway): Row {
+  return {
+    measure: 'model gateway: first byte of a stream (median / p95)',
+    cella: `${gatewayMs} / ${gatewayP95Ms} ms, ${addedMs} ms more than ${directMs} ms`,
+    ipykernel: '',
+    ratio: '',
+    target: '< 5 ms more',
+    met: addedMs < 5,
+  };
 }
 
 function daemonRows({ libraryMs, overheadMs, ratio, ...daemon }: Daemon): Row[] {

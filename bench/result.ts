@@ -68,6 +68,14 @@ export interface Daemon {
   readonly ratio: number;
 }
 
+/** To the first byte of a stream; medians. */
+export interface Gateway {
+  readonly directMs: number;
+  readonly gatewayMs: number;
+  readonly gatewayP95Ms: number;
+  readonly addedMs: number;
+}
+
 /** Kernels of the library beside ipykernel. */
 export interface Kernels {
   readonly start: Times;
@@ -108,10 +116,11 @@ export interface BenchResult {
   readonly kernels?: Kernels;
   readonly executors?: Executors;
   readonly daemon?: Daemon;
+  readonly gateway?: Gateway;
   readonly machine: Machine;
 }
 
-export const parts = ['kernels', 'executors', 'daemon'] as const;
+export const parts = ['kernels', 'executors', 'daemon', 'gateway'] as const;
 export type Part = (typeof parts)[number];
 
 export interface Machine {

@@ -40,6 +40,9 @@ export interface Environment {
   readonly serverUrl: string | undefined;
   readonly serverToken: string | undefined;
   readonly serverTokenFile: string | undefined;
+  /** CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY: what credentials are encrypted with. */
+  readonly masterKey: string | undefined;
+  readonly oldMasterKey: string | undefined;
   /** CELLA_CONFIG: a config file in place of the one in the data folder. */
   readonly configFile: string | undefined;
   /** Every variable of the table that is set, as it was written. */
@@ -85,6 +88,8 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
     serverUrl: read('CELLA_URL'),
     serverToken: read('CELLA_TOKEN'),
     serverTokenFile: read('CELLA_TOKEN_FILE'),
+    masterKey: read('CELLA_MASTER_KEY'),
+    oldMasterKey: read('CELLA_OLD_MASTER_KEY'),
     configFile: read('CELLA_CONFIG'),
     variables: variablesOf(read),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,

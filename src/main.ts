@@ -6,11 +6,12 @@ import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { configured } from './configured.ts';
-import type { MakeMcp } from './daemon/http/routes/mcp.ts';
+import type { MakeMcp } from './daemon/http/mcp-endpoints.ts';
 import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
 import type { Hooks as McpHooks } from './mcp/workshop.ts';
+import { programsHere } from './programs.ts';
 import { OpenStores } from './stores.ts';
 import { watchFolder } from './watch-folder.ts';
 
@@ -92,7 +93,8 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
-  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials } };
+  const masterKey = { current: environment.masterKey, old: environment.oldMasterKey };
+  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials }, masterKey };
   await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
 }
 
@@ -143,6 +145,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   watchFolder,
   serveMcp,
   ...imagesHere(environment, version()),
+  ...programsHere,
 });
 await doors.close();
 await stores.close();

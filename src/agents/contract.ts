@@ -1,7 +1,8 @@
 /** One coding agent, seen from the runner: modelled on ACP (new, load, prompt, cancel, permission, usage). */
 
-import type { AgentEvent } from '../protocol/agent/events.ts';
+import type { AgentEvent, AgentFailure, AgentLogEvent } from '../protocol/agent/events.ts';
 import type { AgentName, PermissionMode, TokenUsage } from '../protocol/agent/names.ts';
+import type { AgentProfile } from '../protocol/agent/profile.ts';
 
 /** What an agent is given to work with. Paths are as they are where it runs. */
 export interface AgentSetup {
@@ -23,29 +24,13 @@ export interface ModelAccess {
   readonly key: string;
 }
 
-/** What a person has set up for an agent; see src/protocol/agent/profile.ts for its schema. */
-export interface AgentProfile {
-  readonly systemPrompt?: string;
-  readonly mcpServers?: Readonly<Record<string, McpServer>>;
-  readonly subagents?: Readonly<Record<string, Subagent>>;
-}
-
-export type McpServer =
-  | { readonly type: 'http'; readonly url: string; readonly headers?: Readonly<Record<string, string>> }
-  | { readonly type: 'stdio'; readonly argv: readonly string[]; readonly env?: Readonly<Record<string, string>> };
-
-export interface Subagent {
-  readonly description: string;
-  readonly prompt: string;
-  readonly tools?: readonly string[];
-  readonly model?: string;
-}
-
 export interface Turn {
   readonly id: string;
   readonly prompt: string;
   readonly mode: PermissionMode;
   readonly model?: string | undefined;
+  /** Those of the agent's own tools that it may have; without it, all. */
+  readonly tools?: readonly string[] | undefined;
   /** The conversation to go on with; a new one without it. */
   readonly conversation?: string | undefined;
   /** Aborted where the turn is to stop: it then ends as `cancelled`, also while a permission waits. */
@@ -80,14 +65,14 @@ export interface TurnOutcome {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly conversation?: string;
   readonly usage?: TokenUsage;
-  readonly error?: { readonly code: string; readonly message: string; readonly advice: string };
+  readonly error?: AgentFailure;
 }
 
 export interface Agent {
   readonly name: AgentName;
   /** Runs one turn to its end. Failures of provider and agent are outcomes, not rejections. */
   prompt(turn: Turn): Promise<TurnOutcome>;
-  /** The conversation as the agent keeps it: the text of its own transcript, undefined where there is none. */
+  /** The conversation as the agent keeps it, its subagents' included; undefined where there is none. */
   readTranscript(conversation: string): Promise<string | undefined>;
   /** Puts a conversation where the agent looks for it. An older one never replaces a newer one. */
   writeTranscript(conversation: string, text: string): Promise<boolean>;
@@ -100,6 +85,9 @@ export interface AgentAdapter {
   /** Which of the gateway's providers it speaks to. */
   readonly provider: 'anthropic' | 'openai' | 'gemini';
   open(setup: AgentSetup): Promise<Agent>;
-  /** The events of all turns of a transcript, as the live stream would have told them. */
-  eventsOf(transcript: string): AgentEvent[];
+  /**
+   * The events of all turns of a transcript, as the live stream would have told them, with the beginning and the end of
+   * each turn, which live the daemon tells. Ids of turns are those of the live stream.
+   */
+  eventsOf(transcript: string): AgentLogEvent[];
 }

@@ -236,3 +236,42 @@ export interface Images {
   listImages(engine: string | undefined): Promise<readonly ImageEntry[]>;
   removeImage(name: string, engine: string | undefined): Promise<ImageEntry>;
 }
+
+/** One agent's program, as a command line names it. */
+export interface AgentProgramRequest {
+  readonly agent: string;
+  readonly dataDir: string;
+  /** The one that Cella is tested with by default; all of them where they are removed. */
+  readonly version?: string;
+}
+
+export interface InstalledProgram {
+  readonly version: string;
+  readonly path: string;
+  /** What is missing of it; nothing where it can be used. */
+  readonly missing: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly installedAt: number;
+}
+
+export interface AgentProgramEntry {
+  readonly agent: string;
+  readonly title: string;
+  readonly packageName: string;
+  /** The one that Cella is tested with. */
+  readonly version: string;
+  readonly ready: boolean;
+  /** Newest first. */
+  readonly installed: readonly InstalledProgram[];
+}
+
+/** The programs of coding agents. */
+export interface Programs {
+  /** `kept`: it was there already. */
+  installAgent(
+    request: AgentProgramRequest,
+    work: ImageWork,
+  ): Promise<InstalledProgram & { readonly agent: string; readonly kept: boolean }>;
+  listAgentPrograms(dataDir: string): Promise<readonly AgentProgramEntry[]>;
+  removeAgent(request: AgentProgramRequest): Promise<readonly InstalledProgram[]>;
+}

@@ -6,6 +6,8 @@ Examples:
   $ cella run analysis.py             run a file
   $ cella repl                        try things out line by line
   $ cella chat                        Python, shell, undo and checkpoints in one place
+  $ cella agent 'Fix the tests'       prompt a coding agent at a server
+  $ cella permissions list            what agents wait for your leave to do
   $ cella checkpoints create before   keep the names of an agent as they are
   $ cella fork other                  make another agent with the same names
   $ cella ps                          see all agents
@@ -17,8 +19,10 @@ Examples:
   $ cella serve                       serve kernels to a team: REST, WebSocket, users and rights
   $ cella sessions list               see what lives at a server
   $ cella users add ada               let others use it; \`cella tokens\` for programs
+  $ cella credentials set anthropic   give agents a key that they never hold
   $ cella mcp                         serve a kernel to Claude, an IDE or an agent, over MCP
   $ cella image build                 make the image that kernels in containers run in
+  $ cella agents install claude       bring a coding agent that works in a session
   $ cella doctor                      see what this machine can isolate
 
 Settings:
@@ -28,6 +32,7 @@ Settings:
   flags of that name. These have none, and stand in no file:
     CELLA_TOKEN              the token for the server at CELLA_URL
     CELLA_MCP_TOKEN          the bearer token of \`cella mcp --http\`
+    CELLA_MASTER_KEY         what a server encrypts credentials with; see docs/credentials.md
     CELLA_CREDENTIAL_NAME    the secret of that name, for tools that mention it
     NO_COLOR                 any text turns colours off
   docs/settings.md has all of them in one table.
@@ -117,6 +122,8 @@ Examples:
 
 export const checkpoints = `
 Examples:
+  $ cella agent 'Fix the tests'       prompt a coding agent at a server
+  $ cella permissions list            what agents wait for your leave to do
   $ cella checkpoints create before --agent ada
   $ cella checkpoints list --agent ada
   $ cella checkpoints show before --agent ada

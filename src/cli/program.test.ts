@@ -34,6 +34,9 @@ async function cellaWith(
     buildImage: refuse,
     listImages: refuse,
     removeImage: refuse,
+    installAgent: refuse,
+    listAgentPrograms: refuse,
+    removeAgent: refuse,
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';
   return { exitCode, out: String(stdout.read() ?? ''), err };
@@ -46,6 +49,8 @@ describe('the command line', () => {
     'run',
     'repl',
     'chat',
+    'agent',
+    'permissions',
     'checkpoints',
     'fork',
     'ps',
@@ -58,8 +63,10 @@ describe('the command line', () => {
     'sessions',
     'users',
     'tokens',
+    'credentials',
     'mcp',
     'image',
+    'agents',
     'doctor',
     'bench',
   ];
@@ -102,6 +109,7 @@ describe('the command line', () => {
     ['serve', ['status', 'stop']],
     ['users', ['list', 'show', 'add', 'set', 'disable', 'enable', 'remove', 'login']],
     ['tokens', ['list', 'create', 'revoke']],
+    ['credentials', ['set', 'list', 'delete', 'rotate']],
   ])('teaches %s with examples, and its flags for programs', async (group, names) => {
     for (const name of names) {
       const { exitCode, out } = await cella(group, name, '--help');

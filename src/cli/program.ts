@@ -2,6 +2,7 @@
 
 import { Command, CommanderError, Option } from 'commander';
 import { settings } from '../settings/table.ts';
+import { addAgent } from './agent/commands.ts';
 import {
   addPlaceFlags,
   addSessionFlags,
@@ -14,7 +15,8 @@ import {
   type Transaction,
 } from './arguments.ts';
 import { addArtifacts } from './artifacts/commands.ts';
-import type { BenchFlags, CommandContext, Images, Servers, Stores, Tools } from './context.ts';
+import type { BenchFlags, CommandContext, Images, Programs, Servers, Stores, Tools } from './context.ts';
+import { addCredentials } from './credentials/commands.ts';
 import { defineCommand, refuse, seeCommands } from './define.ts';
 import { addDeps } from './deps/commands.ts';
 import { Exit, UsageError } from './exit.ts';
@@ -24,6 +26,8 @@ import { addImage } from './image/commands.ts';
 import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
+import { addPermissions } from './permissions/commands.ts';
+import { addAgents } from './programs/commands.ts';
 import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
 import { addSetting } from './setting-flags.ts';
@@ -37,7 +41,7 @@ import { addTools } from './tools/commands.ts';
 import { addUsers } from './users/commands.ts';
 import { addWhereFlags, whereRetyped } from './where-flags.ts';
 
-export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images {
+export interface ProgramContext extends CommandContext, Stores, Tools, Servers, Images, Programs {
   readonly version: string;
   readonly defaults: Defaults;
   /** With what the config file says, which these flags choose. */
@@ -86,6 +90,8 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
     .version(context.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
+    // `--version` after a command is that command's own.
+    .enablePositionalOptions()
     .exitOverride((error) => refuse(error, seeCommands))
     .addHelpText('after', help.program);
   // Commands copy these settings when they are added. What is wrong is told by whoever catches it.
@@ -96,6 +102,8 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addRun(program, context, done);
   addRepl(program, context, done);
   addChat(program, context, done);
+  addAgent(program, context, done);
+  addPermissions(program, context, done);
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
@@ -108,8 +116,10 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addSessions(program, context, done);
   addUsers(program, context, done);
   addTokens(program, context, done);
+  addCredentials(program, context, done);
   addMcp(program, context, done);
   addImage(program, context, done);
+  addAgents(program, context, done);
   addDoctor(program, context, done);
   addBench(program, context, done);
   addHelp(program);
@@ -155,8 +165,9 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
   addPlaceFlags(addWhereFlags(addSetting(command, settings.agentKey, whose)));
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
+    .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
     .option('--json', 'print events and answers as JSON, one a line')
-    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; json?: boolean }) => {
+    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; with?: string; json?: boolean }) => {
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
@@ -164,6 +175,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
+        agent: flags.with,
         json: flags.json === true,
       };
       done(await chat(request, context));
@@ -199,7 +211,7 @@ function addBench(program: Command, context: ProgramContext, done: (exitCode: nu
     .option('--json', 'print the numbers as JSON')
     .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
-    .option('--only <part>', 'one part instead of all: kernels, executors or daemon', parseText)
+    .option('--only <part>', 'one part instead of all: kernels, executors, daemon or gateway', parseText)
     .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
       const part = only === undefined ? {} : { only };
       done(await context.bench({ json, markdown, quick, ...part }, context.terminal));

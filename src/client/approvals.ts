@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { FeedItem } from '../protocol/http/events.ts';
-import { AnswerApproval } from '../protocol/http/execution-routes.ts';
+import { DecidePermission, type PermissionDecision } from '../protocol/http/permission-routes.ts';
 import { fromWire } from '../protocol/http/values.ts';
 import type { Approval, ApprovalRequest } from '../session/api.ts';
 import { isCode } from './failure.ts';
@@ -20,7 +20,7 @@ export interface Attendance {
   readonly approve: Attend;
 }
 
-type Asked = Extract<FeedItem, { type: 'approval_request' }>;
+type Asked = Extract<FeedItem, { type: 'permission_requested' }>;
 
 /** Undefined leaves the answer to others. Where everybody does, the tool is refused. */
 export type Attend = (request: ApprovalRequest) => Promise<Approval | undefined>;
@@ -55,12 +55,13 @@ class Attending {
       this.#onKnown();
     };
     try {
-      for await (const item of follow(link, sessionId, { after, resumeMs, signal, approvals: 'answer', onReached })) {
-        if (item.type === 'approval_request') {
+      for await (const item of follow(link, sessionId, { after, resumeMs, signal, permissions: 'answer', onReached })) {
+        // What an agent asks for is decided by `decidePermission`.
+        if (item.type === 'permission_requested' && item.turn === undefined) {
           const over = new AbortController();
           asked.set(item.id, over);
           void this.#answer(item, over.signal);
-        } else if (item.type === 'approval_answered') {
+        } else if (item.type === 'permission_resolved') {
           asked.get(item.id)?.abort();
           asked.delete(item.id);
         }
@@ -70,25 +71,30 @@ class Attending {
     }
   }
 
-  async #answer({ id, tool, recipe, arguments: given, summary }: Asked, signal: AbortSignal): Promise<void> {
+  async #answer({ id, tool, recipe, input, summary }: Asked, signal: AbortSignal): Promise<void> {
     const { link, sessionId, approve } = this.#attendance;
-    const reply = (body: Reply) => link.call(AnswerApproval, { params: { id: sessionId, approval: id }, body });
+    const reply = (body: Reply) => link.call(DecidePermission, { params: { id: sessionId, permission: id }, body });
     try {
-      const values = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, fromWire(value)]));
+      const values = Object.fromEntries(Object.entries(input ?? {}).map(([name, value]) => [name, fromWire(value)]));
       const answer = await approve({ tool, recipe, arguments: values, summary, signal });
-      if (!signal.aborted) await reply(answer === undefined ? { abstain: this.#attendant } : replyOf(answer));
+      if (!signal.aborted) await reply(answer === undefined ? abstention(this.#attendant) : replyOf(answer));
     } catch (error) {
       // Somebody else was faster.
-      if (isCode(error, 'INPUT_NOT_PENDING')) return;
+      if (isCode(error, 'ALREADY_RESOLVED')) return;
       const reason = `the answer failed: ${error}`.slice(0, 500);
-      await reply({ allowed: false, reason }).catch(() => {}); // answered meanwhile, or nobody is there any more
+      await reply({ decision: 'deny', reason }).catch(() => {}); // answered meanwhile, or nobody is there any more
     }
   }
 }
 
-type Reply = { allowed: boolean; reason?: string } | { abstain: number };
+type Reply = PermissionDecision | ReturnType<typeof abstention>;
+
+function abstention(attendant: number) {
+  return { decision: 'abstain', attendant } as const;
+}
 
 function replyOf(answer: Approval): Reply {
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
-  return { allowed, ...(reason === undefined ? {} : { reason: reason.slice(0, 500) }) };
+  if (allowed) return { decision: 'allow', scope: 'once' };
+  return { decision: 'deny', ...(reason === undefined ? {} : { reason: reason.slice(0, 500) }) };
 }

@@ -4,7 +4,9 @@ import type { z } from 'zod';
 import type { Me } from '../protocol/http/access-routes.ts';
 import { ListAgents } from '../protocol/http/session-routes.ts';
 import type { AgentInfo } from '../session/api.ts';
+import { Credentials } from './credentials.ts';
 import type { Link } from './link.ts';
+import { PermissionRules } from './permission-rules.ts';
 import { Server } from './server.ts';
 import { ClientSession, type UseOptions } from './session.ts';
 import { Sessions, type SessionWish } from './sessions.ts';
@@ -19,6 +21,8 @@ export class Client implements AsyncDisposable {
   readonly sessions: Sessions;
   readonly users: Users;
   readonly tokens: Tokens;
+  readonly credentials: Credentials;
+  readonly permissionRules: PermissionRules;
   readonly server: Server;
   readonly #link: Link;
   readonly #resumeMs: number;
@@ -28,6 +32,8 @@ export class Client implements AsyncDisposable {
     this.sessions = new Sessions(link);
     this.users = new Users(link);
     this.tokens = new Tokens(link);
+    this.credentials = new Credentials(link);
+    this.permissionRules = new PermissionRules(link);
     this.server = new Server(link);
     this.#link = link;
     this.#resumeMs = resumeMs;

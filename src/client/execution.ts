@@ -195,6 +195,6 @@ function retryAfter({ details }: CellaError): number {
 }
 
 /** Browsers have `randomUUID` on some pages alone. */
-function newKey(): string {
+export function newKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -16,8 +16,8 @@ export interface FollowOptions {
   readonly after: number;
   readonly resumeMs: number;
   readonly signal: AbortSignal;
-  /** Says to the server that approvals are answered here. Needs a WebSocket. */
-  readonly approvals?: 'answer';
+  /** Says to the server that somebody answers here. Needs a WebSocket. */
+  readonly permissions?: 'answer';
   /** Told whenever the server has answered, what that was. */
   readonly onReached?: (frame: unknown) => void;
 }
@@ -42,15 +42,15 @@ const endings = new Map<number, () => CellaError>([
 export async function* follow(
   link: Link,
   id: string,
-  { after, resumeMs, signal, approvals, onReached }: FollowOptions,
+  { after, resumeMs, signal, permissions, onReached }: FollowOptions,
 ): AsyncGenerator<FeedItem, void, undefined> {
   const patience = new Patience(resumeMs);
   let last = after;
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
-    const wanted = { ...given, query: { ...given.query, approvals } };
+    const wanted = { ...given, query: { ...given.query, permissions } };
     const socket = link.socket(FollowEvents, wanted);
-    if (!socket && approvals) {
+    if (!socket && permissions) {
       throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
     }
     const reached = (frame: unknown) => {
@@ -73,7 +73,7 @@ export async function* follow(
     try {
       // A WebSocket does not tell why it was refused; a request does.
       await link.call(GetSession, { params: { id }, signal });
-      if (approvals) await mayFollow(link, wanted);
+      if (permissions) await mayFollow(link, wanted);
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
       if (!isCode(error, ...PASSING)) throw error;

@@ -1,18 +1,31 @@
 /** `cella/client`: the sessions of a server, from Node and from browsers. */
 
 export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
+export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
+export type { Transcript } from '../protocol/http/agent-routes.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
 export type { FileChange, FileInfo } from '../protocol/http/file-routes.ts';
+export type {
+  NewRule,
+  PermissionDecision,
+  PermissionInfo,
+  PermissionRule,
+  PermissionScope,
+} from '../protocol/http/permission-routes.ts';
 export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
 export type { ServerStatus } from '../protocol/http/system-routes.ts';
+export type { TurnInfo } from '../protocol/http/turns.ts';
+export type { Provider } from '../protocol/providers.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from '../protocol/terminal.ts';
 export { PyObject, type PyValue } from '../protocol/values.ts';
 export type * from '../session/api.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
+export type { Credentials } from './credentials.ts';
 export type { RemoteFiles } from './files.ts';
+export type { PermissionRules } from './permission-rules.ts';
 export type { Server } from './server.ts';
 export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';

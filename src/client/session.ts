@@ -3,10 +3,20 @@
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
+import { ReadTranscript, StopAgent, type Transcript } from '../protocol/http/agent-routes.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
 import * as look from '../protocol/http/introspection.ts';
+import {
+  DecidePermission,
+  DeleteSessionRule,
+  ListPermissions,
+  ListSessionRules,
+  PermissionDecision,
+  type PermissionInfo,
+  type PermissionRule,
+} from '../protocol/http/permission-routes.ts';
 import { DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
 import type { SessionInfo } from '../protocol/http/sessions.ts';
 import * as state from '../protocol/http/state.ts';
@@ -23,6 +33,7 @@ import type { Link } from './link.ts';
 import { RemoteSkills } from './skills.ts';
 import { openTerminal } from './terminal.ts';
 import { RemoteTools } from './tools.ts';
+import { RemoteTurn } from './turn.ts';
 
 /** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
 export interface EventPage {
@@ -54,7 +65,7 @@ export interface SessionParts extends UseOptions {
   readonly last: number;
 }
 
-export class ClientSession implements api.SessionApi {
+export class ClientSession implements api.SessionApi, api.AgentApi {
   readonly id: string;
   readonly agentKey: string;
   readonly executor: ExecutorKind;
@@ -230,6 +241,46 @@ export class ClientSession implements api.SessionApi {
     const { link } = this.#parts;
     this.#checkOpen();
     return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
+  }
+
+  /** Prompts a coding agent: its events as they come, or how its turn ended. */
+  prompt(prompt: string, options: api.PromptOptions = {}): api.PromptedTurn {
+    this.#checkOpen();
+    const { link, resumeMs } = this.#parts;
+    return new RemoteTurn({ link, sessionId: this.id, prompt, options, resumeMs, closing: this.#closing.signal });
+  }
+
+  /** Stops the turn that runs, or the one that is named, also where it waits. */
+  async stop({ turn, all }: { readonly turn?: string; readonly all?: boolean } = {}): Promise<readonly string[]> {
+    return (await this.#call(StopAgent, { turn, all })).turns;
+  }
+
+  /** The conversation as the agent keeps it: the last one, or the one that is named. */
+  async transcript({ conversation }: { readonly conversation?: string } = {}): Promise<Transcript> {
+    const { link } = this.#parts;
+    this.#checkOpen();
+    return await link.call(ReadTranscript, { params: { id: this.id }, query: { conversation } });
+  }
+
+  /** What was asked for, oldest first. */
+  async permissions({ state }: { readonly state?: PermissionInfo['state'] } = {}): Promise<readonly PermissionInfo[]> {
+    const { link } = this.#parts;
+    this.#checkOpen();
+    return (await link.call(ListPermissions, { params: { id: this.id }, query: { state } })).permissions;
+  }
+
+  /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
+  decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo> {
+    return this.#call(DecidePermission, PermissionDecision.parse(decision), { permission: id });
+  }
+
+  /** What is allowed in this session until it is deleted. */
+  async permissionRules(): Promise<readonly PermissionRule[]> {
+    return (await this.#call(ListSessionRules)).rules;
+  }
+
+  deletePermissionRule(id: string): Promise<void> {
+    return this.#call(DeleteSessionRule, undefined, { rule: id });
   }
 
   /** A terminal in the sandbox of the session; it ends when its connection does. */

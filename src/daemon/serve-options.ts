@@ -11,16 +11,23 @@ export interface Wanted extends ServeSettings {
   readonly dataDir: string;
   readonly storage?: Storage | undefined;
   readonly mcp?: ServeOptions['mcp'];
+  readonly masterKey?: ServeOptions['masterKey'];
   readonly session: Pick<SessionOptions, 'credentials'>;
 }
 
 export function serveOptions(wanted: Wanted): ServeOptions {
   const { maxKernels, idleMs, logLevel, logFile, rate, flushResults, retention, ...others } = wanted;
-  const { python, packages, toolFolders, session, ...rest } = others;
+  const { python, packages, toolFolders, session, maxAgents, agentIdleMs, ...rest } = others;
   return {
     ...rest,
     log: { level: logLevel, file: logFile },
     ...(rate === undefined ? {} : { rates: { perSecond: rate, burst: rate * 4 } }),
+    agents: {
+      workers: {
+        ...(maxAgents === undefined ? {} : { maxWorkers: maxAgents }),
+        ...(agentIdleMs === undefined ? {} : { idleMs: agentIdleMs }),
+      },
+    },
     hosting: {
       flushResults,
       retention,

@@ -9,6 +9,7 @@ import type { Quotas } from '../protocol/access.ts';
 import { SOCKET_FILE } from '../protocol/daemon-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { PoolLimits } from '../session/pool.ts';
+import type { GatewaySettings } from '../settings/gateway-settings.ts';
 import type { LogLevel, Privilege } from '../settings/serve-settings.ts';
 import type { Storage } from '../storage/contract.ts';
 import { FileStorage } from '../storage/file/storage.ts';
@@ -16,17 +17,23 @@ import { openAccess } from './access/access.ts';
 import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
+import type { GivenKeys } from './credentials/keyring.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
+import { Models } from './gateway/models.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
+import { KernelQuota } from './http/kernel-quota.ts';
 import { type Logger, openLogs } from './http/logs.ts';
-import type { MakeMcp } from './http/routes/mcp.ts';
+import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
 import type { ServerLife } from './http/routes/server.ts';
 import { type HttpLimits, HttpServer } from './http/server.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
 import { Leftovers } from './sessions/leftovers.ts';
 import { StopWish } from './stop-wish.ts';
+import type { AgentRunner } from './turns/contract.ts';
+import { Profiles } from './turns/profiles.ts';
+import { type AgentOptions, Staff } from './workers/staff.ts';
 
 export interface ServeOptions {
   readonly version: string;
@@ -44,13 +51,21 @@ export interface ServeOptions {
   readonly advertise?: string | undefined;
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly quotas?: Quotas | undefined;
+  /** What credentials are encrypted with, in place of the file `master-key` in the data folder. */
+  readonly masterKey?: GivenKeys | undefined;
+  /** How agents get to their models. */
+  readonly gateway?: GatewaySettings | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
   readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
+  /** Of the executors of coding agents. */
+  readonly agents?: AgentOptions | undefined;
   /** Of kernels, events and files. */
-  readonly hosting?: Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers'> | undefined;
+  readonly hosting?:
+    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents'>
+    | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
   readonly log: { readonly level: LogLevel; readonly file?: string | undefined };
@@ -92,21 +107,40 @@ export async function serve(
   const access = stack.use(
     await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
   );
+  const { masterKey, gateway: settings } = options;
+  const { documents } = storage;
+  const models = stack.use(new Models({ documents, access, dataDir, masterKey, settings, log: logs.log }));
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const shared = peers && {
     elsewhere: () => peers.states(),
     leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
   };
-  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {} };
+  let staff: Staff | undefined;
+  const agents: AgentRunner = {
+    run: async (task) => {
+      if (!staff) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
+      return await (options.agents?.run?.(task) ?? staff.pool.run(task));
+    },
+    retire: async (session, why) => await staff?.pool.retire(session, why),
+    forget: async (session) => {
+      await access.sessionTokens.forgetSession(session);
+      await models.usage.forgetSession(session);
+    },
+  };
+  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {}, agents };
   const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
     holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
-  const socket = join(dataDir, SOCKET_FILE);
   const { log } = logs;
+  const kernels = new KernelQuota(access.quotas, host);
+  const profiles = new Profiles(documents);
+  const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, room }, options.mcp);
+  staff = stack.use(new Staff({ dataDir, access, models, endpoints, log }, options.agents));
+  const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new StopWish();
   const life: ServerLife = {
@@ -118,7 +152,21 @@ export async function serve(
     stop: (soon = graceMs) => stop.ask(soon),
   };
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
-  const parts = { access, host, room, log, tls, names, peers, life, socketPath: socket };
+  const parts = {
+    access,
+    models,
+    host,
+    room,
+    kernels,
+    profiles,
+    endpoints,
+    log,
+    tls,
+    names,
+    peers,
+    life,
+    socketPath: socket,
+  };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));
   const url = nameFor(server.url, options);
   await peers?.announce({ url: options.advertise ?? url, version, live: () => host.live() });

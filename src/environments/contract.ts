@@ -27,6 +27,7 @@ export type ExecExit =
 
 export interface Execution {
   readonly stdin: Writable | undefined;
+  /** Whoever does not want to read an output destroys it: until then it is kept. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Rejects only where it never began. */
@@ -38,7 +39,7 @@ export interface Execution {
 export interface FileEntry {
   /** Relative to the folder that was listed, with `/`. */
   readonly path: string;
-  readonly type: 'file' | 'folder' | 'link';
+  readonly type: 'file' | 'folder' | 'link' | 'other';
   readonly bytes: number;
   readonly modifiedAt: number;
 }
@@ -52,12 +53,14 @@ export type FileWritten =
   | { readonly path: string; readonly ok: true }
   | { readonly path: string; readonly ok: false; readonly error: Error };
 
+/** `overflow`: more has happened than can be told, or there are more folders than are watched: list again. */
 export interface FileChange {
+  /** Relative to the folder that is watched. */
   readonly path: string;
-  readonly change: 'created' | 'modified' | 'deleted';
+  readonly change: 'created' | 'modified' | 'deleted' | 'overflow';
 }
 
-/** JSON: what another process needs to find the environment again. */
+/** JSON: what another process needs to find the environment again. It names folders of the host: not for strangers. */
 export interface EnvironmentHandle {
   readonly kind: string;
   readonly id: string;
@@ -73,16 +76,18 @@ export interface EnvironmentPrimitive extends AsyncDisposable {
   getBasePaths(): BasePaths;
   handle(): EnvironmentHandle;
   exec(argv: readonly string[], options?: ExecOptions): Promise<Execution>;
-  /** `FILE_NOT_FOUND` where there is none; an empty file is empty. */
+  /** `NOT_FOUND` where there is none; an empty file is empty. */
   readFile(path: string): Promise<string>;
   readBytes(path: string): Promise<Uint8Array>;
   writeFile(path: string, content: string | Uint8Array): Promise<void>;
   writeFiles(files: readonly FileWrite[]): Promise<readonly FileWritten[]>;
-  /** `pattern` is a glob: `*`, `**`, `?`, `{a,b}`. */
+  /** Links are listed, and never followed. `pattern` is a glob: `*`, `**`, `?`, `{a,b}`; without it, all below. */
   listFiles(path: string, pattern?: string): Promise<readonly FileEntry[]>;
-  watch(path: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<FileChange>;
+  /** Resolves when it watches: of what changes after that, nothing is missed. Ends with the signal or the loop. */
+  watch(path: string, options?: { readonly signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
   isRunning(): Promise<boolean>;
-  /** Undefined while it runs, else how it ended. */
+  /** Undefined while it runs, else how it ended. One that was found again by its handle begins anew with `exec`. */
   poll(): Promise<{ readonly reason: string } | undefined>;
+  /** Ends all that runs in it; its files stay. */
   terminate(): Promise<void>;
 }

@@ -1,5 +1,6 @@
 /** One closed place with a pid 1 of ours: its connection, and those of the kernels that live in it. */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit, KernelLink } from '../kernel/link.ts';
 import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
@@ -21,6 +22,10 @@ const LONGEST_END_MS = 2000;
 /** Programs of a terminal are told before they are killed, and may be many. */
 const LONGEST_HANG_UP_MS = 10_000;
 
+/** How a program ends that could not be started, and some that could. */
+const NEVER_BEGAN = 127;
+const LAST_WORDS_MS = 1000;
+
 /** What a kernel is told before its first cell. */
 interface StartSettings {
   readonly env: Readonly<Record<string, string>>;
@@ -30,6 +35,8 @@ interface StartSettings {
 
 interface Attachment extends Connection {
   readonly kernel: number;
+  /** What is short may have ended before anybody is connected to it. */
+  readonly exit: PromiseWithResolvers<Exit>;
 }
 
 export class SupervisedEnclosure implements Preparable {
@@ -128,33 +135,38 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async #run(purpose: Purpose): Promise<Pick<CommandLink, 'exited'> & Attachment> {
-    const { kernel, control, stdout, stderr } = await this.#attach(purpose);
+    const attachment = await this.#attach(purpose);
+    const { kernel, control, exit } = attachment;
     let problem: string | undefined;
-    const { promise, resolve } = this.#exit(kernel);
+    const heard = Promise.withResolvers<void>();
     control.read(
       (frame) => {
         if (frame.type !== FrameType.failed) return;
         problem = parseFailed(frame.payload).message;
         // Pid 1 says no more of what it could not even fork.
-        resolve({ outOfMemory: false, exitCode: 127 });
+        exit.resolve({ outOfMemory: false, exitCode: NEVER_BEGAN });
         this.#exits.delete(kernel);
       },
-      () => {},
+      () => heard.resolve(),
     );
-    const exited = promise.then((exit) => {
+    const exited = exit.promise.then(async (how) => {
+      // Why it never began is said on another connection than that it has ended, and may come after it.
+      if (how.exitCode === NEVER_BEGAN && problem === undefined) {
+        await Promise.race([heard.promise, delay(LAST_WORDS_MS, undefined, { ref: false })]);
+      }
       control.close();
-      return { ...exit, ...(problem === undefined ? {} : { problem }) };
+      return { ...how, ...(problem === undefined ? {} : { problem }) };
     });
-    return { kernel, control, stdout, stderr, exited };
+    return { ...attachment, exited };
   }
 
-  #start({ kernel, control, stdout, stderr }: Attachment, settings?: StartSettings): KernelLink {
+  #start({ kernel, control, stdout, stderr, exit }: Attachment, settings?: StartSettings): KernelLink {
     if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
     return {
       control,
       stdout,
       stderr,
-      exited: this.#exit(kernel).promise,
+      exited: exit.promise,
       interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
       kill: () => this.#kill(kernel),
     };
@@ -216,9 +228,10 @@ export class SupervisedEnclosure implements Preparable {
     const kernel = ++this.#kernels;
     // From here on: the kernel may die before anybody asks for it.
     const ended = new AbortController();
-    void this.#exit(kernel).promise.then(() => ended.abort());
+    const exit = this.#exit(kernel);
+    void exit.promise.then(() => ended.abort());
     try {
-      return { kernel, ...(await this.#way.attach(kernel, purpose, ended.signal)) };
+      return { kernel, exit, ...(await this.#way.attach(kernel, purpose, ended.signal)) };
     } catch (error) {
       this.#exits.delete(kernel);
       throw this.#failure ?? error;

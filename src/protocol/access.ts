@@ -30,6 +30,9 @@ export const Quotas = z.strictObject({
   memoryMb: count.optional(),
   executionsPerMinute: count.max(100_000).optional(),
   storageBytes: count.optional(),
+  /** Spent on models, by the day in UTC. */
+  modelUsdPerDay: z.number().min(0).max(10_000_000).optional(),
+  modelTokensPerDay: count.optional(),
 });
 export type Quotas = z.infer<typeof Quotas>;
 

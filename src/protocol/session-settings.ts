@@ -36,6 +36,8 @@ export const SessionSettings = z.strictObject({
   graceMs: milliseconds.default(2000),
   /** How long one input() may wait for its answer; 0 means no limit. */
   inputTimeoutMs: milliseconds.default(300_000),
+  /** At a server: how long what a coding agent asks for waits for a person's leave; 0 means no limit. */
+  permissionTimeoutMs: milliseconds.default(3_600_000),
   /** How many executions may wait behind the one that runs. */
   queueLimit: z.int().min(0).max(100_000).default(64),
   /** How much of stdout and stderr, each, a result keeps. Streaming is not cut. */

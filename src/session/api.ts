@@ -6,6 +6,7 @@ import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, S
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 
+export type * from './api-agent.ts';
 export type * from './api-namespaces.ts';
 
 export interface ExecuteOptions {

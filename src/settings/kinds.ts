@@ -37,6 +37,7 @@ export function anyOf<const T extends string>(choices: readonly T[]): Kind<T[]> 
 export const port = number('a port from 1 to 65535, or 0 for any that is free', { most: 65_535 });
 export const count = number('a whole number from 1 to 100000', { least: 1, most: 100_000 });
 export const megabytes = number('a whole number of megabytes', { most: 1_000_000_000 });
+export const tokens = number('a whole number of tokens', { most: 9_999_999_999 });
 /** To bytes. */
 export const megabytesAsBytes = times(megabytes, 1024 * 1024);
 /** To milliseconds; 0 is for ever. */
@@ -48,6 +49,14 @@ export const seconds: Kind<number> = {
     const milliseconds = /^\d*\.?\d+$|^\d+\.$/.test(given) ? Math.ceil(Number(given) * 1000) : 0;
     if (milliseconds > 0 && milliseconds <= 2_147_483_647) return milliseconds;
     throw new RangeError('It must be a number of seconds above 0, such as 30 or 0.5.');
+  },
+  written: 'number',
+};
+
+export const dollars: Kind<number> = {
+  parse: (given) => {
+    if (/^\d{1,7}(\.\d{1,6})?$/.test(given)) return Number(given);
+    throw new RangeError('It must be a number of US dollars, such as 5 or 0.50.');
   },
   written: 'number',
 };

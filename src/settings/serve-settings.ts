@@ -1,5 +1,6 @@
 /** The settings of `cella serve`, and what they amount to. */
 
+import { type GatewaySettings, gatewaySettings } from './gateway-settings.ts';
 import * as kinds from './kinds.ts';
 import { setting } from './setting.ts';
 
@@ -35,6 +36,15 @@ export const serveSettings = {
   ),
   maxKernels: setting('--max-kernels <n>', 'kernels that may live at a time', kinds.count, { otherwise: '64' }),
   idle: setting('--idle <seconds>', 'how long until an idle kernel sleeps', kinds.seconds, { otherwise: '600' }),
+  maxAgents: setting('--max-agents <n>', 'executors of coding agents that may live at a time', kinds.count, {
+    otherwise: '8',
+  }),
+  agentIdle: setting(
+    '--agent-idle <seconds>',
+    'how long the executor of an agent is kept for the next prompt',
+    kinds.seconds,
+    { otherwise: '300' },
+  ),
   grace: setting('--grace <seconds>', 'how long running code has when the server ends', kinds.seconds, {
     otherwise: '10',
   }),
@@ -60,6 +70,7 @@ export const serveSettings = {
   userMemory: setting('--user-memory <mb>', 'the memory limits of these together', kinds.megabytes),
   userExecutions: setting('--user-executions <n>', 'executions a minute of such a user', kinds.count),
   userStorage: setting('--user-storage <mb>', 'workspaces and checkpoints of such a user', kinds.megabytesAsBytes),
+  ...gatewaySettings,
   logLevel: setting('--log-level <level>', logLevels.join(', '), kinds.oneOf(logLevels), { otherwise: 'info' }),
   logFile: setting('--log-file <path>', 'where logs go instead of stderr', kinds.path),
 };
@@ -87,6 +98,9 @@ export interface ServeSettings {
   readonly membersMay: readonly Privilege[];
   readonly maxKernels?: number;
   readonly idleMs?: number;
+  /** Executors of agents that may live at a time, and how long one is kept for the next prompt. */
+  readonly maxAgents?: number;
+  readonly agentIdleMs?: number;
   /** How long running code has when the server ends. */
   readonly graceMs: number;
   /** Requests a second of one token. */
@@ -101,7 +115,11 @@ export interface ServeSettings {
     readonly memoryMb?: number;
     readonly executionsPerMinute?: number;
     readonly storageBytes?: number;
+    readonly modelUsdPerDay?: number;
+    readonly modelTokensPerDay?: number;
   };
+  /** How agents get to their models. */
+  readonly gateway: GatewaySettings;
   readonly logLevel: LogLevel;
   readonly logFile?: string;
   readonly python?: string;

@@ -58,7 +58,7 @@ describe('the table', () => {
       [...text.matchAll(/\bCELLA_[A-Z_]*[A-Z]\b/g)].map(([variable]) => `${variable} in ${name}`),
     );
     // Given to programs, and not read: what a tool that runs a command is called by.
-    const others = new Set(['CELLA_COMMAND', 'CELLA_CREDENTIAL']);
+    const others = new Set(['CELLA_COMMAND', 'CELLA_CREDENTIAL', 'CELLA_ENVIRONMENT']);
     expect(
       mentioned.filter((each) => {
         const [variable = ''] = each.split(' ');

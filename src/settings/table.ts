@@ -59,6 +59,12 @@ const clientSettings = {
   tokenFile: setting('--token-file <path>', 'a file with the token for it', kinds.path),
   token: secret('CELLA_TOKEN', 'the token itself; it stands in no file of settings, and in no flag', kinds.text),
   mcpToken: secret('CELLA_MCP_TOKEN', 'what clients of `cella mcp --http` must show', kinds.text),
+  masterKey: secret(
+    'CELLA_MASTER_KEY',
+    'what credentials are encrypted with: 32 bytes in base64; else the file master-key in the data folder',
+    kinds.text,
+  ),
+  oldMasterKey: secret('CELLA_OLD_MASTER_KEY', 'the one before, for `cella credentials rotate`', kinds.text),
   credential: secret('CELLA_CREDENTIAL_NAME', 'the secret NAME, for the tools that mention it', kinds.text),
 };
 

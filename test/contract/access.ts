@@ -3,6 +3,7 @@
 import { describe } from 'vitest';
 import { auditContract } from './access-audit.ts';
 import { loginContract } from './access-logins.ts';
+import { sessionTokenContract } from './access-session-tokens.ts';
 import { startContract } from './access-start.ts';
 import { tokenContract } from './access-tokens.ts';
 import { userContract } from './access-users.ts';
@@ -13,6 +14,7 @@ export function accessContract(name: string, open: OpenStorage): void {
     describe('a start', () => startContract(open));
     describe('users', () => userContract(open));
     describe('tokens', () => tokenContract(open));
+    describe('session tokens', () => sessionTokenContract(open));
     describe('browser logins', () => loginContract(open));
     describe('the audit log', () => auditContract(open));
   });

@@ -118,7 +118,7 @@ process.on('SIGTERM', () => { ${heed} });
 const child = spawn('sh', ['-c', 'trap "" TERM; echo ready; while :; do sleep 0.05; done'], { stdio: 'inherit', detached: true });
 setInterval(() => {}, 1000);`;
 
-const LIVING = 'echo /proc/[0-9]* | wc -w';
+const LIVING = 'set -- /proc/[0-9]*; echo $#';
 
 function endings(open: OpenHere): void {
   const begin = async (enclosure: AgentEnclosure, heed: string): Promise<CommandLink> => {
@@ -126,7 +126,7 @@ function endings(open: OpenHere): void {
     await said(link, 'ready');
     return link;
   };
-  /** Pid 1, whoever stands over the command that looks, and that with its pipe. */
+  /** Pid 1, whoever stands over the command that looks, and that. */
   const living = async (enclosure: AgentEnclosure) =>
     Number((await finish(enclosure, { argv: ['sh', '-c', LIVING] })).stdout);
 

@@ -47,7 +47,7 @@ const say = 'tools.say("hi").strip()';
 
 async function answersIn(session: ClientSession): Promise<unknown[]> {
   const { events } = await session.eventPage();
-  return events.filter(({ type }) => type === 'approval_answered');
+  return events.filter(({ type }) => type === 'permission_resolved');
 }
 
 describe('a tool that requires approval', () => {
@@ -70,7 +70,7 @@ describe('a tool that requires approval', () => {
     const { events } = await session.eventPage();
     const started = events.find(({ type }) => type === 'execution_started');
     expect(events).toContainEqual(
-      expect.objectContaining({ type: 'approval_request', execution: Object(started).execution }),
+      expect.objectContaining({ type: 'permission_requested', execution: Object(started).execution }),
     );
     expect(await answersIn(session)).toMatchObject([{ outcome: 'allowed', by: 'local' }]);
   });
@@ -87,10 +87,13 @@ describe('a tool that requires approval', () => {
     expect((await running).error?.message).toContain('not today');
     await told;
     const { events } = await session.eventPage();
-    const { id: approval } = Object(events.find(({ type }) => type === 'approval_request'));
-    const late = await daemon.call(`POST /v1/sessions/${id}/approvals/${approval}`, { body: { allowed: true } });
-    expect(late).toMatchObject({ status: 409, json: { error: { code: 'INPUT_NOT_PENDING' } } });
-    expect(await answersIn(session)).toMatchObject([{ outcome: 'refused', reason: 'not today' }]);
+    const { id: approval } = Object(events.find(({ type }) => type === 'permission_requested'));
+    const late = await daemon.call(`POST /v1/sessions/${id}/permissions/${approval}`, { body: { decision: 'allow' } });
+    expect(late).toMatchObject({
+      status: 409,
+      json: { error: { code: 'ALREADY_RESOLVED', details: { outcome: 'denied', by: 'local', reason: 'not today' } } },
+    });
+    expect(await answersIn(session)).toMatchObject([{ outcome: 'denied', reason: 'not today' }]);
   });
 
   it('is refused where all leave it to others, or have gone', async () => {
@@ -116,7 +119,7 @@ describe('a tool that requires approval', () => {
     await patient.interrupt();
     expect((await running).status).toBe('interrupted');
     await told;
-    expect(await answersIn(patient)).toMatchObject([{ outcome: 'unanswered' }]);
+    expect(await answersIn(patient)).toMatchObject([{ outcome: 'cancelled' }]);
   });
 
   it('asks nobody about what is too long to be read', async () => {
@@ -153,11 +156,11 @@ describe('a tool that requires approval', () => {
     const running = session.run(say);
     await asked;
     const { events } = await session.eventPage();
-    const { id: approval } = Object(events.find(({ type }) => type === 'approval_request'));
-    const elsewhere = await daemon.call(`POST /v1/sessions/${other}/approvals/${approval}`, {
-      body: { allowed: true },
+    const { id: approval } = Object(events.find(({ type }) => type === 'permission_requested'));
+    const elsewhere = await daemon.call(`POST /v1/sessions/${other}/permissions/${approval}`, {
+      body: { decision: 'allow' },
     });
-    expect(elsewhere).toMatchObject({ status: 409, json: { error: { code: 'INPUT_NOT_PENDING' } } });
+    expect(elsewhere).toMatchObject({ status: 404, json: { error: { code: 'NOT_FOUND' } } });
     answer(false);
     expect(await running).toMatchObject({ status: 'error' });
   });
@@ -165,8 +168,8 @@ describe('a tool that requires approval', () => {
   it('cannot be answered by who may only look', async () => {
     const id = await newSession({ shares: [{ role: 'viewer', right: 'view' }] });
     const token = await daemon.user('looker', 'viewer');
-    const answer = `POST /v1/sessions/${id}/approvals/apr_0000000000000000`;
-    expect(await daemon.call(answer, { token, body: { allowed: true } })).toMatchObject({ status: 403 });
+    const answer = `POST /v1/sessions/${id}/permissions/prm_0000000000000000`;
+    expect(await daemon.call(answer, { token, body: { decision: 'allow' } })).toMatchObject({ status: 403 });
     const { connect } = await import('../../src/client/index.ts');
     await using client = await connect({ url: daemon.url, token });
     await expect(client.session(id, { approve: async () => true })).rejects.toMatchObject({ code: 'FORBIDDEN' });

@@ -141,8 +141,11 @@ describe('the routes of the document', () => {
     const garbage = ['', '[', 'null', '[]', '"x"', '{"a":', '\u0000', `${'['.repeat(100_000)}`, '{"__proto__":{}}'];
     for (const { what, call, method } of routes()) {
       // What these do needs no body, or takes any.
-      if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes)$/.test(what)) continue;
-      if (/\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|sync|checkpoints|restore)$/.test(what))
+      if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes|rotate)$/.test(what))
+        continue;
+      if (
+        /\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|stop|sync|checkpoints|restore)$/.test(what)
+      )
         continue;
       if (what === 'post /v1/sessions') continue;
       for (const body of garbage) {

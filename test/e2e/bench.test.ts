@@ -52,6 +52,7 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
       container: { ...executor, dockerRunMs: number, startRatio: number, roundTripRatio: number },
       inProcess: { ...executor, coldMs: number, startRatio: number },
     },
+    gateway: { directMs: number, gatewayMs: number, gatewayP95Ms: number, addedMs: number },
     daemon: {
       libraryMs: number,
       httpMs: number,

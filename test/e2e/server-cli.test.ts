@@ -146,10 +146,10 @@ describe('a command with a server', () => {
     expect(again).toMatchObject({ code: 1, err: expect.stringMatching(/requires approval.*once is enough/) });
     expect(asked).toEqual(['echo hi', 'echo hi']);
     const { events } = await session.eventPage();
-    const answers = events.filter(({ type }) => type === 'approval_answered');
+    const answers = events.filter(({ type }) => type === 'permission_resolved');
     expect(answers).toMatchObject([
       { outcome: 'allowed', by: 'local' },
-      { outcome: 'refused', by: 'local' },
+      { outcome: 'denied', by: 'local' },
     ]);
   });
 });

@@ -37,6 +37,9 @@ export async function runCella(words: readonly string[], env: NodeJS.ProcessEnv)
     buildImage: never,
     listImages: never,
     removeImage: never,
+    installAgent: never,
+    listAgentPrograms: never,
+    removeAgent: never,
   });
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }

@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
+import { agentNamed } from '../agent/agent-named.ts';
 import { finishCell } from '../cell-reader.ts';
 import { Cells } from '../cells.ts';
 import type { CommandContext, OpenOptions, Stores } from '../context.ts';
@@ -13,6 +14,7 @@ import { sessionHooks } from '../session-hooks.ts';
 import { Signals } from '../signals.ts';
 import type { Terminal } from '../terminal.ts';
 import { chatWith } from '../texts.ts';
+import { promptAgent } from './agent.ts';
 import { findCommand } from './commands.ts';
 import { complete } from './completion.ts';
 import { type Desk, type Outcome, UNDO } from './desk.ts';
@@ -28,6 +30,8 @@ export interface ChatRequest {
   readonly version: string;
   readonly autoSh: boolean;
   readonly autoPy: boolean;
+  /** The coding agent that takes plain lines. */
+  readonly agent: string | undefined;
   readonly json: boolean;
 }
 
@@ -36,6 +40,8 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   const { agentKey = `chat-${randomBytes(4).toString('hex')}`, ...options } = request.session;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
+  const leaving = new AbortController();
+  void signals.ended.then(() => leaving.abort());
   const lines = openLines(terminal, signals.interrupt);
   const hooks = sessionHooks({ terminal, json: request.json, lines: () => lines });
   const session = await context.openSession({ ...options, ...hooks, agentKey, undo: UNDO });
@@ -47,11 +53,17 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     place: placeOf(session),
     autoSh: request.autoSh,
     autoPy: request.autoPy,
+    agent: request.agent === undefined ? undefined : { name: agentNamed(request.agent) },
+    turn: undefined,
+    terminal,
+    json: request.json,
+    leaving: leaving.signal,
     past: [],
     working: undefined,
     kept: request.session.agentKey !== undefined,
   };
   interruptCode = () => {
+    if (desk.turn) return desk.turn.stop();
     desk.working?.abort();
     return desk.working !== undefined || cells.interrupt();
   };
@@ -114,10 +126,11 @@ async function take(desk: Desk, text: string): Promise<Outcome> {
 /** A line that is no command is for the agent of the session, where one works there. */
 async function takeText(desk: Desk, text: string): Promise<Outcome> {
   const { session, lines, interactive: prompts } = desk;
+  if (desk.agent) return await promptAgent(desk, text);
   if (!desk.autoPy) {
     throw new UsageError(
       'No coding agent takes part in this chat yet.',
-      'Run Python with /py CODE; with --auto-py every line is Python.',
+      'Choose one with /agent claude, or run Python with /py CODE; with --auto-py every line is Python.',
     );
   }
   if (LEAVE.test(text)) return 'leave';

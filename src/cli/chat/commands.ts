@@ -4,6 +4,7 @@ import { closest } from '../../settings/closest.ts';
 import { UsageError } from '../exit.ts';
 import { columnsOf, cut } from '../table.ts';
 import { toPlain } from '../texts.ts';
+import { agent } from './agent.ts';
 import type { Desk, Outcome } from './desk.ts';
 import { py } from './python.ts';
 import { cwd, sh } from './shell.ts';
@@ -42,6 +43,18 @@ export const commands: readonly ChatCommand[] = [
       'unless the chat was started with --auto-sh or CELLA_AUTO_SH=1. Where it goes with\n' +
       'cd, the next commands and the code are too. Its stdin is empty.',
     run: sh,
+  },
+  {
+    name: 'agent',
+    usage: '/agent [NAME]',
+    summary: 'choose the coding agent that plain lines go to',
+    details:
+      '/agent claude has every line that is no command go to Claude, which works in the folder\n' +
+      'and the kernel of this chat; /agent claude auto-edit lets it change files unasked (modes:\n' +
+      'ask, auto-edit, plan, bypass). /agent off ends that, /agent tells who it is. Until one is\n' +
+      'chosen, here or with --with, plain lines are Python with --auto-py and nothing without.\n' +
+      'Coding agents need a server: cella serve.',
+    run: agent,
   },
   { name: 'cwd', usage: '/cwd', summary: 'tell the folder the code works in', run: withoutArgument('cwd', cwd) },
   { name: 'vars', usage: '/vars', summary: 'list the names of the code', run: withoutArgument('vars', vars) },

@@ -26,6 +26,8 @@ export async function complete({ session, autoPy }: Desk, line: string): Promise
     case 'tools':
     case 'artifacts':
       return await completeThing(session, name, rest);
+    case 'agent':
+      return [among(['claude', 'off'], rest), rest];
     case 'help':
       return [among(commandNames(''), rest), rest];
     default:

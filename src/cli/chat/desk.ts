@@ -1,9 +1,12 @@
 /** What the commands of a chat work with. */
 
+import type { PermissionMode } from '../../protocol/agent/names.ts';
 import type { SessionApi } from '../../session/api.ts';
+import type { TerminalTurn } from '../agent/turn.ts';
 import type { Cells } from '../cells.ts';
 import type { StoragePlace, Stores } from '../context.ts';
 import type { LineSource } from '../lines.ts';
+import type { Terminal } from '../terminal.ts';
 import type { Voice } from './voice.ts';
 
 export interface Desk {
@@ -22,12 +25,25 @@ export interface Desk {
   readonly autoSh: boolean;
   /** Lines that are no command are Python. */
   readonly autoPy: boolean;
+  readonly terminal: Terminal;
+  readonly json: boolean;
+  /** Aborted where the chat is left. */
+  readonly leaving: AbortSignal;
+  /** The coding agent that lines are for that are no command. */
+  agent: ChosenAgent | undefined;
+  /** The one that runs: Ctrl-C stops it. */
+  turn: TerminalTurn | undefined;
   /** The cells of this chat, the newest last, as far as they can be undone. */
   readonly past: PastCell[];
   /** Work of the host that Ctrl-C stops. */
   working: AbortController | undefined;
   /** Whether the agent stays when the chat ends. */
   kept: boolean;
+}
+
+export interface ChosenAgent {
+  readonly name: string;
+  readonly mode?: PermissionMode | undefined;
 }
 
 export interface PastCell {

@@ -41,6 +41,8 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       advertise: the(all.advertise, flags.advertise),
       maxKernels: the(all.maxKernels, flags.maxKernels),
       idleMs: the(all.idle, flags.idle),
+      maxAgents: the(all.maxAgents, flags.maxAgents),
+      agentIdleMs: the(all.agentIdle, flags.agentIdle),
       rate: the(all.rate, flags.rate),
       logFile: the(all.logFile, flags.logFile),
       python: the(settings.python, flags.python),
@@ -57,6 +59,16 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       memoryMb: the(all.userMemory, flags.userMemory),
       executionsPerMinute: the(all.userExecutions, flags.userExecutions),
       storageBytes: the(all.userStorage, flags.userStorage),
+      modelUsdPerDay: the(all.userBudget, flags.userBudget),
+      modelTokensPerDay: the(all.userTokens, flags.userTokens),
+    }),
+    gateway: given({
+      keys: the(all.keys, flags.keys),
+      providers: the(all.provider, flags.provider),
+      models: the(all.models, flags.models),
+      prices: the(all.price, flags.price),
+      sessionUsd: the(all.sessionBudget, flags.sessionBudget),
+      sessionTokens: the(all.sessionTokens, flags.sessionTokens),
     }),
   };
 }

@@ -65,7 +65,9 @@ function withUserFlags(command: Command): Command {
     .addOption(quota('--kernels <n>', 'live kernels'))
     .addOption(quota('--memory <mb>', 'the memory limits of these together'))
     .addOption(quota('--executions <n>', 'executions a minute'))
-    .addOption(quota('--storage <mb>', 'workspaces and checkpoints'));
+    .addOption(quota('--storage <mb>', 'workspaces and checkpoints'))
+    .addOption(quota('--model-usd <usd>', 'USD a day for models'))
+    .addOption(quota('--model-tokens <n>', 'tokens of models a day'));
 }
 
 function parseQuota(text: string): number | 'none' {

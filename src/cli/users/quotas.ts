@@ -8,20 +8,25 @@ export interface QuotaFlags {
   readonly executions?: number | 'none';
   /** In megabytes. */
   readonly storage?: number | 'none';
+  readonly modelUsd?: number | 'none';
+  readonly modelTokens?: number | 'none';
 }
 
 const MB = 1024 * 1024;
 
 /** Those before with the changes that the flags say; undefined where they say none. */
 export function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
-  const { kernels, memory, executions, storage } = flags;
-  if ([kernels, memory, executions, storage].every((flag) => flag === undefined)) return undefined;
+  const { kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
+  if ([kernels, memory, executions, storage, modelUsd, modelTokens].every((flag) => flag === undefined))
+    return undefined;
   const bytes = typeof storage === 'number' ? storage * MB : storage;
   return {
     ...quota('liveKernels', kernels ?? before.liveKernels),
     ...quota('memoryMb', memory ?? before.memoryMb),
     ...quota('executionsPerMinute', executions ?? before.executionsPerMinute),
     ...quota('storageBytes', bytes ?? before.storageBytes),
+    ...quota('modelUsdPerDay', modelUsd ?? before.modelUsdPerDay),
+    ...quota('modelTokensPerDay', modelTokens ?? before.modelTokensPerDay),
   };
 }
 
@@ -29,11 +34,14 @@ function quota(name: keyof Quotas, value: number | 'none' | undefined): Quotas {
   return typeof value === 'number' ? { [name]: value } : {};
 }
 
-export function quotasToText({ liveKernels, memoryMb, executionsPerMinute, storageBytes }: Quotas): string {
+export function quotasToText(quotas: Quotas): string {
+  const { liveKernels, memoryMb, executionsPerMinute, storageBytes, modelUsdPerDay, modelTokensPerDay } = quotas;
   return [
     ...(liveKernels === undefined ? [] : [`${liveKernels} kernels`]),
     ...(memoryMb === undefined ? [] : [`${memoryMb} MB of memory`]),
     ...(executionsPerMinute === undefined ? [] : [`${executionsPerMinute} executions a minute`]),
     ...(storageBytes === undefined ? [] : [`${Math.round(storageBytes / MB)} MB of storage`]),
+    ...(modelUsdPerDay === undefined ? [] : [`${modelUsdPerDay} USD a day for models`]),
+    ...(modelTokensPerDay === undefined ? [] : [`${modelTokensPerDay} tokens a day`]),
   ].join(', ');
 }

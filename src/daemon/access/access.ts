@@ -13,6 +13,7 @@ import { CountedQuotas } from './quotas.ts';
 import { Buckets, type RateOptions } from './rates.ts';
 import { scopesOf } from './rights.ts';
 import { newId, newSecret } from './secret.ts';
+import { StoredSessionTokens } from './session-tokens.ts';
 import { tokenText } from './token-text.ts';
 import { StoredTokens } from './tokens.ts';
 import { LOCAL, StoredUsers } from './users.ts';
@@ -42,6 +43,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 class StoredAccess implements Access {
   readonly users: StoredUsers;
   readonly tokens: StoredTokens;
+  readonly sessionTokens: StoredSessionTokens;
   readonly logins: StoredLogins;
   readonly audit: LoggedAudit;
   readonly rates: Buckets;
@@ -56,6 +58,7 @@ class StoredAccess implements Access {
     this.#auditLimits = auditLimits ?? AUDIT_LIMITS;
     this.users = new StoredUsers({ documents, clock, forget: (userId) => this.#forget(userId) });
     this.tokens = new StoredTokens({ documents, clock, users: this.users });
+    this.sessionTokens = new StoredSessionTokens({ documents, clock, users: this.users });
     this.logins = new StoredLogins({ documents, clock, users: this.users, tokens: this.tokens });
     this.audit = new LoggedAudit(events);
     this.rates = new Buckets(rates);
@@ -75,6 +78,7 @@ class StoredAccess implements Access {
 
   async sweep(): Promise<void> {
     await this.tokens.sweep();
+    await this.sessionTokens.sweep();
     await this.logins.sweep();
     await this.audit.trim(this.#auditLimits);
   }
@@ -82,6 +86,7 @@ class StoredAccess implements Access {
   async close(): Promise<void> {
     await this.audit.flush();
     await this.tokens.close();
+    await this.sessionTokens.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -113,6 +118,7 @@ class StoredAccess implements Access {
 
   async #forget(userId: string): Promise<void> {
     await this.tokens.forgetUser(userId);
+    await this.sessionTokens.forgetUser(userId);
     await this.logins.forgetUser(userId);
   }
 }

@@ -49,10 +49,10 @@ export class Collection<T> {
     return { items, ...(next === undefined ? {} : { next }) };
   }
 
-  /** All that can be read, in bounded memory. */
-  async *all(): AsyncGenerator<Found<T>> {
+  /** All that can be read, or all whose ids begin so, in bounded memory. */
+  async *all(prefix = ''): AsyncGenerator<Found<T>> {
     for (let after: string | undefined = ''; after !== undefined; ) {
-      const { items, next }: { items: Found<T>[]; next?: string } = await this.page({ after, limit: 200 });
+      const { items, next }: { items: Found<T>[]; next?: string } = await this.page({ prefix, after, limit: 200 });
       yield* items;
       after = next;
     }

@@ -22,6 +22,8 @@ import type { TrimLimits } from '../../storage/contract.ts';
 export interface Access extends AsyncDisposable {
   readonly users: Users;
   readonly tokens: Tokens;
+  /** Of executors. */
+  readonly sessionTokens: SessionTokens;
   readonly logins: Logins;
   readonly audit: Audit;
   readonly rates: Rates;
@@ -90,6 +92,42 @@ export interface CreatedToken {
   /** Shown this once. */
   readonly token: string;
   readonly info: TokenInfo;
+}
+
+/** What a token of an executor is bound to. `task` is the turn, `executor` the worker, `userId` whoever prompts. */
+export interface TokenBinding {
+  readonly session: string;
+  readonly task: string;
+  readonly userId: string;
+  readonly executor: string;
+}
+
+export interface SessionTokenOptions {
+  /** 24 hours by default. */
+  readonly ttlMs?: number | undefined;
+  /** How many calls it is good for; without it there is no limit, and calls are counted all the same. */
+  readonly mostUses?: number | undefined;
+}
+
+/** For the daemon's own use: whoever calls has checked that the user may do this. */
+export interface SessionTokens {
+  /** Gives `cst_<id>_<secret>`, which storage never has. */
+  issue(
+    by: { readonly userId: string },
+    binding: Omit<TokenBinding, 'userId'>,
+    options?: SessionTokenOptions,
+  ): Promise<string>;
+  /**
+   * What it is bound to, and counts the call. UNAUTHENTICATED with `details.reason` (`unknown`, `expired`, `used_up`,
+   * `user`), and FORBIDDEN with `details.mismatch` where it is bound to something else than expected.
+   */
+  check(token: string, expected?: Partial<TokenBinding>): Promise<TokenBinding>;
+  /** At the end of a task. From the next call on, nobody gets in with its tokens. */
+  revoke(task: string): Promise<void>;
+  revokeExecutor(executor: string): Promise<void>;
+  forgetSession(session: string): Promise<void>;
+  /** Removes what has expired. */
+  sweep(): Promise<void>;
 }
 
 export interface Logins {

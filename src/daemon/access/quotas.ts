@@ -76,6 +76,8 @@ const words = {
   memoryMb: 'MB of memory for kernels',
   executionsPerMinute: 'executions a minute',
   storageBytes: 'bytes of storage',
+  modelUsdPerDay: 'USD a day for models',
+  modelTokensPerDay: 'tokens of models a day',
 } as const satisfies Record<keyof Quotas, string>;
 
 function exceeded(quota: keyof Quotas, limit: number, used: number, asked: number, retryAfterMs: number): CellaError {

@@ -16,14 +16,16 @@ export interface FeedOptions {
   readonly after: number | Promise<number>;
   /** Only of this execution, and to its end. */
   readonly execution?: string | undefined;
+  /** Only of this turn, and to its end. */
+  readonly turn?: string | undefined;
   readonly recheck: Recheck;
   readonly cut: () => void;
   readonly onGone?: () => void;
 }
 
 export function feed(service: Service, session: HostedSession, options: FeedOptions): Response {
-  const { after, execution } = options;
-  const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, signal });
+  const { after, execution, turn } = options;
+  const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, turn, signal });
   return goingOn(service, source, options);
 }
 
@@ -31,7 +33,7 @@ export function feed(service: Service, session: HostedSession, options: FeedOpti
 export function goingOn(
   { metrics, streams, ending, followers }: Service,
   source: (signal: AbortSignal) => AsyncIterable<object>,
-  { form, principal, recheck, cut, onGone }: Omit<FeedOptions, 'after' | 'execution'>,
+  { form, principal, recheck, cut, onGone }: Omit<FeedOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
   const left = followers.enter(principal, form);
   return streamResponse((signal) => items(source(AbortSignal.any([signal, ending])), ending), {
@@ -50,13 +52,13 @@ export function goingOn(
   });
 }
 
-interface From extends Pick<FeedOptions, 'after' | 'execution'> {
+interface From extends Pick<FeedOptions, 'after' | 'execution' | 'turn'> {
   readonly signal: AbortSignal;
 }
 
-async function* eventsFrom(session: HostedSession, { after, execution, signal }: From): AsyncGenerator<FeedItem> {
-  const wanted = { after: await after, ...(execution === undefined ? {} : { execution }) };
-  yield* session.events({ ...wanted, signal });
+async function* eventsFrom(session: HostedSession, { after, execution, turn, signal }: From): AsyncGenerator<FeedItem> {
+  const of = { ...(execution === undefined ? {} : { execution }), ...(turn === undefined ? {} : { turn }) };
+  yield* session.events({ after: await after, ...of, signal });
 }
 
 /** What ends the stream before its time is its last line, so that nobody takes it for the end. */

@@ -7,21 +7,28 @@ import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import { Forwarder } from '../cluster/forwarder.ts';
 import type { Peers } from '../cluster/peers.ts';
+import type { Models } from '../gateway/models.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import type { Profiles } from '../turns/profiles.ts';
 import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
 import { makeApp } from './app.ts';
 import { Followers } from './followers.ts';
-import { KernelQuota } from './kernel-quota.ts';
+import type { KernelQuota } from './kernel-quota.ts';
 import { makeServer } from './listener.ts';
 import type { Logger } from './logs.ts';
+import type { McpEndpoints } from './mcp-endpoints.ts';
 import { HttpMetrics } from './metrics.ts';
 import { Routes } from './router.ts';
 import { addAccessRoutes } from './routes/access.ts';
+import { addAgentRoutes } from './routes/agents.ts';
+import { addCredentialRoutes } from './routes/credentials.ts';
 import { addEventRoutes } from './routes/events.ts';
 import { addExecutionRoutes } from './routes/execution.ts';
 import { addFileRoutes } from './routes/files.ts';
-import { addMcpRoutes, type MakeMcp } from './routes/mcp.ts';
+import { addMcpRoutes } from './routes/mcp.ts';
 import { addNamespaceRoutes } from './routes/namespaces.ts';
+import { addPermissionRoutes } from './routes/permissions.ts';
+import { addProfileRoutes } from './routes/profiles.ts';
 import { addServerRoutes, type ServerLife } from './routes/server.ts';
 import { addSessionRoutes } from './routes/sessions.ts';
 import { addStateRoutes } from './routes/state.ts';
@@ -31,6 +38,7 @@ import type { Room, Service, StreamLimits } from './service.ts';
 
 export interface HttpOptions {
   readonly access: Access;
+  readonly models: Models;
   readonly host: SessionHost;
   readonly room: Room;
   readonly log: Logger;
@@ -46,7 +54,9 @@ export interface HttpOptions {
   readonly membersMay?: readonly Privilege[] | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
-  readonly mcp?: MakeMcp | undefined;
+  readonly endpoints?: McpEndpoints | undefined;
+  readonly kernels: KernelQuota;
+  readonly profiles: Profiles;
   readonly life: ServerLife;
   /** The other servers of the same storage. */
   readonly peers?: Peers | undefined;
@@ -116,7 +126,7 @@ export class HttpServer implements AsyncDisposable {
   }
 
   #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
-    const { access, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
+    const { access, models, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
     const metrics = new HttpMetrics(host);
     const { peers } = this.#options;
@@ -138,11 +148,13 @@ export class HttpServer implements AsyncDisposable {
     const service: Service = {
       routes,
       access,
+      models,
       host,
       forwarder,
       metrics,
       followers: new Followers(metrics),
-      kernels: new KernelQuota(access.quotas, host),
+      kernels: this.#options.kernels,
+      profiles: this.#options.profiles,
       room,
       streams,
       membersMay,
@@ -153,12 +165,16 @@ export class HttpServer implements AsyncDisposable {
     addSessionRoutes(service);
     addExecutionRoutes(service);
     addEventRoutes(service);
+    addPermissionRoutes(service);
     addStateRoutes(service);
     addFileRoutes(service);
     addTerminalRoutes(service);
     addNamespaceRoutes(service);
-    if (this.#options.mcp) addMcpRoutes(service, this.#options.mcp);
+    if (this.#options.endpoints) addMcpRoutes(service, this.#options.endpoints);
+    addAgentRoutes(service);
+    addProfileRoutes(service);
     addAccessRoutes(service);
+    addCredentialRoutes(service);
     addServerRoutes(service, this.#options.life);
     addSystemRoutes(service);
     return (request, bindings) => app.fetch(request, bindings);

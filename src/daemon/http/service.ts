@@ -4,7 +4,9 @@ import type { Quotas } from '../../protocol/access.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
+import type { Models } from '../gateway/models.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import type { Profiles } from '../turns/profiles.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
 import type { HttpMetrics } from './metrics.ts';
@@ -28,12 +30,15 @@ export interface Room {
 export interface Service {
   readonly routes: Routes;
   readonly access: Access;
+  readonly models: Models;
   readonly host: SessionHost;
   /** Where other servers share the storage. */
   readonly forwarder: Forwarder | undefined;
   readonly metrics: HttpMetrics;
   readonly followers: Followers;
   readonly kernels: KernelQuota;
+  /** What users have set up for agents. */
+  readonly profiles: Profiles;
   readonly room: Room;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];

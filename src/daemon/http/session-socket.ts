@@ -10,7 +10,7 @@ import type { RawData, WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
-import type { Attendant } from '../sessions/approvals.ts';
+import type { Attendant } from '../permissions/attendants.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
@@ -24,7 +24,7 @@ export interface SocketOptions {
   readonly session: HostedSession;
   readonly principal: Principal;
   readonly after: number;
-  /** Whether it answers approvals. */
+  /** Whether it answers what waits for leave. */
   readonly attends: boolean;
   readonly recheck: Recheck;
   /** Writes into the audit log what it asked for, and what came of it. */
@@ -48,7 +48,7 @@ export class SessionSocket {
     const { service, log, principal, session, recheck } = options;
     const warn = () => void this.#life.outbox.put({ type: 'stopping' });
     service.stopping.addEventListener('abort', warn, { once: true });
-    this.#attendant = options.attends ? session.attend() : undefined;
+    this.#attendant = options.attends ? session.permissions.attend() : undefined;
     const onClosed = (code: number) => {
       this.#attendant?.leave();
       service.stopping.removeEventListener('abort', warn);
@@ -138,11 +138,8 @@ export class SessionSocket {
       case 'cancel_input':
         await session.cancelInput(frame.request, { by, ...defined({ reason: frame.reason }) });
         return {};
-      case 'approval': {
-        const { approval, allowed, reason } = frame;
-        await session.answerApproval(approval, { by, allowed, ...defined({ reason }) });
-        return {};
-      }
+      case 'permission':
+        return { reply: await session.permissions.decide(by, frame.permission, frame.decision) };
     }
   }
 }
@@ -158,7 +155,7 @@ const actions = {
   interrupt: 'session.interrupt',
   input: 'session.input',
   cancel_input: 'session.input',
-  approval: 'session.approval',
+  permission: 'session.permission',
 } as const;
 
 const endings: Partial<Record<string, readonly [number, string]>> = {

@@ -17,7 +17,10 @@ import type { TransactionPolicy } from '../../protocol/transaction.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
-import type { ApprovalAnswer, Attendant } from './approvals.ts';
+import type { Attendant } from '../permissions/attendants.ts';
+import type { RuleBook, SessionPermissions } from '../permissions/contract.ts';
+import type { SessionTurnsApi } from '../turns/contract.ts';
+import type { Tenant } from '../workers/contract.ts';
 
 export interface SessionHost extends AsyncDisposable {
   /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
@@ -33,6 +36,8 @@ export interface SessionHost extends AsyncDisposable {
   fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
   /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
   forget(ownerId: string): Promise<void>;
+  /** What a user has allowed for good. */
+  rulesOf(userId: string): RuleBook;
   open(id: string): Promise<HostedSession>;
   /** The sessions of this server that have a live kernel, and what it does. */
   live(): Promise<Record<string, 'idle' | 'running'>>;
@@ -58,6 +63,8 @@ export interface SessionHost extends AsyncDisposable {
 
 export interface HostedSession {
   readonly id: string;
+  /** Of its coding agent. */
+  readonly turns: SessionTurnsApi;
   info(): Promise<SessionInfo>;
   /** Resolves when the code is accepted: it runs when its turn comes, in the order in which it was accepted. */
   accept(code: string, options?: HostedExecuteOptions): Promise<AcceptedExecution>;
@@ -78,12 +85,13 @@ export interface HostedSession {
   /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
   answerInput(id: number, text: string, options?: { readonly by?: string }): Promise<void>;
   cancelInput(id: number, options?: { readonly reason?: string; readonly by?: string }): Promise<void>;
-  /** Tools that require approval ask those who attend; the first answer wins, the others get `INPUT_NOT_PENDING`. */
-  answerApproval(id: string, answer: ApprovalAnswer): Promise<void>;
-  /** Somebody is there who answers approvals. */
-  attend(): Attendant;
-  /** One of those leaves an answer to the others; where nobody is left, it is refused. */
-  abstain(id: string, attendant: number): void;
+  /** What waits for somebody's leave: of an agent, and of tools that require approval. */
+  readonly permissions: SessionPermissions & {
+    /** Somebody is there who answers. A tool of a kernel's code is refused where nobody is. */
+    attend(): Attendant;
+    /** One of those leaves an answer to the others. */
+    abstain(id: string, attendant: number): void;
+  };
   /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
   openOutput(file: string): Promise<OutputContent>;
   /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
@@ -94,6 +102,8 @@ export interface HostedSession {
   api(): Promise<SessionApi>;
   /** The session in this process, for its workspace and its sandbox. Nothing that it runs is in the log. */
   session(): Promise<Session>;
+  /** What an executor for its agent is made from. Wakes no kernel. */
+  tenant(): Promise<Tenant>;
   /** The same, for work that takes long, such as a terminal: its kernel does not fall asleep meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T>;
 }
@@ -141,6 +151,8 @@ export interface FeedOptions {
   readonly after?: number;
   /** Events of this execution alone. */
   readonly execution?: string;
+  /** Events of this turn alone, to its end. */
+  readonly turn?: string;
   readonly signal?: AbortSignal;
 }
 

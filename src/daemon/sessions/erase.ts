@@ -3,6 +3,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderName } from '../../storage/folder-name.ts';
+import { PermissionRecords } from '../permissions/records.ts';
+import { Rules } from '../permissions/rules.ts';
+import { TurnRecords } from '../turns/records.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import { Outputs } from './outputs.ts';
@@ -25,6 +28,9 @@ export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: 
   await leftovers?.forget(key);
   const outputs = new Outputs(dataDir, id);
   await new Requests(documents, outputs, id, share.requests).remove();
+  await new TurnRecords(documents, id).remove();
   await outputs.remove();
+  await new PermissionRecords(documents, id).deleteAll();
+  await new Rules(documents, { session: id }).deleteAll();
   await removeMark({ documents }, id);
 }

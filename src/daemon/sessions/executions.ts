@@ -56,6 +56,12 @@ export class Executions {
     return this.#running?.execution.id;
   }
 
+  /** What runs, and who asked for it. */
+  get asker(): { readonly id: string; readonly by: string | undefined } | undefined {
+    const execution = this.#running?.execution;
+    return execution && { id: execution.id, by: execution.options.by };
+  }
+
   get queued(): number {
     return this.#waiting;
   }

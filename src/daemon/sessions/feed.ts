@@ -18,14 +18,19 @@ export interface FeedSource {
 
 export async function* readFeed(
   { log, key, writer, ended }: FeedSource,
-  { after = 0, execution, signal }: FeedOptions,
+  { after = 0, execution, turn, signal }: FeedOptions,
 ): AsyncGenerator<FeedItem, void, undefined> {
   let wake: () => void = () => {};
   const told = () => wake();
   const leave = writer.listen(told);
   signal?.addEventListener('abort', told);
-  const wanted = (event: SessionEvent) => execution === undefined || isPartOf(event, execution);
-  const over = (event: SessionEvent) => execution !== undefined && isEnding(event) && event.execution === execution;
+  const wanted = (event: SessionEvent) => isWanted(event, { execution, turn });
+  const over = (event: SessionEvent) =>
+    (execution !== undefined && isEnding(event) && event.execution === execution) ||
+    (turn !== undefined && event.type === 'turn_ended' && event.turn === turn);
+  const ran = () =>
+    (execution !== undefined && !writer.position.isOpen(execution)) ||
+    (turn !== undefined && !writer.position.isTurnOpen(turn));
   try {
     let position = after;
     if (position > writer.position.last) throw notYet(position, writer.position.last);
@@ -33,7 +38,7 @@ export async function* readFeed(
       if (position >= writer.position.last) {
         const why = ended();
         if (why instanceof CellaError) throw why;
-        if (why || (execution !== undefined && !writer.position.isOpen(execution))) return;
+        if (why || ran()) return;
         const { promise, resolve } = Promise.withResolvers<void>();
         wake = resolve;
         if (position >= writer.position.last && !signal?.aborted && !ended()) await promise;
@@ -60,9 +65,23 @@ export async function* readFeed(
   }
 }
 
+export interface Wanted {
+  readonly execution?: string | undefined;
+  readonly turn?: string | undefined;
+}
+
+/** Whether it is part of the execution and of the turn that are named. */
+export function isWanted(event: SessionEvent, { execution, turn }: Wanted): boolean {
+  return (execution === undefined || isPartOf(event, execution)) && (turn === undefined || isOfTurn(event, turn));
+}
+
 /** What threads write when it is over is no part of it, though it may come before the ending is written down. */
 function isPartOf(event: SessionEvent, execution: string): boolean {
   return 'execution' in event && event.execution === execution && !('background' in event && event.background);
+}
+
+function isOfTurn(event: SessionEvent, turn: string): boolean {
+  return 'turn' in event && event.turn === turn;
 }
 
 /** From memory where it has them all, else from the log. */

@@ -6,6 +6,7 @@ import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
 import { PoolLimits } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
+import type { AgentRunner } from '../turns/contract.ts';
 import type { Leftovers } from './leftovers.ts';
 
 const KB = 1024;
@@ -53,14 +54,18 @@ export type HostOptions = z.input<typeof HostLimits> & {
   readonly elsewhere?: (() => Promise<ReadonlyMap<string, SessionInfo['state']>>) | undefined;
   /** What was deleted elsewhere, where other servers share the storage. */
   readonly leftovers?: Leftovers | undefined;
+  /** Runs the turns of agents. */
+  readonly agents?: AgentRunner | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist'>;
 };
 
-export function checkHostOptions({ storage, dataDir, session = {}, elsewhere, leftovers, ...limits }: HostOptions) {
+export function checkHostOptions(options: HostOptions) {
+  const { storage, dataDir, session = {}, elsewhere, leftovers, agents, ...limits } = options;
   return {
     elsewhere,
     leftovers,
+    agents,
     storage,
     dataDir: dataFolder(dataDir),
     session,

@@ -8,6 +8,7 @@ import type { AgentInfo } from '../../session/api.ts';
 import { checkPoolOptions } from '../../session/options.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
+import { Rules } from '../permissions/rules.ts';
 import { agentsOf } from './agents.ts';
 import type * as contract from './contract.ts';
 import { type Counters, newCounters } from './counters.ts';
@@ -44,6 +45,7 @@ export class LocalSessionHost implements contract.SessionHost {
     this.#share = {
       storage,
       dataDir,
+      session,
       ...limits,
       idleTtlMs,
       // Kernels are put to sleep here, where it is known what still goes on.
@@ -52,7 +54,7 @@ export class LocalSessionHost implements contract.SessionHost {
       stopping: () => this.#stopping,
       current: (definition) => this.#definitions.again(definition),
       hooksOf: (id) => ({
-        approve: async (request) => await (await this.#opened(id)).approvals.ask(request),
+        approve: async (request) => await (await this.#opened(id)).permissions.ask(request),
         onProgress: (text) =>
           void this.#opened(id)
             .then((hosted) => hosted.tellProgress(text))
@@ -174,7 +176,12 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async forget(ownerId: string): Promise<void> {
     if (isLocal(ownerId)) return;
+    await this.rulesOf(ownerId).deleteAll();
     await this.#share.storage.deleteScope(ownerId);
+  }
+
+  rulesOf(user: string): Rules {
+    return new Rules(this.#share.storage.documents, { user });
   }
 
   async open(id: string): Promise<HostedSession> {
@@ -304,6 +311,7 @@ export class LocalSessionHost implements contract.SessionHost {
     await hosted?.destroy();
     this.#open.delete(definition.id);
     await eraseSession(this.#share, definition);
+    await this.#share.agents?.forget(definition.id);
     await this.#definitions.remove(definition);
   }
 

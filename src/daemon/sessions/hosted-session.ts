@@ -7,7 +7,9 @@ import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
-import { type ApprovalAnswer, Approvals, type Attendant } from './approvals.ts';
+import { Permissions } from '../permissions/permissions.ts';
+import { SessionTurns } from '../turns/session-turns.ts';
+import type { Tenant } from '../workers/contract.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
 import { recordBackground } from './background.ts';
 import type * as contract from './contract.ts';
@@ -27,6 +29,7 @@ import { doubtful, elsewhere, takeSession } from './ownership.ts';
 import { recoverLog } from './recovery.ts';
 import { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
+import { tenantOf } from './tenant.ts';
 import { Upkeep } from './upkeep.ts';
 import { storageOf } from './user-storage.ts';
 
@@ -59,7 +62,9 @@ export class HostedSession implements contract.HostedSession {
   readonly #executions: Executions;
   readonly #keyed: KeyedExecutions;
   readonly #upkeep: Upkeep;
-  readonly approvals: Approvals;
+  /** Of its coding agent. */
+  readonly turns: SessionTurns;
+  readonly permissions: Permissions;
   /** How far packages are that are installed before a kernel starts. */
   #installing = new Set<string>();
   #definition: Definition;
@@ -76,7 +81,7 @@ export class HostedSession implements contract.HostedSession {
     this.#outputs = parts.outputs;
     this.#requests = parts.requests;
     this.#writer = parts.writer({
-      onFailure: (error) => this.#executions.abort(error),
+      onFailure: (error) => this.#abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
     this.#inputs = new Inputs(this.#writer);
@@ -102,14 +107,31 @@ export class HostedSession implements contract.HostedSession {
       definition: () => this.#definition,
       between: (work) => this.#executions.between(work),
     });
-    this.approvals = new Approvals({
+    this.permissions = new Permissions({
+      sessionId: this.id,
+      documents: storage.documents,
       writer: this.#writer,
-      running: () => this.#executions.running,
-      timeoutMs: () => settingsOf(this.#definition).inputTimeoutMs,
+      running: () => this.#executions.asker,
+      timeouts: () => {
+        const { permissionTimeoutMs: agentMs, inputTimeoutMs: toolMs } = settingsOf(this.#definition);
+        return { agentMs, toolMs };
+      },
+    });
+    this.turns = new SessionTurns({
+      session: this,
+      key: this.#lodging.key,
+      storage,
+      permissions: this.permissions,
+      writer: this.#writer,
+      outputs: this.#outputs,
+      bounds: share.limits,
+      queueLimit: () => settingsOf(this.#definition).queueLimit,
+      stopping: share.stopping,
+      agents: share.agents,
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {
-      if (state === 'doubtful') this.#executions.abort(doubtful());
+      if (state === 'doubtful') this.#abort(doubtful());
       if (state === 'lost') void this.#forsake();
     });
     // One that is doubtful may turn out to be held.
@@ -136,7 +158,7 @@ export class HostedSession implements contract.HostedSession {
       throw error;
     });
     if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
-    return new HostedSession(share, definition, {
+    const session = new HostedSession(share, definition, {
       outputs,
       requests,
       lock,
@@ -146,6 +168,11 @@ export class HostedSession implements contract.HostedSession {
         return new EventWriter({ log: storage.events, key, counters, owned, ...told }, position);
       },
     });
+    await session.permissions.recover().catch(async (error) => {
+      await session.close().catch(() => {}); // what kept it from opening is told
+      throw error;
+    });
+    return session;
   }
 
   get definition(): Definition {
@@ -226,18 +253,6 @@ export class HostedSession implements contract.HostedSession {
     await this.#inputs.reply(this.#lodging.session, id, { outcome: 'cancelled', by }, cancel);
   }
 
-  answerApproval(id: string, answer: ApprovalAnswer): Promise<void> {
-    return this.approvals.answer(id, answer);
-  }
-
-  attend(): Attendant {
-    return this.approvals.attend();
-  }
-
-  abstain(id: string, attendant: number): void {
-    this.approvals.abstain(id, attendant);
-  }
-
   openOutput(file: string): Promise<contract.OutputContent> {
     return this.#outputs.open(file);
   }
@@ -260,6 +275,11 @@ export class HostedSession implements contract.HostedSession {
   async session(): Promise<Session> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => session);
+  }
+
+  async tenant(): Promise<Tenant> {
+    this.#checkOpen();
+    return await tenantOf(this.#share, this.#definition, await this.info());
   }
 
   /** Its kernel does not fall asleep meanwhile. */
@@ -320,13 +340,14 @@ export class HostedSession implements contract.HostedSession {
     return this.#upkeep.retain();
   }
 
-  idle(): Promise<void> {
-    return this.#executions.idle();
+  async idle(): Promise<void> {
+    await Promise.all([this.turns.idle(), this.#executions.idle()]);
   }
 
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
-    await this.#executions.close(why);
+    await Promise.all([this.turns.close(why), this.#executions.close(why)]);
+    await this.permissions.close();
     try {
       await this.#lodging.close();
       await this.#writer.settled();
@@ -339,11 +360,14 @@ export class HostedSession implements contract.HostedSession {
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
   async destroy(): Promise<void> {
-    await this.#executions.close(noSession(this.id));
+    const gone = noSession(this.id);
+    await Promise.all([this.turns.close(gone), this.#executions.close(gone)]);
+    await this.permissions.close();
     await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
     await this.#finish('deleted');
     await this.#lodging.destroy();
     await this.#requests.remove();
+    await this.turns.remove();
     await this.#outputs.remove();
     await this.#lock.release();
   }
@@ -354,11 +378,16 @@ export class HostedSession implements contract.HostedSession {
     this.#ended ??= why;
     this.#share.forsaken(this);
     this.#writer.tell();
-    this.#executions.abort(why);
-    const over = this.#executions.close(why);
+    this.#abort(why);
+    const over = Promise.all([this.turns.close(why), this.#executions.close(why)]);
     // What they still want to write is refused.
-    await Promise.allSettled([this.#lodging.abandon(), over]);
+    await Promise.allSettled([this.#lodging.abandon(), over, this.permissions.close()]);
     await this.#finish(why);
+  }
+
+  #abort(why: CellaError): void {
+    this.#executions.abort(why);
+    this.turns.abort(why);
   }
 
   async #finish(why: CellaError | 'deleted'): Promise<void> {

@@ -12,8 +12,16 @@ export function newExecutionId(): string {
   return `exe_${stamp()}${random(8)}`;
 }
 
-export function newApprovalId(): string {
-  return `apr_${stamp()}${random(8)}`;
+export function newPermissionId(): string {
+  return `prm_${stamp()}${random(8)}`;
+}
+
+export function newRuleId(): string {
+  return `rul_${stamp()}${random(8)}`;
+}
+
+export function newTurnId(): string {
+  return `trn_${stamp()}${random(8)}`;
 }
 
 export function newFileId(ending: string): string {

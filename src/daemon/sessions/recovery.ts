@@ -6,6 +6,8 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { Storage } from '../../storage/contract.ts';
+import { TurnRecords } from '../turns/records.ts';
+import { recoverTurns } from '../turns/recover.ts';
 import { toEvent } from './feed.ts';
 import { LogPosition } from './log-position.ts';
 import type { Request, Requests } from './requests.ts';
@@ -44,6 +46,7 @@ export async function recoverLog(
       await requests.finish(by.name, { ...request, firstSeq: by.firstSeq }, lost);
     }
   }
+  endings.push(...(await recoverTurns(new TurnRecords(documents, sessionId), position)));
   if (endings.length > 0) position.advance(endings, await events.append(key, endings));
   if (position.last > after) await writeMark({ documents }, sessionId, position.last);
   return { position, interrupted: endings.filter(({ type }) => type === 'interrupted').length };

@@ -4,9 +4,11 @@ import type { NewFork } from '../../protocol/http/sessions.ts';
 import type { SessionOptions } from '../../session/options.ts';
 import type { KernelPool } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
+import type { AgentRunner } from '../turns/contract.ts';
 import type { Retention } from './contract.ts';
 import type { Counters } from './counters.ts';
 import type { Definition } from './definition.ts';
+import type { HostOptions } from './host-options.ts';
 import type { HostedSession } from './hosted-session.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
@@ -18,6 +20,8 @@ export interface HostShare {
   readonly pool: KernelPool;
   readonly storage: Storage;
   readonly dataDir: string;
+  /** For every session, beneath its own settings. */
+  readonly session: NonNullable<HostOptions['session']>;
   /** Where others share the storage, and not the data folder. */
   readonly leftovers: Leftovers | undefined;
   readonly counters: Counters;
@@ -30,6 +34,8 @@ export interface HostShare {
   readonly flushResults: boolean;
   /** How often retention is looked after. */
   readonly sweepEveryMs: number;
+  /** Runs the turns of agents; undefined where this server has none. */
+  readonly agents: AgentRunner | undefined;
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
   /** A definition as it is by now; `NOT_FOUND` where it is gone meanwhile. */

@@ -50,7 +50,8 @@ export class Upkeep {
   async mark(every = 1): Promise<void> {
     const { share, writer, definition } = this.#parts;
     const { position, sound } = writer;
-    if (!sound || position.open.length > 0 || position.last - this.#marked < every) return;
+    const open = position.open.length + position.turns.length;
+    if (!sound || open > 0 || position.last - this.#marked < every) return;
     this.#marked = position.last;
     await writeMark(share.storage, definition().id, position.last);
   }

@@ -30,6 +30,8 @@ const LONGEST_START_MS = 3_600_000;
 const LONGEST_LOOK_MS = 1000;
 /** Whoever closes a session does not wait longer for an engine to tidy up. */
 const LONGEST_REMOVAL_MS = 2000;
+/** Between the end of something inside and its connection, which was made before. */
+const LONGEST_KNOCK_MS = 1000;
 
 /** What is the same for every container of an executor. */
 export interface Site extends Omit<ContainerPlan, 'spec' | 'door'> {
@@ -136,7 +138,7 @@ export class ContainerWay implements Way {
   async attach(kernel: number, purpose: Purpose, signal: AbortSignal): Promise<Connection> {
     const pair = await this.#pipes.take();
     const late = AbortSignal.timeout(this.#startTimeoutMs);
-    const { word, connection } = this.#door.expect(AbortSignal.any([signal, late]));
+    const { word, connection } = this.#door.expect(AbortSignal.any([afterKnock(signal), late]));
     const { out, err, stdout, stderr } = pair;
     const request = { kernel, ...placeOf(purpose), out, err, word: word.toString('hex') };
     this.supervisor.send(FrameType.attach, 0, JSON.stringify(request));
@@ -192,6 +194,15 @@ function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): void {
   // Whatever the umask of this process is.
   chmodSync(folder, 0o755);
   for (const name of ['passwd', 'group']) chmodSync(join(folder, name), 0o644);
+}
+
+/** A program that is short may have ended before its connection, made earlier, has come through the door. */
+function afterKnock(signal: AbortSignal): AbortSignal {
+  const over = new AbortController();
+  const wait = () => void setTimeout(() => over.abort(signal.reason), LONGEST_KNOCK_MS).unref();
+  if (signal.aborted) wait();
+  else signal.addEventListener('abort', wait, { once: true });
+  return over.signal;
 }
 
 /** As the host sees it; 0 where the engine is too busy to say. */

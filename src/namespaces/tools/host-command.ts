@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { killTree, newTreeMark } from './process-tree.ts';
+import { killTree, newTreeMark } from '../../sandbox/process-tree.ts';
 
 /** Where host programs run, and the little that they see of the host's environment. */
 export interface HostPlace {

@@ -4,9 +4,9 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client';
+import { killTree, newTreeMark } from '../../sandbox/process-tree.ts';
 import { notStarted } from './host-command.ts';
 import { MessageLines } from './mcp-lines.ts';
-import { killTree, newTreeMark } from './process-tree.ts';
 import { tail } from './text.ts';
 
 /** How long a server has to end by itself once its input is closed. */

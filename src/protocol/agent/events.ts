@@ -1,11 +1,15 @@
 /** What a coding agent does, in words that are the same for every agent: events of a session's log. */
 
 import { z } from 'zod';
+import { OutputFile } from '../http/results.ts';
 import { AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './names.ts';
 
 const ofTurn = { turn: TurnId };
 /** `item` is the agent's own name for it, unique in its turn. */
 const ofItem = { turn: TurnId, item: z.string().min(1).max(200) };
+
+/** Set where texts were too large for an event: they are in the file as a whole, as JSON by field, and here cut. */
+const bounded = { file: OutputFile.optional() };
 
 export const AgentFailure = z.object({ code: z.string(), message: z.string(), advice: z.string() });
 export type AgentFailure = z.infer<typeof AgentFailure>;
@@ -23,6 +27,7 @@ const AgentSession = z.object({
 const TurnStarted = z.object({
   type: z.literal('turn_started'),
   ...ofTurn,
+  ...bounded,
   agent: AgentName,
   prompt: z.string(),
   mode: PermissionMode,
@@ -46,6 +51,7 @@ export type ItemKind = z.infer<typeof ItemKind>;
 const ItemStarted = z.object({
   type: z.literal('item_started'),
   ...ofItem,
+  ...bounded,
   kind: ItemKind,
   parent: z.string().optional(),
   tool: z.string().optional(),
@@ -60,6 +66,7 @@ const ItemDelta = z.object({ type: z.literal('item_delta'), ...ofItem, text: z.s
 const ItemCompleted = z.object({
   type: z.literal('item_completed'),
   ...ofItem,
+  ...bounded,
   kind: ItemKind,
   parent: z.string().optional(),
   status: z.enum(['completed', 'failed', 'denied', 'cancelled']),
@@ -95,8 +102,12 @@ const PermissionRequested = z.object({
   /** For people to read: a command line, a path, a request. */
   summary: z.string(),
   input: z.unknown().optional(),
-  /** What a rule would say that allows it always. */
+  /** Of a kernel's tool. */
+  recipe: z.string().optional(),
+  /** What the agent thinks that a rule could say that allows it always. */
   pattern: z.string().optional(),
+  /** What a rule says that allows this again and nothing else; without it there can be no rule. */
+  exactly: z.string().optional(),
   /** Milliseconds since 1970; without it, it waits for ever. */
   expiresAt: z.number().optional(),
 });
@@ -112,6 +123,8 @@ const PermissionResolved = z.object({
   outcome: PermissionOutcome,
   scope: z.enum(['once', 'session', 'always']).optional(),
   reason: z.string().optional(),
+  /** The answer to a question. */
+  text: z.string().optional(),
   /** The id of the user who decided, or of the rule that did. */
   by: z.string().optional(),
 });
@@ -129,7 +142,13 @@ const Usage = z.object({ type: z.literal('usage'), ...ofTurn, usage: TokenUsage 
 const Notice = z.object({ type: z.literal('agent_notice'), ...ofTurn, text: z.string() });
 const Failed = z.object({ type: z.literal('agent_error'), ...ofTurn, error: AgentFailure });
 /** An event of the agent's own that has no words here: kept as it came. */
-const Raw = z.object({ type: z.literal('agent_raw'), ...ofTurn, agent: AgentName, native: z.unknown() });
+const Raw = z.object({
+  type: z.literal('agent_raw'),
+  ...ofTurn,
+  ...bounded,
+  agent: AgentName,
+  native: z.unknown(),
+});
 /** The sandbox tried to reach a host that its policy does not name. */
 const NetworkDenied = z.object({
   type: z.literal('network_denied'),

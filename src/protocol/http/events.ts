@@ -77,32 +77,6 @@ const InputAnswered = z.object({
   by: z.string().optional(),
 });
 
-export const ApprovalId = z.string().regex(/^apr_[0-9a-z]{16}$/);
-
-/** A tool waits for a person's leave. `execution` is the one that ran then. */
-const ApprovalRequest = z.object({
-  type: z.literal('approval_request'),
-  execution: ExecutionId.optional(),
-  /** What an answer must name. */
-  id: ApprovalId,
-  tool: z.string(),
-  recipe: z.string().optional(),
-  /** By name, as the tool will get them; written as in results. */
-  arguments: z.record(z.string(), z.unknown()),
-  /** The same for people to read: a command line, or a request. */
-  summary: z.string(),
-});
-
-/** `unanswered`: nobody was there, their time was over, or the call was given up. */
-const ApprovalAnswered = z.object({
-  type: z.literal('approval_answered'),
-  execution: ExecutionId.optional(),
-  id: ApprovalId,
-  outcome: z.enum(['allowed', 'refused', 'unanswered']),
-  reason: z.string().optional(),
-  by: z.string().optional(),
-});
-
 /** `file` holds `{"value", "repr", "data"}` as JSON where they are too large; the output is in the events before. */
 const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
 
@@ -156,8 +130,6 @@ export const SessionEventBody = z.discriminatedUnion('type', [
   Progress,
   InputRequest,
   InputAnswered,
-  ApprovalRequest,
-  ApprovalAnswered,
   Result,
   ExecutionFailed,
   Interrupted,

@@ -1,10 +1,11 @@
 /** The routes that run code, and those that follow it. */
 
 import { z } from 'zod';
+import { TurnId } from '../agent/names.ts';
 import { milliseconds } from '../session-settings.ts';
 import { TransactionPolicy } from '../transaction.ts';
 import { endpoint } from './endpoint.ts';
-import { ApprovalId, ExecutionId, FeedItem } from './events.ts';
+import { ExecutionId, FeedItem } from './events.ts';
 import { ExecutionResult } from './results.ts';
 import { SessionId } from './sessions.ts';
 
@@ -70,19 +71,6 @@ export const AnswerInput = endpoint('post /v1/sessions/{id}/input', tag, use, {
   ]),
 });
 
-export const AnswerApproval = endpoint('post /v1/sessions/{id}/approvals/{approval}', tag, use, {
-  summary: 'Allow a tool that requires approval to run, refuse to, or leave it to others; the first answer wins',
-  audit: 'session.approval',
-  whileStopping: true,
-  params: z.object({ id: SessionId, approval: ApprovalId }),
-  body: z.union([
-    z.strictObject({ allowed: z.boolean(), reason: z.string().max(500).optional() }),
-    z.strictObject({
-      abstain: z.int().meta({ description: '`attendant` of the WebSocket. Where everybody abstains, it is refused.' }),
-    }),
-  ]),
-});
-
 const EventsQuery = z.strictObject({
   after: z.coerce
     .number()
@@ -93,6 +81,7 @@ const EventsQuery = z.strictObject({
     .meta({ description: 'The number of the last event that you have.' }),
   limit: z.coerce.number().int().min(1).max(10_000).default(1000),
   execution: ExecutionId.optional(),
+  turn: TurnId.optional(),
 });
 
 export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
@@ -115,10 +104,9 @@ export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
   socket: true,
   query: z.strictObject({
     after: EventsQuery.shape.after,
-    approvals: z
-      .literal('answer')
-      .optional()
-      .meta({ description: 'This client answers `approval_request`; where none does, such tools are refused.' }),
+    permissions: z.literal('answer').optional().meta({
+      description: 'Somebody decides here; where nobody is, tools of code that require approval are refused.',
+    }),
   }),
 });
 

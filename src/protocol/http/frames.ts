@@ -1,8 +1,9 @@
 /** What crosses the WebSocket of a session, beside its events: what a client asks, and what it is told. */
 
 import { z } from 'zod';
-import { ApprovalId } from './events.ts';
+import { PermissionId } from '../agent/names.ts';
 import { executeFields, IdempotencyKey } from './execution-routes.ts';
+import { PermissionDecision } from './permission-routes.ts';
 
 /** The client's own word for what it asks; the reply has the same. */
 const id = z.union([z.string().max(128), z.int()]);
@@ -18,11 +19,10 @@ export const ClientFrame = z.discriminatedUnion('type', [
     reason: z.string().max(500).optional(),
   }),
   z.strictObject({
-    type: z.literal('approval'),
+    type: z.literal('permission'),
     id,
-    approval: ApprovalId,
-    allowed: z.boolean(),
-    reason: z.string().max(500).optional(),
+    permission: PermissionId,
+    decision: PermissionDecision,
   }),
   z.strictObject({ type: z.literal('ping'), id }),
 ]);
@@ -37,7 +37,7 @@ export type ServerFrame =
       readonly session: string;
       readonly floor: number;
       readonly last: number;
-      /** What somebody who answers approvals is called when they abstain. */
+      /** What somebody who decides on permissions is called when they abstain. */
       readonly attendant?: number;
     }
   /** The server takes no new work; what runs may still end. */

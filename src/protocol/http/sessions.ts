@@ -35,6 +35,7 @@ export const ChangeableSettings = SessionSettings.pick({
   timeoutMs: true,
   graceMs: true,
   inputTimeoutMs: true,
+  permissionTimeoutMs: true,
   queueLimit: true,
   outputLimitBytes: true,
   transaction: true,

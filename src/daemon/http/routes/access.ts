@@ -57,7 +57,7 @@ function addLoginRoutes({ routes, access }: Service): void {
   });
 }
 
-function addUserRoutes({ routes, access, host, forwarder }: Service): void {
+function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Service): void {
   routes.add(wire.CreateUserRoute, async ({ body, principal, about }) => {
     about({ target: body.name });
     return await access.users.create(principal, body);
@@ -89,6 +89,8 @@ function addUserRoutes({ routes, access, host, forwarder }: Service): void {
       if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
     }
     await host.forget(id);
+    await models.forgetUser(id);
+    await profiles.forget(id);
     await access.users.delete(principal, id);
     return undefined;
   });

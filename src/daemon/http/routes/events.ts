@@ -4,6 +4,7 @@ import { CellaError } from '../../../protocol/errors.ts';
 import type { FeedItem } from '../../../protocol/http/events.ts';
 import * as wire from '../../../protocol/http/execution-routes.ts';
 import type { HostedSession } from '../../sessions/contract.ts';
+import { isWanted } from '../../sessions/feed.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import { feed } from '../feed.ts';
@@ -27,6 +28,7 @@ export function addEventRoutes(service: Service): void {
       form,
       after,
       execution: query.execution,
+      turn: query.turn,
       principal,
       recheck,
       cut: () => cut(context.env),
@@ -35,8 +37,8 @@ export function addEventRoutes(service: Service): void {
 
   routes.session(wire.FollowEvents, async ({ info, query, principal, context, recheck }) => {
     const { upgrade } = context.env;
-    const { after, approvals } = query;
-    if (approvals) await recheck('use');
+    const { after, permissions } = query;
+    if (permissions) await recheck('use');
     if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
     const session = await host.open(info.id);
     const log = context.get('log');
@@ -45,7 +47,7 @@ export function addEventRoutes(service: Service): void {
       void routes.trail.settled(context, action, { session: info.id }, outcome);
     upgrade.accept = (socket) => {
       const left = service.followers.enter(principal, 'websocket');
-      const attends = approvals === 'answer';
+      const attends = permissions === 'answer';
       new SessionSocket(socket, { service, session, principal, after, attends, recheck, audit, left, log });
     };
     return undefined;
@@ -63,19 +65,24 @@ export function addEventRoutes(service: Service): void {
 }
 
 /** What there is now; a page that is full tells where to go on. */
-async function page(session: HostedSession, { after, limit, execution }: PageOptions) {
+async function page(session: HostedSession, { after, limit, execution, turn }: PageOptions) {
   const { floor, last } = await session.position();
   const events: FeedItem[] = [];
   let next = Math.max(after, floor);
   if (next >= last) return { events, floor, last, next: Math.max(after, Math.min(next, last)) };
   const over = new AbortController();
   let characters = 0;
-  const wanted = { after, signal: over.signal, ...(execution === undefined ? {} : { execution }) };
-  for await (const event of session.events(wanted)) {
-    events.push(event);
-    if (!('seq' in event)) continue;
+  // Looked through here: what still runs may have nothing more to tell for long.
+  for await (const event of session.events({ after, signal: over.signal })) {
+    if (!('seq' in event)) {
+      events.push(event);
+      continue;
+    }
     next = event.seq;
-    characters += JSON.stringify(event).length;
+    if (isWanted(event, { execution, turn })) {
+      events.push(event);
+      characters += JSON.stringify(event).length;
+    }
     if (next >= last || events.length >= limit || characters > MOST_PAGE_CHARACTERS) break;
   }
   over.abort();
@@ -86,6 +93,7 @@ interface PageOptions {
   readonly after: number;
   readonly limit: number;
   readonly execution?: string | undefined;
+  readonly turn?: string | undefined;
 }
 
 /** What a browser sends by itself when it connects again. */

@@ -3,9 +3,9 @@
 import * as wire from '../../../protocol/http/execution-routes.ts';
 import type { HostedExecuteOptions } from '../../sessions/contract.ts';
 import { admitExecution } from '../admit-execution.ts';
-import { cut, type ExchangeContext } from '../exchange.ts';
-import { invalid } from '../failure.ts';
+import { cut } from '../exchange.ts';
 import { feed } from '../feed.ts';
+import { idempotencyKeyOf } from '../idempotency-key.ts';
 import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
@@ -62,20 +62,4 @@ export function addExecutionRoutes(service: Service): void {
     else await session.cancelInput(body.request, { by, ...(body.reason === undefined ? {} : { reason: body.reason }) });
     return undefined;
   });
-
-  routes.session(wire.AnswerApproval, async ({ info, params, body, principal, about }) => {
-    about({ target: params.approval });
-    const session = await host.open(info.id);
-    if ('abstain' in body) session.abstain(params.approval, body.abstain);
-    else await session.answerApproval(params.approval, { ...body, by: principal.userId });
-    return undefined;
-  });
-}
-
-function idempotencyKeyOf(context: ExchangeContext): string | undefined {
-  const given = context.req.header('idempotency-key');
-  if (given === undefined) return undefined;
-  const parsed = wire.IdempotencyKey.safeParse(given);
-  if (parsed.success) return parsed.data;
-  throw invalid(parsed.error);
 }

@@ -1,9 +1,9 @@
 /** The files of a session's workspace, as streams of any size. */
 
+import { ownWatches } from '../../../environments/files/watch-share.ts';
+import { Workspace } from '../../../environments/files/workspace.ts';
 import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
-import { WatchShare } from '../../files/watch-share.ts';
-import { Workspace } from '../../files/workspace.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
@@ -17,7 +17,6 @@ const MOST_WATCHES = 32;
 
 export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
-  const share = new WatchShare();
   const watches = new PerSession('watches', MOST_WATCHES);
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
     const session = await host.open(info.id);
@@ -37,7 +36,7 @@ export function addFileRoutes(service: Service): void {
     const left = watches.enter(info.id);
     const over = new AbortController();
     const begin = async () => {
-      const changes = (await workspace(info)).watch(query.path, share, over.signal);
+      const changes = (await workspace(info)).watch(query.path, ownWatches, over.signal);
       // A folder that cannot be watched is told as an answer.
       return { changes, first: await changes.next() };
     };

@@ -1,0 +1,104 @@
+/** A model gateway of the benchmark's own, as a worker's socket has it, before a provider that answers at once. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { Agent, createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { openAccess } from '../src/daemon/access/access.ts';
+import { Models } from '../src/daemon/gateway/models.ts';
+import { FileStorage } from '../src/storage/file/storage.ts';
+
+/** What Claude sends with a conversation of some length. */
+const BODY = JSON.stringify({
+  model: 'claude-sonnet-4-5',
+  stream: true,
+  max_tokens: 1000,
+  messages: [{ role: 'user', content: 'x'.repeat(60_000) }],
+});
+
+export class GatewayPlace implements AsyncDisposable {
+  readonly #stack = new AsyncDisposableStack();
+  readonly #agent = new Agent({ keepAlive: true });
+  #direct = '';
+  #socket = '';
+  #token = '';
+
+  static async open(): Promise<GatewayPlace> {
+    const place = new GatewayPlace();
+    try {
+      await place.#open();
+      return place;
+    } catch (error) {
+      await place[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Milliseconds to the first byte of the answer, straight from the provider. Resolves when all of it is there. */
+  direct(): Promise<number> {
+    const { hostname, port } = new URL(this.#direct);
+    return this.#ask({ hostname, port, path: '/v1/messages' });
+  }
+
+  gateway(): Promise<number> {
+    return this.#ask({ socketPath: this.#socket, path: '/anthropic/v1/messages' });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync();
+  }
+
+  async #open(): Promise<void> {
+    this.#stack.defer(() => this.#agent.destroy());
+    const provider = spawn(process.execPath, [fileURLToPath(new URL('standin-provider.mjs', import.meta.url))], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    this.#stack.defer(async () => {
+      const gone = once(provider, 'exit');
+      provider.stdin.end();
+      await gone;
+    });
+    const [line] = await once(provider.stdout, 'data');
+    this.#direct = `http://127.0.0.1:${Number(String(line))}`;
+    const dataDir = mkdtempSync(join(tmpdir(), 'cella-bench-'));
+    this.#stack.defer(() => rmSync(dataDir, { recursive: true, force: true }));
+    const storage = this.#stack.use(await FileStorage.open(dataDir));
+    const access = this.#stack.use(await openAccess({ storage, dataDir }));
+    // With budgets, so that they are looked up for each call.
+    const settings = {
+      providers: [`anthropic=${this.#direct}`],
+      sessionUsd: 1_000_000,
+      models: ['anthropic=claude-*'],
+    };
+    const models = this.#stack.use(new Models({ documents: storage.documents, access, dataDir, settings }));
+    await models.credentials.set(access.daemon(), 'anthropic', 'sk-benchmark-1234');
+    const binding = { session: 'ses_bench', task: 'trn_bench', executor: 'wrk_bench' };
+    this.#token = await access.sessionTokens.issue(access.daemon(), binding);
+    const server = createServer((asked, response) => void models.gateway.handle(asked, response, binding));
+    this.#socket = join(dataDir, 'gateway.sock');
+    server.listen(this.#socket);
+    await once(server, 'listening');
+    this.#stack.defer(() => server.closeAllConnections());
+    this.#stack.defer(() => void server.close());
+  }
+
+  async #ask(where: { hostname?: string; port?: string; socketPath?: string; path: string }): Promise<number> {
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const began = performance.now();
+    const headers = { 'content-type': 'application/json', 'x-api-key': this.#token };
+    const sent = request({ ...where, method: 'POST', agent: this.#agent, headers });
+    sent.on('error', reject);
+    sent.on('response', (response) => {
+      if (response.statusCode !== 200) reject(new Error(`The answer has the status ${response.statusCode}.`));
+      response.once('data', () => {
+        const ms = performance.now() - began;
+        response.on('end', () => resolve(ms));
+      });
+    });
+    sent.end(BODY);
+    return await promise;
+  }
+}

@@ -1,0 +1,78 @@
+/** Claude, through Anthropic's own library and program. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { Agent, AgentAdapter, AgentSetup, Turn, TurnOutcome } from '../contract.ts';
+import { findFile, readConversation, writeConversation } from './conversations.ts';
+import { failureOf } from './failure.ts';
+import { loadSdk, type Sdk } from './sdk.ts';
+import { eventsOf } from './transcript.ts';
+import { runTurn } from './turn.ts';
+
+class Claude implements Agent {
+  readonly name = 'claude';
+  readonly #sdk: Sdk;
+  readonly #setup: AgentSetup;
+  readonly #closing = new AbortController();
+  #running: Promise<unknown> | undefined;
+
+  constructor(sdk: Sdk, setup: AgentSetup) {
+    this.#sdk = sdk;
+    this.#setup = setup;
+  }
+
+  async prompt(turn: Turn): Promise<TurnOutcome> {
+    if (this.#running) throw new CellaError('AGENT_BUSY', 'Claude is in a turn already.');
+    const signal = AbortSignal.any([turn.signal, this.#closing.signal]);
+    const running = this.#prompt({
+      ...turn,
+      signal,
+      emit: (event) => turn.emit(event),
+      permit: (ask) => turn.permit(ask),
+    });
+    this.#running = running;
+    try {
+      return await running;
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async #prompt(turn: Turn): Promise<TurnOutcome> {
+    const missing = await this.#missing(turn.conversation);
+    if (!missing) return await runTurn(this.#sdk, this.#setup, turn);
+    const error = failureOf(missing);
+    await turn.emit({ type: 'agent_error', turn: turn.id, error });
+    return { status: 'failed', error };
+  }
+
+  async #missing(conversation: string | undefined): Promise<CellaError | undefined> {
+    if (conversation === undefined) return undefined;
+    try {
+      if ((await findFile(this.#setup, conversation)) !== undefined) return undefined;
+    } catch (error) {
+      if (error instanceof CellaError) return error;
+      throw error;
+    }
+    return new CellaError('CONVERSATION_NOT_FOUND', `There is no conversation ${conversation} to go on with.`);
+  }
+
+  async readTranscript(conversation: string): Promise<string | undefined> {
+    return await readConversation(this.#setup, conversation);
+  }
+
+  async writeTranscript(conversation: string, text: string): Promise<boolean> {
+    return await writeConversation(this.#setup, conversation, text);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#running?.catch(() => {}); // whoever prompted was told
+  }
+}
+
+export const claude: AgentAdapter = {
+  name: 'claude',
+  provider: 'anthropic',
+  open: async (setup) => new Claude(await loadSdk(setup.programDir), setup),
+  eventsOf,
+};

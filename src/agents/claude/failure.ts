@@ -1,0 +1,27 @@
+/** What went wrong with a turn, in codes that are the same for every agent. */
+
+import type { AgentFailure } from '../../protocol/agent/events.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { boundedText } from '../bounded.ts';
+
+/** The program's own words for what the provider said. */
+const REFUSED = new Set([
+  'authentication_failed',
+  'oauth_org_not_allowed',
+  'account_on_hold',
+  'verification_required',
+  'cloud_credential_error',
+  'invalid_request',
+  'model_not_found',
+]);
+const LIMITED = new Set(['rate_limit', 'billing_error']);
+
+export function providerFailure(word: string, message: string): AgentFailure {
+  if (REFUSED.has(word)) return failureOf(new CellaError('PROVIDER_REFUSED', message));
+  if (LIMITED.has(word)) return failureOf(new CellaError('PROVIDER_LIMITED', message));
+  return failureOf(new CellaError('PROVIDER_FAILED', message));
+}
+
+export function failureOf({ code, message, advice }: CellaError): AgentFailure {
+  return { code, message: boundedText(message.trim(), 4000), advice };
+}

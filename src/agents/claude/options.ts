@@ -1,0 +1,88 @@
+/** How Claude's program is started for one turn. */
+
+import { join } from 'node:path';
+import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
+import type { AgentSetup, Turn } from '../contract.ts';
+import { nativeMode } from './modes.ts';
+import type { CanUseTool } from './sdk.ts';
+
+export interface TurnParts {
+  readonly canUseTool: CanUseTool;
+  readonly onStderr: (text: string) => void;
+  /** The folder with the skills and commands of the profile, where there are any. */
+  readonly pluginDir: string | undefined;
+}
+
+export function configDir({ homeDir }: Pick<AgentSetup, 'homeDir'>): string {
+  return join(homeDir, '.claude');
+}
+
+export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Readonly<Record<string, unknown>> {
+  const { cwd, profile } = setup;
+  const { mode, model, tools, conversation } = turn;
+  return {
+    cwd,
+    env: environmentOf(setup, turn),
+    // Nothing in a workspace or a home may set up the agent: a file there could allow itself anything.
+    settingSources: [],
+    strictMcpConfig: true,
+    includePartialMessages: true,
+    forwardSubagentText: true,
+    permissionMode: nativeMode(mode),
+    ...(mode === 'bypass' ? { allowDangerouslySkipPermissions: true } : { canUseTool: parts.canUseTool }),
+    systemPrompt: systemPromptOf(profile),
+    mcpServers: mapValues(profile.mcpServers ?? {}, toServer),
+    agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
+    ...(parts.pluginDir === undefined
+      ? {}
+      : { plugins: [{ type: 'local', path: parts.pluginDir, skipMcpDiscovery: true }] }),
+    ...(model === undefined ? {} : { model }),
+    ...(tools === undefined ? {} : { tools: [...tools] }),
+    disallowedTools: ['Monitor', 'ScheduleWakeup'],
+    ...(conversation === undefined ? {} : { resume: conversation }),
+    stderr: parts.onStderr,
+  };
+}
+
+/** All variables that the process has: none is inherited. */
+function environmentOf(setup: AgentSetup, { mode }: Turn): Record<string, string> {
+  const { env, homeDir, model } = setup;
+  return {
+    ...env,
+    HOME: homeDir,
+    CLAUDE_CONFIG_DIR: configDir(setup),
+    ANTHROPIC_BASE_URL: model.baseUrl,
+    ANTHROPIC_API_KEY: model.key,
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+    DISABLE_AUTOUPDATER: '1',
+    DISABLE_TELEMETRY: '1',
+    DISABLE_ERROR_REPORTING: '1',
+    // The process ends with its turn: nothing may be left to run after it.
+    CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
+    CLAUDE_CODE_DISABLE_CRON: '1',
+    CLAUDE_CODE_DISABLE_WORKFLOWS: '1',
+    // One list that is written whole each time: a plan.
+    CLAUDE_CODE_ENABLE_TODO_TOOLS: '1',
+    CLAUDE_CODE_ENABLE_TASKS: '0',
+    // Root may bypass only where it is told that it is kept in: this mode is taken only there.
+    ...(mode === 'bypass' ? { IS_SANDBOX: '1' } : {}),
+  };
+}
+
+/** Rendered anew each time, so that what a person changes in a profile holds from the next turn on. */
+function systemPromptOf({ systemPrompt, rules = {} }: AgentProfile) {
+  const parts = [systemPrompt, ...Object.entries(rules).map(([name, text]) => `# ${name}\n\n${text}`)];
+  const append = parts.filter((part) => part !== undefined && part !== '').join('\n\n');
+  return { type: 'preset', preset: 'claude_code', snapshot: false, ...(append === '' ? {} : { append }) };
+}
+
+/** Loaded before the first word: tools that have to be searched for are not found by every model. */
+function toServer(server: McpServer): Record<string, unknown> {
+  if (server.type === 'http') return { ...server, alwaysLoad: true };
+  const [command = '', ...args] = server.argv;
+  return { type: 'stdio', command, args, ...(server.env ? { env: server.env } : {}), alwaysLoad: true };
+}
+
+function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (value: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}

@@ -1,0 +1,124 @@
+/** One turn: Claude's program is started for it, and has ended when the turn has. */
+
+import type { AgentFailure } from '../../protocol/agent/events.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { AgentSetup, Turn, TurnOutcome } from '../contract.ts';
+import { Outbox } from '../outbox.ts';
+import { failureOf } from './failure.ts';
+import { Live } from './live.ts';
+import { optionsOf } from './options.ts';
+import { askFor } from './permission.ts';
+import { toNativePrompt, writeProfile } from './profile-folder.ts';
+import type { PromptMessage, Query, Sdk } from './sdk.ts';
+import { uuidOfTurn } from './turn-id.ts';
+
+/** A program that does not end when it is told to is ended. */
+const END_GRACE_MS = 3000;
+const MOST_STDERR = 2000;
+
+export async function runTurn(sdk: Sdk, setup: AgentSetup, turn: Turn): Promise<TurnOutcome> {
+  if (turn.signal.aborted) return { status: 'cancelled' };
+  const pluginDir = await writeProfile(setup);
+  const live = new Live(turn.id, setup.cwd);
+  const outbox = new Outbox((event) => turn.emit(event));
+  const done = Promise.withResolvers<void>();
+  let stderr = '';
+  const onStderr = (text: string) => {
+    stderr = `${stderr}${text}`.slice(-MOST_STDERR);
+  };
+  const options = optionsOf(setup, turn, { canUseTool: askFor(turn, setup), onStderr, pluginDir });
+  const query = sdk.query({ prompt: promptOf(turn, setup, done.promise), options });
+  using ending = endWith(turn.signal, query);
+  const death: { error?: unknown } = {};
+  try {
+    for await (const message of watched(query, death)) {
+      await outbox.put(live.tell(message));
+      if (!live.result) continue;
+      // It waits for another prompt; the end of its input ends it.
+      done.resolve();
+      ending.soon();
+    }
+    await outbox.flush();
+  } finally {
+    done.resolve();
+    query.close();
+  }
+  const error = failureIn(live, death.error, { stderr, key: setup.model.key });
+  if (error && !live.failure && !turn.signal.aborted) await turn.emit({ type: 'agent_error', turn: turn.id, error });
+  return outcomeOf(live, error, turn.signal.aborted);
+}
+
+/** It throws after the result of a turn that failed, and where its process dies: both end the turn, neither is ours. */
+async function* watched(query: Query, death: { error?: unknown }): AsyncGenerator<unknown> {
+  const messages = query[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await messages.next().catch((error: unknown) => {
+      death.error = error;
+      return { done: true, value: undefined } as const;
+    });
+    if (next.done) return;
+    yield next.value;
+  }
+}
+
+/** The input stays open until the turn has ended: only then can it be interrupted. */
+async function* promptOf(turn: Turn, { profile }: AgentSetup, done: Promise<void>): AsyncGenerator<PromptMessage> {
+  const message = { role: 'user', content: toNativePrompt(turn.prompt, profile) } as const;
+  yield { type: 'user', uuid: uuidOfTurn(turn.id), message, parent_tool_use_id: null };
+  await done;
+}
+
+interface Ending extends Disposable {
+  /** It is expected to end by itself; where it does not, it is ended. */
+  soon(): void;
+}
+
+function endWith(signal: AbortSignal, query: Query): Ending {
+  let timer: NodeJS.Timeout | undefined;
+  const soon = () => {
+    timer ??= setTimeout(() => query.close(), END_GRACE_MS);
+  };
+  const stop = () => {
+    soon();
+    query.interrupt().catch(() => query.close()); // it is about to end, or has ended
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  return {
+    soon,
+    [Symbol.dispose]() {
+      signal.removeEventListener('abort', stop);
+      clearTimeout(timer);
+    },
+  };
+}
+
+interface LastWords {
+  readonly stderr: string;
+  /** Never to be told. */
+  readonly key: string;
+}
+
+function failureIn({ failure, result }: Live, death: unknown, { stderr, key }: LastWords): AgentFailure | undefined {
+  const told = failure ?? failureOfEnd({ result }, death, stderr);
+  return told && { ...told, message: told.message.replaceAll(key, '…') };
+}
+
+function failureOfEnd({ result }: Pick<Live, 'result'>, death: unknown, stderr: string): AgentFailure | undefined {
+  if (result && !result.is_error) return undefined;
+  if (result) {
+    const words = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;
+    if (result.api_error_status != null) return failureOf(new CellaError('PROVIDER_FAILED', words));
+    return failureOf(new CellaError('AGENT_FAILED', words));
+  }
+  const why = death instanceof Error ? death.message : 'It ended without a result.';
+  const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
+  return failureOf(new CellaError('AGENT_DIED', words));
+}
+
+/** A turn that had come to its end before it was stopped is completed. */
+function outcomeOf(live: Live, error: AgentFailure | undefined, stopped: boolean): TurnOutcome {
+  const { conversation, usage } = live;
+  const known = { ...(conversation === undefined ? {} : { conversation }), ...(usage ? { usage } : {}) };
+  if (!error) return { status: 'completed', ...known };
+  return stopped ? { status: 'cancelled', ...known } : { status: 'failed', ...known, error };
+}

@@ -1,0 +1,74 @@
+/** npm, which brings programs from its registry: run in a folder of its own, until it ends or is stopped. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { CellaError } from '../../protocol/errors.ts';
+
+/** No code of a package runs here: programs must work without. */
+const ARGV = [
+  'install',
+  '--ignore-scripts',
+  '--include=optional',
+  '--omit=dev',
+  '--no-audit',
+  '--no-fund',
+  '--no-update-notifier',
+  '--package-lock=true',
+  '--global=false',
+  '--loglevel=error',
+  '--fetch-retries=1',
+  '--fetch-retry-mintimeout=1000',
+];
+const MOST_WORDS = 16_384;
+const MOST_LINES = 4;
+const UNREACHABLE =
+  /\b(ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|ERR_SOCKET_TIMEOUT|EHOSTUNREACH)\b/;
+const UNKNOWN = /\b(ETARGET|E404)\b/;
+
+export interface NpmOptions {
+  readonly signal: AbortSignal;
+  /** A name in PATH, or a path. */
+  readonly npm: string;
+}
+
+/** Installs what the package.json of the folder names. */
+export async function npmInstall(folder: string, { signal, npm }: NpmOptions): Promise<void> {
+  signal.throwIfAborted();
+  // A group of its own: its children end with it.
+  const child = spawn(npm, ARGV, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+  const stop = () => {
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+  };
+  let words = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    words = `${words}${text}`.slice(-MOST_WORDS);
+  });
+  try {
+    signal.addEventListener('abort', stop, { once: true });
+    const [code, killedBy] = await once(child, 'close');
+    signal.throwIfAborted();
+    if (code !== 0) throw failureOf(words, code === null ? `was ended by ${killedBy}` : `ended with ${code}`);
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') {
+      throw new CellaError('NPM_MISSING', `${npm} was not found.`, { cause });
+    }
+    throw cause;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+function failureOf(words: string, how: string): CellaError {
+  const lines = words.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, ''));
+  const telling = lines.filter((line) => /^\S/.test(line) && !/^(A complete log|at |\}|syscall|errno)/.test(line));
+  const told = telling
+    .slice(0, MOST_LINES)
+    .join('\n')
+    .replace(/\/\/[^/\s@]+@/g, '//…@'); // a password may be in it
+  const message = `npm ${how}.\n${told}`.trim();
+  if (UNREACHABLE.test(words)) return new CellaError('REGISTRY_UNREACHABLE', message);
+  if (!UNKNOWN.test(words)) return new CellaError('AGENT_INSTALL_FAILED', message);
+  const advice =
+    'The registry does not have this version. Leave --version out to get the one that Cella is tested with.';
+  return new CellaError('AGENT_INSTALL_FAILED', message, { advice });
+}

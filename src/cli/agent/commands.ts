@@ -1,0 +1,59 @@
+/** `cella agent`: what can be typed. */
+
+import { type Command, Option } from 'commander';
+import type { PermissionMode } from '../../protocol/agent/names.ts';
+import { settings } from '../../settings/table.ts';
+import { parseSeconds } from '../arguments.ts';
+import { defineCommand, isMeant } from '../define.ts';
+import { UsageError } from '../exit.ts';
+import { parseText } from '../parse-text.ts';
+import type { ProgramContext } from '../program.ts';
+import { readText } from '../read-text.ts';
+import { type JsonServerFlags, withServerFlags } from '../sessions/at-server.ts';
+import { addSetting } from '../setting-flags.ts';
+import * as help from './help.ts';
+
+interface AgentFlags extends JsonServerFlags {
+  readonly agent?: string;
+  readonly session?: string;
+  readonly with?: string;
+  readonly mode?: PermissionMode;
+  readonly model?: string;
+  readonly timeout?: number;
+  readonly profile?: string;
+}
+
+const modes = ['ask', 'auto-edit', 'plan', 'bypass'] as const satisfies readonly PermissionMode[];
+
+export function addAgent(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
+  const command = defineCommand(program, 'agent', 'prompt a coding agent in a session of a server', help.agent);
+  if (!isMeant('agent', context)) return;
+  const whose = { about: 'the session of this agent key, made where there is none', otherwise: 'default' };
+  addSetting(withServerFlags(command), settings.agentKey, whose)
+    .argument('<prompt>', 'what it is to do, or - to read it from stdin', parseText)
+    .option('--session <session>', 'a session that is there, by its id or agent key', parseText)
+    .option('--with <agent>', 'which agent: claude, or the one before', parseText)
+    .addOption(new Option('--mode <mode>', 'what it may do without asking').choices(modes))
+    .option('--model <model>', 'which model', parseText)
+    .option('--profile <name>', 'a profile of yours', parseText)
+    .option('--timeout <seconds>', 'stop the turn after this long', parseSeconds)
+    .action(async (words: string, flags: AgentFlags) => {
+      const prompt = words === '-' ? await readText('-', { stdin: context.terminal.stdin, advice: '' }) : words;
+      if (prompt.trim() === '')
+        throw new UsageError('The prompt is empty.', 'Run `cella agent --help` to see examples.');
+      const { agentNamed } = await import('./agent-named.ts');
+      const { mode, model, profile, timeout: timeoutMs } = flags;
+      const options = {
+        ...(flags.with === undefined ? {} : { agent: agentNamed(flags.with) }),
+        ...(mode === undefined ? {} : { mode }),
+        ...(model === undefined ? {} : { model }),
+        ...(profile === undefined ? {} : { profile }),
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      };
+      const [{ agent }, { connectTo }] = await Promise.all([import('./agent.ts'), import('../sessions/server.ts')]);
+      await using client = await connectTo(flags, context.defaults);
+      const agentKey = flags.agent ?? context.defaults.agentKey ?? 'default';
+      const request = { prompt, session: flags.session, agentKey, options, json: flags.json === true };
+      done(await agent(client, request, context));
+    });
+}

@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import { Rendering } from './render.ts';
+
+const turn = 'trn_0000000000000001';
+const usage = { input: 1200, output: 34, cacheRead: 500, cacheWrite: 0, costUsd: 0.01234, model: 'm-1' };
+
+/** What is on stdout and on stderr after these. */
+function shown(...events: readonly AgentLogEvent[]): { out: string; err: string[] } {
+  const rendering = new Rendering();
+  const all = events.flatMap((event) => rendering.take(event));
+  const out = all.filter(({ stream }) => stream === 'out').map(({ text, whole }) => (whole ? `${text}\n` : text));
+  return { out: out.join(''), err: all.filter(({ stream }) => stream === 'err').map(({ text }) => text) };
+}
+
+describe('a turn at the terminal', () => {
+  it('says what the agent says as it comes, once, and ends its line', () => {
+    const { out } = shown(
+      { type: 'item_started', turn, item: 'a', kind: 'message' },
+      { type: 'item_delta', turn, item: 'a', text: 'Hel' },
+      { type: 'item_delta', turn, item: 'a', text: 'lo' },
+      { type: 'item_completed', turn, item: 'a', kind: 'message', status: 'completed', text: 'Hello' },
+      { type: 'item_completed', turn, item: 'b', kind: 'message', status: 'completed', text: 'No deltas.' },
+    );
+    expect(out).toBe('Hello\nNo deltas.\n');
+  });
+
+  it('shows tools, plans, files and how it ended in short lines', () => {
+    const { out, err } = shown(
+      { type: 'item_started', turn, item: 't', kind: 'tool', tool: 'Bash', input: { command: 'make\nmake test' } },
+      {
+        type: 'item_completed',
+        turn,
+        item: 't',
+        kind: 'tool',
+        tool: 'Bash',
+        status: 'failed',
+        output: 'no rule\nmore',
+      },
+      { type: 'item_started', turn, item: 's', kind: 'subagent', tool: 'Task', input: { description: 'Look around' } },
+      { type: 'item_started', turn, item: 'u', kind: 'tool', parent: 's', tool: 'Read', input: { file_path: 'a.py' } },
+      {
+        type: 'plan',
+        turn,
+        entries: [
+          { text: 'first', status: 'completed' },
+          { text: 'then', status: 'in_progress' },
+        ],
+      },
+      { type: 'file_changed', turn, path: 'a.py', change: 'modified' },
+      { type: 'network_denied', turn, host: 'evil.example', port: 443, reason: 'not in the list' },
+      { type: 'turn_ended', turn, status: 'completed', usage },
+    );
+    expect(out).toBe('');
+    expect(err).toEqual([
+      '* Bash make',
+      '  Bash was failed: no rule',
+      '* Task Look around',
+      '  * Read a.py',
+      '  [x] first',
+      '  [>] then',
+      '  modified a.py',
+      '(no network to evil.example:443: not in the list)',
+      '1200 tokens in (500 from the cache, 0 to it), 34 out, $0.0123, m-1',
+    ]);
+  });
+
+  it('keeps to itself what subagents say, and thoughts', () => {
+    const { out } = shown(
+      { type: 'item_started', turn, item: 'm', kind: 'message', parent: 's' },
+      { type: 'item_delta', turn, item: 'm', text: 'inner' },
+      { type: 'item_completed', turn, item: 'm', kind: 'message', parent: 's', status: 'completed', text: 'inner' },
+      { type: 'item_started', turn, item: 'r', kind: 'reasoning' },
+      { type: 'item_delta', turn, item: 'r', text: 'hmm' },
+    );
+    expect(out).toBe('');
+  });
+
+  it('tells who decided, and why a turn failed', () => {
+    const { err } = shown(
+      { type: 'permission_resolved', id: 'prm_0000000000000001', turn, outcome: 'denied', by: 'ann~1', reason: 'no' },
+      { type: 'permission_resolved', id: 'prm_0000000000000001', turn, outcome: 'allowed', by: 'rul_0000000000000001' },
+      { type: 'turn_ended', turn, status: 'cancelled' },
+      { type: 'turn_ended', turn, status: 'failed', error: { code: 'X', message: 'It broke.', advice: 'Mend it.' } },
+    );
+    expect(err).toEqual([
+      '  (denied by ann: no)',
+      '  (allowed by the rule rul_0000000000000001)',
+      'The turn was cancelled.',
+      'It broke. (X)\nMend it.',
+    ]);
+  });
+
+  it('lets no agent write to the terminal what it would obey', () => {
+    const { out, err } = shown(
+      { type: 'item_started', turn, item: 'a', kind: 'message' },
+      { type: 'item_delta', turn, item: 'a', text: 'a\u001b]0;evil\u0007\tb\r\n' },
+      { type: 'item_started', turn, item: 't', kind: 'tool', tool: 'B\u001b[2J', input: { command: 'x\u202ey' } },
+    );
+    expect(out).toBe('a\\u{1b}]0;evil\\u{7}\tb\\r\n');
+    expect(err).toEqual(['* B\\u{1b}[2J x\\u{202e}y']);
+  });
+});

@@ -1,0 +1,229 @@
+import { PassThrough, Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionDecision } from '../../protocol/http/permission-routes.ts';
+import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { Line, LineRequest, LineSource } from '../lines.ts';
+import { Terminal } from '../terminal.ts';
+import { TerminalTurn } from './turn.ts';
+
+const turn = 'trn_0000000000000001';
+const id = 'prm_0000000000000001';
+const asks: AgentLogEvent = {
+  ...{ type: 'permission_requested', id, turn, tool: 'Bash', summary: 'git status', exactly: 'git status' },
+};
+const ended = (status: 'completed' | 'cancelled' | 'failed' | 'timed_out'): AgentLogEvent => ({
+  type: 'turn_ended',
+  turn,
+  status,
+});
+
+/** A person who types these lines, each when it is asked for; the prompts are kept. */
+class Person implements LineSource {
+  readonly prompts: string[] = [];
+  readonly #lines: (string | Line)[];
+
+  constructor(...lines: (string | Line)[]) {
+    this.#lines = lines;
+  }
+
+  async read({ prompt, signal }: LineRequest): Promise<Line> {
+    this.prompts.push(prompt);
+    const line = this.#lines.shift();
+    if (typeof line === 'string') return { kind: 'line', text: line };
+    if (line) return line;
+    // Nobody answers: somebody else does.
+    if (signal?.aborted) return { kind: 'aborted' };
+    return await new Promise((resolve) => signal?.addEventListener('abort', () => resolve({ kind: 'aborted' })));
+  }
+
+  close(): void {}
+}
+
+interface Scene {
+  readonly person?: Person;
+  readonly interactive?: boolean;
+  readonly json?: boolean;
+  /** What happens, given what was decided so far. */
+  readonly events: (decided: Promise<PermissionDecision>, stopped: Promise<void>) => AsyncGenerator<AgentLogEvent>;
+  readonly onDecide?: () => void;
+}
+
+function play({ person = new Person(), interactive = true, json = false, events, onDecide }: Scene) {
+  const texts = { out: '', err: '' };
+  const sink = (name: 'out' | 'err') =>
+    new Writable({
+      write: (chunk, _encoding, next) => {
+        texts[name] += String(chunk);
+        next();
+      },
+    });
+  const stdin = Object.assign(new PassThrough(), { isTTY: interactive });
+  const terminal = new Terminal({ stdin, stdout: sink('out'), stderr: sink('err'), noColor: true });
+  const decided = Promise.withResolvers<PermissionDecision>();
+  const stopped = Promise.withResolvers<void>();
+  const stops: unknown[] = [];
+  let status: TurnInfo['status'] = 'completed';
+  const info = Promise.withResolvers<TurnInfo>();
+  const session: ConstructorParameters<typeof TerminalTurn>[0]['session'] = {
+    id: 'ses_0000000000000001',
+    prompt: () => ({
+      turn: info.promise,
+      async *[Symbol.asyncIterator]() {
+        for await (const event of events(decided.promise, stopped.promise)) {
+          if (event.type === 'turn_ended') status = event.status;
+          yield { ...event, seq: 1, at: 0 };
+        }
+        info.resolve({ id: turn, agent: 'claude', mode: 'ask', prompt: '', by: 'local', status, queuedAt: 0 });
+      },
+    }),
+    stop: async (options) => {
+      stops.push(options);
+      stopped.resolve();
+      return [turn];
+    },
+    decidePermission: async (permission, decision) => {
+      onDecide?.();
+      decided.resolve(decision);
+      return {
+        id: permission,
+        session: 'ses_0000000000000001',
+        tool: '',
+        summary: '',
+        state: 'resolved',
+        requestedAt: 0,
+      };
+    },
+  };
+  const leaving = new AbortController();
+  const one = new TerminalTurn({ session, terminal, lines: person, json, leaving: leaving.signal });
+  return { one, exit: one.run('do it', {}), texts, stops, person };
+}
+
+/** A turn that asks, and tells what was decided. */
+async function* asking(decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+  yield asks;
+  const decision = await decided;
+  yield { type: 'agent_notice', turn, text: JSON.stringify(decision) };
+  yield ended('completed');
+}
+
+describe('an agent that asks at the terminal', () => {
+  it.each<[string, string[], PermissionDecision]>([
+    ['once', ['y'], { decision: 'allow', scope: 'once' }],
+    ['for the session', ['s', ''], { decision: 'allow', scope: 'session', pattern: 'git status' }],
+    ['always, with a pattern', ['a', 'git *'], { decision: 'allow', scope: 'always', pattern: 'git *' }],
+    ['no, with a reason', ['n', 'not today'], { decision: 'deny', reason: 'not today' }],
+    ['no, with a reason at once', ['n not today'], { decision: 'deny', reason: 'not today' }],
+    ['only by a clear word', ['maybe', '', 'yes'], { decision: 'allow', scope: 'once' }],
+  ])('is allowed %s', async (_how, lines, decision) => {
+    const { exit, texts } = play({ person: new Person(...lines), events: asking });
+    expect(await exit).toBe(0);
+    expect(texts.err).toContain('The agent wants to use Bash:\n  git status\n');
+    expect(texts.err).toContain(JSON.stringify(decision));
+  });
+
+  it('makes no rule where none can be', async () => {
+    const person = new Person('a', 's', 'y');
+    const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+      yield { type: 'permission_requested', id, turn, tool: 'Bash', summary: 'a\nb' };
+      await decided;
+      yield ended('completed');
+    };
+    expect(await play({ person, events }).exit).toBe(0);
+    expect(person.prompts).toEqual(Array(3).fill('Allow it? (y) once, (n) no: '));
+  });
+
+  it('asks no longer where somebody else has decided', async () => {
+    const events = async function* (): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+      yield { type: 'permission_resolved', id, turn, outcome: 'allowed', by: 'ann~000000000000' };
+      yield ended('completed');
+    };
+    const { exit, texts } = play({ events });
+    expect(await exit).toBe(0);
+    expect(texts.err).toContain('(allowed by ann)');
+  });
+
+  it('says nothing more where somebody was faster', async () => {
+    const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+      await Promise.race([decided, tried.promise]);
+      yield ended('completed');
+    };
+    const tried = Promise.withResolvers<void>();
+    const onDecide = () => {
+      tried.resolve();
+      throw new CellaError('ALREADY_RESOLVED', 'It was resolved before.');
+    };
+    const { exit, texts } = play({ person: new Person('y'), events, onDecide });
+    expect(await exit).toBe(0);
+    expect(texts.err).not.toContain('resolved before');
+  });
+
+  it('waits for others where nobody can be asked, and tells how', async () => {
+    const events = async function* (): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+      yield ended('completed');
+    };
+    const { exit, texts } = play({ interactive: false, events });
+    expect(await exit).toBe(0);
+    expect(texts.err).toContain(`cella permissions allow ses_0000000000000001 ${id}`);
+  });
+
+  it('asks a question with its choices, and takes a number or words', async () => {
+    const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+      yield {
+        type: 'question',
+        id,
+        turn,
+        text: 'Which?',
+        options: [{ label: 'red' }, { label: 'blue', description: 'b' }],
+      };
+      yield { type: 'agent_notice', turn, text: JSON.stringify(await decided) };
+      yield ended('completed');
+    };
+    const { exit, texts } = play({ person: new Person('2'), events });
+    await exit;
+    expect(texts.err).toContain('Which?\n  1. red\n  2. blue: b\n');
+    expect(texts.err).toContain('"text":"blue"');
+  });
+});
+
+describe('Ctrl-C', () => {
+  it('stops the turn, also while a permission waits, and a second one leaves', async () => {
+    const events = async function* (_: unknown, stopped: Promise<void>): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+      await stopped;
+      yield ended('cancelled');
+    };
+    const asked = play({ person: new Person({ kind: 'interrupt' }), events });
+    expect(await asked.exit).toBe(130);
+    expect(asked.stops).toEqual([{ turn }]);
+    expect(asked.one.stop()).toBe(false);
+  });
+});
+
+describe('the exit code', () => {
+  it.each([
+    ['completed', 0],
+    ['failed', 1],
+    ['timed_out', 124],
+    ['cancelled', 130],
+  ] as const)('of a turn that is %s is %i', async (status, code) => {
+    const events = async function* (): AsyncGenerator<AgentLogEvent> {
+      yield ended(status);
+    };
+    expect(await play({ events }).exit).toBe(code);
+  });
+
+  it('goes with events as JSON, one a line, where a program reads', async () => {
+    const events = async function* (): AsyncGenerator<AgentLogEvent> {
+      yield ended('completed');
+    };
+    const { exit, texts } = play({ events, json: true });
+    await exit;
+    expect(JSON.parse(texts.out)).toMatchObject({ type: 'turn_ended', status: 'completed' });
+  });
+});

@@ -1,0 +1,124 @@
+/** One turn of an agent at the terminal: its events as they come, its questions, and Ctrl-C that stops it. */
+
+import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { AgentApi, PromptOptions } from '../../session/api.ts';
+import { Exit } from '../exit.ts';
+import type { LineSource } from '../lines.ts';
+import type { Terminal } from '../terminal.ts';
+import { ask, type Request } from './ask.ts';
+import { Rendering } from './render.ts';
+
+export interface TurnDesk {
+  readonly session: Pick<AgentApi, 'prompt' | 'stop' | 'decidePermission'> & { readonly id?: string };
+  readonly terminal: Terminal;
+  readonly lines: LineSource;
+  readonly json: boolean;
+  /** Aborted where the command leaves: the turn goes on. */
+  readonly leaving: AbortSignal;
+}
+
+/** By how it ended. */
+const exits: Partial<Record<TurnInfo['status'], number>> = {
+  completed: Exit.ok,
+  cancelled: Exit.interrupted,
+  timed_out: Exit.timeout,
+};
+
+export class TerminalTurn {
+  readonly #desk: TurnDesk;
+  readonly #rendering = new Rendering();
+  readonly #asked = new Map<string, AbortController>();
+  /** One thing at a time on the screen: a question, or what happens. */
+  #screen: Promise<void> = Promise.resolve();
+  #turn: string | undefined;
+  readonly #stopping = new AbortController();
+
+  constructor(desk: TurnDesk) {
+    this.#desk = desk;
+  }
+
+  /** Gives the exit code. */
+  async run(prompt: string, options: PromptOptions): Promise<number> {
+    const { session, leaving } = this.#desk;
+    const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
+    for await (const event of prompted) {
+      if (leaving.aborted) break;
+      this.#take(event);
+    }
+    await this.#screen;
+    if (leaving.aborted) return Exit.interrupted;
+    return exits[(await prompted.turn).status] ?? Exit.failed;
+  }
+
+  /** False where it was asked to stop before: whoever asks again wants to leave. */
+  stop(): boolean {
+    if (this.#stopping.signal.aborted) return false;
+    this.#stop();
+    return true;
+  }
+
+  #stop(): void {
+    this.#stopping.abort();
+    if (this.#turn === undefined) return;
+    this.#desk.session.stop({ turn: this.#turn }).catch((error) => this.#tell(() => this.#fail(error)));
+  }
+
+  #take(event: AgentLogEvent): void {
+    if ('turn' in event && event.turn !== undefined) this.#turn ??= event.turn;
+    if (this.#desk.json) this.#tell(() => this.#desk.terminal.outLines(JSON.stringify(event)));
+    if (event.type === 'permission_resolved') {
+      this.#asked.get(event.id)?.abort();
+      this.#asked.delete(event.id);
+    }
+    if (event.type === 'turn_ended') for (const over of this.#asked.values()) over.abort();
+    if (event.type === 'permission_requested' || event.type === 'question') this.#ask(event);
+    else if (!this.#desk.json) this.#tell(() => this.#show(event));
+  }
+
+  #tell(write: () => Promise<void>): void {
+    this.#screen = this.#screen.then(write);
+    this.#screen.catch(() => {}); // told where it is waited for
+  }
+
+  async #show(event: AgentLogEvent): Promise<void> {
+    const { terminal } = this.#desk;
+    for (const { stream, text, style, whole } of this.#rendering.take(event)) {
+      if (!whole) await terminal.out(text);
+      else if (stream === 'out') await terminal.outLines(text);
+      else await terminal.errLines(text, style);
+    }
+  }
+
+  #ask(request: Request): void {
+    const over = new AbortController();
+    this.#asked.set(request.id, over);
+    const signal = AbortSignal.any([over.signal, this.#desk.leaving]);
+    this.#tell(async () => {
+      if (signal.aborted) return;
+      const { terminal, lines, session } = this.#desk;
+      if (!terminal.interactive) return await this.#pointTo(request);
+      const answer = await ask(request, { terminal, lines, signal });
+      if (signal.aborted) return;
+      if (answer === 'stop') this.#stop();
+      else if (answer === 'leave') await this.#pointTo(request);
+      else await session.decidePermission(request.id, answer).catch((error) => this.#fail(error));
+    });
+  }
+
+  /** Somebody elsewhere can decide. */
+  async #pointTo({ id }: Request): Promise<void> {
+    const { id: session = 'SESSION' } = this.#desk.session;
+    await this.#desk.terminal.errLines(
+      `It waits for a decision: \`cella permissions allow ${session} ${id}\`, or deny.`,
+      'yellow',
+    );
+  }
+
+  async #fail(error: unknown): Promise<void> {
+    // The log tells who was faster.
+    if (error instanceof CellaError && error.code === 'ALREADY_RESOLVED') return;
+    await this.#desk.terminal.errLines(error instanceof Error ? error.message : String(error), 'red');
+  }
+}

@@ -1,0 +1,34 @@
+/** A secret for a command: typed unseen at a terminal, or read from stdin. Never an argument, which others can see. */
+
+import { UsageError } from '../exit.ts';
+import type { Terminal } from '../terminal.ts';
+
+const MOST_BYTES = 64 * 1024;
+
+/** Without the line end behind it. Undefined where whoever was asked has thought better of it. */
+export async function readSecret(terminal: Terminal, prompt: string): Promise<string | undefined> {
+  return terminal.interactive ? await typed(terminal, prompt) : await piped(terminal);
+}
+
+async function typed(terminal: Terminal, prompt: string): Promise<string | undefined> {
+  const { openLines } = await import('../open-lines.ts');
+  const lines = openLines(terminal, () => {});
+  try {
+    const line = await lines.read({ prompt, password: true, fresh: true });
+    return line.kind === 'line' ? line.text.trim() : undefined;
+  } finally {
+    lines.close();
+  }
+}
+
+async function piped({ stdin }: Terminal): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stdin) {
+    const bytes = Buffer.from(chunk);
+    size += bytes.length;
+    if (size > MOST_BYTES) throw new UsageError('What is on stdin is too large for a key.', 'Give the key alone.');
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString('utf8').trim();
+}

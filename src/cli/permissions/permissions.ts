@@ -1,0 +1,104 @@
+/** What waits for somebody's leave at a server: listed and decided; and the rules that decide by themselves. */
+
+import type {
+  Client,
+  NewRule,
+  PermissionDecision,
+  PermissionInfo,
+  PermissionRule,
+  SessionInfo,
+} from '../../client/index.ts';
+import { Exit } from '../exit.ts';
+import type { Report } from '../report.ts';
+import { findSession } from '../sessions/server.ts';
+import type { Column } from '../table.ts';
+import { agoToText, toPlain } from '../texts.ts';
+
+const columns: readonly Column[] = [
+  { title: 'ID' },
+  { title: 'SESSION' },
+  { title: 'TOOL' },
+  { title: 'WHAT' },
+  { title: 'STATE' },
+  { title: 'ASKED', align: 'right' },
+];
+
+const ruleColumns: readonly Column[] = [
+  { title: 'ID' },
+  { title: 'TOOL' },
+  { title: 'PATTERN' },
+  { title: 'MADE', align: 'right' },
+];
+
+export interface ListWish {
+  readonly session: string | undefined;
+  /** Also those that are over. */
+  readonly all: boolean;
+}
+
+export async function list(client: Client, { session, all }: ListWish, report: Report): Promise<number> {
+  const sessions = session === undefined ? await everySession(client) : [await findSession(client, session)];
+  const state = all ? {} : ({ state: 'pending' } as const);
+  const permissions: PermissionInfo[] = [];
+  for (const { id } of sessions) permissions.push(...(await (await client.session(id)).permissions(state)));
+  if (permissions.length === 0) await report.nothing({ permissions }, 'Nothing waits for a decision.');
+  else await report.table({ permissions }, columns, permissions.map(rowOf));
+  return Exit.ok;
+}
+
+export async function decide(
+  client: Client,
+  { session, id, decision }: { session: string; id: string; decision: PermissionDecision },
+  report: Report,
+): Promise<number> {
+  const found = await client.session((await findSession(client, session)).id);
+  const permission = await found.decidePermission(id, decision);
+  const done = decision.decision === 'allow' ? 'Allowed' : 'Denied';
+  await report.done(permission, `${done}: ${toPlain(permission.tool)} ${toPlain(permission.summary)}`);
+  return Exit.ok;
+}
+
+export async function listRules(client: Client, session: string | undefined, report: Report): Promise<number> {
+  const rules = await rulesOf(client, session);
+  const rows = rules.map(({ id, tool, pattern, createdAt }) => [id, tool, toPlain(pattern), agoToText(createdAt)]);
+  if (rules.length === 0) await report.nothing({ rules }, 'There is no rule.');
+  else await report.table({ rules }, ruleColumns, rows);
+  return Exit.ok;
+}
+
+export async function addRule(client: Client, rule: NewRule, report: Report): Promise<number> {
+  const made = await client.permissionRules.add(rule);
+  await report.done(made, `Allowed for good: ${toPlain(made.tool)} ${toPlain(made.pattern)} (${made.id})`);
+  return Exit.ok;
+}
+
+export async function removeRule(
+  client: Client,
+  { id, session }: { id: string; session: string | undefined },
+  report: Report,
+): Promise<number> {
+  if (session === undefined) await client.permissionRules.delete(id);
+  else await (await client.session((await findSession(client, session)).id)).deletePermissionRule(id);
+  await report.done({ removed: id }, `Removed ${id}.`);
+  return Exit.ok;
+}
+
+async function rulesOf(client: Client, session: string | undefined): Promise<readonly PermissionRule[]> {
+  if (session === undefined) return await client.permissionRules.list();
+  return await (await client.session((await findSession(client, session)).id)).permissionRules();
+}
+
+async function everySession(client: Client): Promise<SessionInfo[]> {
+  const all: SessionInfo[] = [];
+  for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
+    const page = await client.sessions.list({ limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
+    all.push(...page.sessions);
+    cursor = page.next;
+  }
+  return all;
+}
+
+function rowOf({ id, session, tool, summary, state, resolution, requestedAt }: PermissionInfo): string[] {
+  const [first = ''] = summary.split('\n');
+  return [id, session, toPlain(tool), toPlain(first), resolution?.outcome ?? state, agoToText(requestedAt)];
+}

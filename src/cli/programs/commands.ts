@@ -1,0 +1,55 @@
+/** `cella agents`: the programs of the coding agents that sessions can work with. */
+
+import type { Command } from 'commander';
+import { settings } from '../../settings/table.ts';
+import { defineCommand, isMeant } from '../define.ts';
+import { parseText } from '../parse-text.ts';
+import type { ProgramContext } from '../program.ts';
+import { Report } from '../report.ts';
+import { addSettings } from '../setting-flags.ts';
+import { dataDirOf } from '../storage-flags.ts';
+import * as help from './help.ts';
+
+type Done = (exitCode: number) => void;
+
+interface Flags {
+  readonly data?: string;
+  readonly json?: boolean;
+  readonly version?: string;
+}
+
+export function addAgents(program: Command, context: ProgramContext, done: Done): void {
+  const group = defineCommand(program, 'agents', 'the coding agents that are installed here: Claude', help.agents);
+  if (!isMeant('agents', context)) return;
+  const report = (flags: Flags) => new Report(context.terminal, { json: flags.json === true });
+  const requestOf = (agent: string, flags: Flags) => ({
+    agent,
+    dataDir: dataDirOf(flags, context.defaults),
+    ...(flags.version === undefined ? {} : { version: flags.version }),
+  });
+  addFlags(defineCommand(group, 'install', 'bring the program of an agent, with npm', help.install))
+    .argument('<agent>', 'its name, like claude', parseText)
+    .option('--version <version>', 'another version than the one that Cella is tested with', parseText)
+    .action(async (agent: string, flags: Flags) => {
+      const [{ install }, { stoppable }] = await Promise.all([import('./programs.ts'), import('../stoppable.ts')]);
+      const request = requestOf(agent, flags);
+      done(await stoppable(context, (signal) => install(request, context, report(flags), signal)));
+    });
+  addFlags(defineCommand(group, 'list', 'all agents: versions, what is missing, and where they lie', help.list)).action(
+    async (flags: Flags) => {
+      const { list } = await import('./programs.ts');
+      done(await list(dataDirOf(flags, context.defaults), context, report(flags)));
+    },
+  );
+  addFlags(defineCommand(group, 'remove', 'remove the program of an agent', help.remove))
+    .argument('<agent>', 'its name', parseText)
+    .option('--version <version>', 'this version alone', parseText)
+    .action(async (agent: string, flags: Flags) => {
+      const { remove } = await import('./programs.ts');
+      done(await remove(requestOf(agent, flags), context, report(flags)));
+    });
+}
+
+function addFlags(command: Command): Command {
+  return addSettings(command, [settings.dataDir, settings.config]).option('--json', 'print one JSON object');
+}

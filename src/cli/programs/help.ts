@@ -1,0 +1,31 @@
+/** What follows the options in the help of `cella agents`. */
+
+export const agents = `
+Examples:
+  $ cella agents list              which coding agents there are, and which are installed
+  $ cella agents install claude    bring Claude's program, about 410 MB
+  $ cella agents remove claude
+
+These are the programs that work on a prompt. \`cella ps\` shows the agents whose kernels Cella keeps.
+See docs/agents.md.`;
+
+export const install = `
+Examples:
+  $ cella agents install claude
+  $ cella agents install claude --version 0.3.325
+  $ cella agents install claude --data /srv/cella
+
+It is brought with npm from its registry, and no script of a package is run. One that is stopped or
+fails leaves nothing behind.`;
+
+export const list = `
+Examples:
+  $ cella agents list
+  $ cella agents list --json | jq -r '.agents[] | select(.ready) | .agent'`;
+
+export const remove = `
+Examples:
+  $ cella agents remove claude
+  $ cella agents remove claude --version 0.3.325
+
+Conversations of agents lie with their sessions, and stay.`;

@@ -1,0 +1,117 @@
+/**
+ * One turn of a coding agent at a server, from its prompt to its end. Its key makes it run once, and the numbers of events
+ * let it be followed across connections that break and servers that are started again.
+ */
+
+import type { AgentLogEvent } from '../protocol/agent/events.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { GetTurn, PromptAgent, type Prompted, StopAgent } from '../protocol/http/agent-routes.ts';
+import type { SessionEvent } from '../protocol/http/events.ts';
+import { ReadEvents } from '../protocol/http/execution-routes.ts';
+import type { TurnInfo } from '../protocol/http/turns.ts';
+import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
+import { newKey } from './execution.ts';
+import { isCode } from './failure.ts';
+import { follow } from './follow.ts';
+import type { Link } from './link.ts';
+import { Patience } from './patience.ts';
+import { aborted } from './transport.ts';
+
+export interface TurnParts {
+  readonly link: Link;
+  readonly sessionId: string;
+  readonly prompt: string;
+  readonly options: PromptOptions;
+  readonly resumeMs: number;
+  /** Aborted where the session is closed here: the turn goes on at the server. */
+  readonly closing: AbortSignal;
+}
+
+interface Accepted {
+  readonly turn: Prompted;
+  /** The number of the last event that there was before it. */
+  readonly after: number;
+}
+
+type Ended = Extract<AgentLogEvent, { type: 'turn_ended' }>;
+
+export class RemoteTurn implements PromptedTurn {
+  readonly #parts: TurnParts;
+  readonly #accepted: Promise<Accepted>;
+  #end: Ended | undefined;
+  #info: Promise<TurnInfo> | undefined;
+
+  constructor(parts: TurnParts) {
+    this.#parts = parts;
+    this.#accepted = this.#send();
+    this.#accepted.then(({ turn }) => this.#heed(turn.id)).catch(() => {}); // told to whoever follows it
+  }
+
+  /** How it ended. Whoever does not iterate waits for that here. */
+  get turn(): Promise<TurnInfo> {
+    this.#info ??= this.#ended();
+    return this.#info;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent, void, undefined> {
+    const { link, sessionId, resumeMs, closing: signal } = this.#parts;
+    const { turn, after } = await this.#accepted;
+    for await (const item of follow(link, sessionId, { after, resumeMs, signal })) {
+      if (item.type === 'floor' || !isOf(item, turn.id)) continue;
+      if (item.type === 'turn_ended') this.#end = item;
+      yield item;
+      if (item.type === 'turn_ended') return;
+    }
+    if (signal.aborted) throw new CellaError('SESSION_CLOSED', 'The session was closed here; its turn goes on.');
+    throw new CellaError('NOT_FOUND', 'The session was deleted before the turn had ended.');
+  }
+
+  async #ended(): Promise<TurnInfo> {
+    const { link, sessionId } = this.#parts;
+    if (!this.#end) for await (const _event of this);
+    const { turn } = await this.#accepted;
+    const info = await link.call(GetTurn, { params: { id: sessionId, turn: turn.id } });
+    if (!this.#end) return info;
+    const { status, usage, error } = this.#end;
+    return { ...info, status, ...(usage && { usage }), ...(error && { error }) };
+  }
+
+  /** Whoever prompts twice by a connection that broke has prompted once. */
+  async #send(): Promise<Accepted> {
+    const { link, sessionId, prompt, options, resumeMs, closing } = this.#parts;
+    const { signal, ...wanted } = options;
+    if (signal?.aborted) throw aborted();
+    const params = { id: sessionId };
+    const { last: after } = await link.call(ReadEvents, {
+      params,
+      query: { after: Number.MAX_SAFE_INTEGER, limit: 1 },
+    });
+    const patience = new Patience(resumeMs);
+    const idempotencyKey = newKey();
+    for (;;) {
+      try {
+        const body = { prompt, ...wanted, wait: false };
+        return { after, turn: await link.call(PromptAgent, { params, body, idempotencyKey, signal: closing }) };
+      } catch (error) {
+        const passing = isCode(error, 'DAEMON_UNREACHABLE') && error.details.refused === false;
+        if (!passing || closing.aborted) throw error;
+        await patience.wait(error);
+      }
+    }
+  }
+
+  /** Its signal stops it, for as long as it is followed here. */
+  #heed(turn: string): void {
+    const { link, sessionId, options } = this.#parts;
+    const stop = () => {
+      // One that is over cannot be stopped; what else fails is told to who follows it.
+      if (!this.#end) link.call(StopAgent, { params: { id: sessionId }, body: { turn } }).catch(() => {});
+    };
+    options.signal?.addEventListener('abort', stop, { once: true });
+    if (options.signal?.aborted) stop();
+  }
+}
+
+function isOf(item: SessionEvent, turn: string): item is TurnEvent {
+  return 'turn' in item && item.turn === turn;
+}

@@ -1,0 +1,160 @@
+/**
+ * Tokens of executors: each is good for one task of one session, as one user, in the hands of one executor. One document
+ * each, with the SHA-256 of the secret; removing it is what revokes it, and nothing is cached.
+ */
+
+import { z } from 'zod';
+import { UserId } from '../../protocol/access.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Clock, DocumentStore } from '../../storage/contract.ts';
+import { Collection, type Found } from './collection.ts';
+import type { SessionTokenOptions, SessionTokens, TokenBinding, Users } from './contract.ts';
+import { isAlive, isOver } from './expiry.ts';
+import { digestOf, newId, newSecret, sameDigest } from './secret.ts';
+import { parseSessionToken, sessionTokenText } from './session-token-text.ts';
+import { UseCounts } from './use-counts.ts';
+
+const TTL_MS = 24 * 3_600_000;
+/** Compared with where there is no such token, so that it takes as long. */
+const NOBODY = digestOf('');
+
+const StoredSessionToken = z.object({
+  session: z.string(),
+  task: z.string(),
+  userId: UserId,
+  executor: z.string(),
+  secretSha256: z.string(),
+  createdAt: z.number(),
+  expiresAt: z.number(),
+  uses: z.int(),
+  mostUses: z.int().optional(),
+});
+type StoredSessionToken = z.infer<typeof StoredSessionToken>;
+
+interface Parts {
+  readonly documents: DocumentStore;
+  readonly clock: Clock;
+  readonly users: Pick<Users, 'find'>;
+}
+
+export class StoredSessionTokens implements SessionTokens {
+  readonly #tokens: Collection<StoredSessionToken>;
+  readonly #clock: Clock;
+  readonly #users: Parts['users'];
+  readonly #counts = new UseCounts((id, uses) => this.#count(id, uses));
+
+  constructor({ documents, clock, users }: Parts) {
+    this.#tokens = new Collection(documents, 'session-tokens', StoredSessionToken);
+    this.#clock = clock;
+    this.#users = users;
+  }
+
+  async issue(
+    by: { readonly userId: string },
+    { session, task, executor }: Omit<TokenBinding, 'userId'>,
+    { ttlMs = TTL_MS, mostUses }: SessionTokenOptions = {},
+  ): Promise<string> {
+    const parts = { id: newId(16), secret: newSecret() };
+    const createdAt = this.#clock();
+    const made = await this.#tokens.put(
+      parts.id,
+      {
+        ...{ session, task, executor, userId: by.userId, createdAt, expiresAt: createdAt + ttlMs, uses: 0 },
+        ...(mostUses === undefined ? {} : { mostUses }),
+        secretSha256: digestOf(parts.secret),
+      },
+      { ifRevision: 0 },
+    );
+    if (made === undefined) throw new CellaError('STORAGE_FAILED', 'There is a session token of that id. Try again.');
+    return sessionTokenText(parts);
+  }
+
+  async check(token: string, expected: Partial<TokenBinding> = {}): Promise<TokenBinding> {
+    const parts = parseSessionToken(token);
+    for (;;) {
+      const found = parts && (await this.#tokens.get(parts.id));
+      const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? NOBODY);
+      if (!found || !same) throw refused('unknown', 'is unknown, or the task it was made for has ended');
+      const { session, task, userId, executor } = found.value;
+      if (!isAlive(found.value, this.#clock())) throw refused('expired', 'has expired');
+      if (!(await this.#isWelcome(userId))) throw refused('user', 'belongs to a user who is disabled or gone');
+      const binding = { session, task, userId, executor };
+      checkBinding(binding, expected);
+      if (await this.#use(found)) return binding;
+    }
+  }
+
+  async revoke(task: string): Promise<void> {
+    await this.#remove((token) => token.task === task);
+  }
+
+  async revokeExecutor(executor: string): Promise<void> {
+    await this.#remove((token) => token.executor === executor);
+  }
+
+  async forgetSession(session: string): Promise<void> {
+    await this.#remove((token) => token.session === session);
+  }
+
+  async forgetUser(userId: string): Promise<void> {
+    await this.#remove((token) => token.userId === userId);
+  }
+
+  async sweep(): Promise<void> {
+    await this.#remove((token) => isOver(token, this.#clock()));
+  }
+
+  async close(): Promise<void> {
+    await this.#counts.flush();
+  }
+
+  /** False where somebody else has changed it meanwhile: then it is looked at again. */
+  async #use({ id, revision, value }: Found<StoredSessionToken>): Promise<boolean> {
+    const { uses, mostUses } = value;
+    if (mostUses === undefined) {
+      this.#counts.add(id);
+      return true;
+    }
+    if (uses >= mostUses) throw refused('used_up', `was good for ${mostUses} calls, and has had them`);
+    // Counted before it is let in: of several at once, no more come in than may.
+    return (await this.#tokens.put(id, { ...value, uses: uses + 1 }, { ifRevision: revision })) !== undefined;
+  }
+
+  /** A token that was revoked does not come back by it. */
+  async #count(id: string, uses: number): Promise<void> {
+    for (let found = await this.#tokens.get(id); found; found = await this.#tokens.get(id)) {
+      const { value, revision } = found;
+      const counted = { ...value, uses: value.uses + uses };
+      if ((await this.#tokens.put(id, counted, { ifRevision: revision })) !== undefined) return;
+    }
+  }
+
+  async #isWelcome(userId: string): Promise<boolean> {
+    const user = await this.#users.find(userId);
+    return user !== undefined && !user.disabled;
+  }
+
+  async #remove(isMeant: (token: StoredSessionToken) => boolean): Promise<void> {
+    for await (const { id, value } of this.#tokens.all()) if (isMeant(value)) await this.#tokens.delete(id);
+  }
+}
+
+/** What an executor says it speaks for must be what its token says. */
+function checkBinding(binding: TokenBinding, expected: Partial<TokenBinding>): void {
+  const words = { session: 'session', task: 'task', userId: 'user', executor: 'executor' } as const;
+  for (const name of ['session', 'task', 'userId', 'executor'] as const) {
+    const wanted = expected[name];
+    if (wanted === undefined || wanted === binding[name]) continue;
+    throw new CellaError('FORBIDDEN', `This session token belongs to another ${words[name]}.`, {
+      details: { reason: 'binding', mismatch: words[name] },
+      advice: 'An executor speaks for its own session and task alone; use the token that this task was given.',
+    });
+  }
+}
+
+function refused(reason: 'unknown' | 'expired' | 'user' | 'used_up', what: string): CellaError {
+  return new CellaError('UNAUTHENTICATED', `This session token ${what}.`, {
+    details: { reason },
+    advice: 'A session token is good for one task; send another prompt, which gets one of its own.',
+  });
+}

@@ -1,0 +1,180 @@
+/**
+ * The keys of model providers, each of one user: encrypted where they are stored, and opened only for a call that this
+ * user's prompt has caused. There is no key that several share, and none stands in for another.
+ */
+
+import { z } from 'zod';
+import { UserId } from '../../protocol/access.ts';
+import { type CredentialInfo, CredentialValue, ProviderName, type Rotation } from '../../protocol/credentials.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Provider } from '../../protocol/providers.ts';
+import type { Clock, DocumentStore } from '../../storage/contract.ts';
+import { Collection, type Found } from '../access/collection.ts';
+import type { Principal, Users } from '../access/contract.ts';
+import { requireScope } from '../access/rights.ts';
+import { parsed } from '../parsed.ts';
+import { keyFilePath } from './key-file.ts';
+import { type GivenKeys, Keyring } from './keyring.ts';
+import { Sealed, seal, unseal } from './seal.ts';
+
+const Stored = z.object({
+  userId: UserId,
+  provider: ProviderName,
+  sealed: Sealed,
+  createdAt: z.number(),
+  updatedAt: z.number(),
+});
+type Stored = z.infer<typeof Stored>;
+
+export interface CredentialOptions {
+  readonly documents: DocumentStore;
+  readonly users: Pick<Users, 'get'>;
+  /** Where `master-key` lies, unless a key is given. */
+  readonly dataDir: string;
+  readonly masterKey?: GivenKeys | undefined;
+  readonly clock?: Clock;
+}
+
+export class Credentials {
+  readonly #stored: Collection<Stored>;
+  readonly #users: CredentialOptions['users'];
+  readonly #keys: Keyring;
+  readonly #clock: Clock;
+  /** Nothing is encrypted under a key that a rotation is about to forget. */
+  #before: Promise<unknown> = Promise.resolve();
+
+  constructor({ documents, users, dataDir, masterKey, clock = Date.now }: CredentialOptions) {
+    this.#stored = new Collection(documents, 'credentials', Stored);
+    this.#users = users;
+    this.#keys = new Keyring(keyFilePath(dataDir), masterKey);
+    this.#clock = clock;
+  }
+
+  /** One's own, or that of the named user for `admin`. It takes the place of the one before. */
+  async set(by: Principal, provider: Provider, value: string, user = by.userName): Promise<CredentialInfo> {
+    const { id: userId } = await this.#of(by, user);
+    const text = parsed(CredentialValue, value, 'credential');
+    return await this.#inTurn(() => this.#set(userId, provider, text));
+  }
+
+  async list(by: Principal, user = by.userName): Promise<CredentialInfo[]> {
+    const { id: userId } = await this.#of(by, user);
+    const { items } = await this.#stored.page({ prefix: idOf(userId, '') });
+    return items.map(({ value }) => infoOf(value));
+  }
+
+  async delete(by: Principal, provider: Provider, user = by.userName): Promise<void> {
+    const { id: userId } = await this.#of(by, user);
+    if (await this.#stored.delete(idOf(userId, provider))) return;
+    throw new CellaError('NOT_FOUND', `${user} has no credential for ${provider}.`);
+  }
+
+  /** For the daemon's own use: the key of this user, or CREDENTIAL_MISSING, or CREDENTIAL_UNREADABLE. */
+  async reveal(userId: string, provider: Provider): Promise<string> {
+    const found = await this.#stored.get(idOf(userId, provider));
+    if (!found) throw missing(userId, provider);
+    return await this.#open(found.value);
+  }
+
+  /**
+   * For `admin`: encrypts all anew. A key in a file is replaced by another; one that was given is the one to change to,
+   * with the one before in CELLA_OLD_MASTER_KEY. May be called again where it was interrupted.
+   */
+  async rotate(by: Principal): Promise<Rotation> {
+    requireScope(by, 'admin');
+    return await this.#inTurn(() => this.#rotate());
+  }
+
+  async forgetUser(userId: string): Promise<void> {
+    const { items } = await this.#stored.page({ prefix: idOf(userId, '') });
+    for (const { id } of items) await this.#stored.delete(id);
+  }
+
+  async #set(userId: string, provider: Provider, text: string): Promise<CredentialInfo> {
+    const sealed = seal(text, await this.#keys.current(), { userId, name: provider });
+    for (;;) {
+      const id = idOf(userId, provider);
+      const before = await this.#stored.get(id).catch(ifDamaged);
+      const updatedAt = this.#clock();
+      const stored: Stored = { userId, provider, sealed, createdAt: before?.value.createdAt ?? updatedAt, updatedAt };
+      const made = await this.#stored.put(id, stored, before ? { ifRevision: before.revision } : {});
+      if (made !== undefined) return infoOf(stored);
+    }
+  }
+
+  async #rotate(): Promise<Rotation> {
+    await this.#keys.renew();
+    const left: Rotation['left'] = [];
+    let rotated = 0;
+    for await (const found of this.#stored.all()) {
+      const { userId, provider } = found.value;
+      if (await this.#reseal(found)) rotated += 1;
+      else left.push({ userId, provider });
+    }
+    // An older key may yet be needed for those.
+    if (left.length === 0) await this.#keys.forgetOld();
+    return { rotated, left };
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#before.then(work);
+    this.#before = done.catch(() => {}); // told to whoever waits for it
+    return done;
+  }
+
+  async #of(by: Principal, user: string): Promise<{ readonly id: string }> {
+    requireScope(by, 'tokens');
+    return await this.#users.get(by, user);
+  }
+
+  async #open({ userId, provider, sealed }: Stored): Promise<string> {
+    const key = await this.#keys.find(sealed.keyId);
+    if (!key) throw unreadable(userId, provider, `it was encrypted with another master key (${sealed.keyId})`);
+    try {
+      return unseal(sealed, key, { userId, name: provider });
+    } catch {
+      // What the cipher says tells nobody more.
+      throw unreadable(userId, provider, 'what is stored was changed, or belongs to another user or provider');
+    }
+  }
+
+  /** False where no key opens it. One that somebody sets or deletes meanwhile is theirs. */
+  async #reseal({ id, revision, value }: Found<Stored>): Promise<boolean> {
+    const { userId, provider } = value;
+    const text = await this.#open(value).catch((error: unknown) => {
+      if (error instanceof CellaError && error.code === 'CREDENTIAL_UNREADABLE') return undefined;
+      throw error;
+    });
+    if (text === undefined) return false;
+    const sealed = seal(text, await this.#keys.current(), { userId, name: provider });
+    await this.#stored.put(id, { ...value, sealed }, { ifRevision: revision });
+    return true;
+  }
+}
+
+const idOf = (userId: string, provider: string): string => `${userId}/${provider}`;
+
+function infoOf({ userId, provider, createdAt, updatedAt }: Stored): CredentialInfo {
+  return { provider, userId, userName: userId.split('~', 1)[0] ?? '', createdAt, updatedAt };
+}
+
+/** A damaged one can be set again. */
+function ifDamaged(error: unknown): undefined {
+  if (error instanceof CellaError && error.details.collection !== undefined) return undefined;
+  throw error;
+}
+
+function missing(userId: string, provider: Provider): CellaError {
+  const who = userId.split('~', 1)[0];
+  return new CellaError('CREDENTIAL_MISSING', `${who} has no key for ${provider} at this server.`, {
+    details: { userId, provider },
+    advice: `Set it with \`cella credentials set ${provider}\`; whoever prompts uses a key of their own.`,
+  });
+}
+
+function unreadable(userId: string, provider: Provider, why: string): CellaError {
+  const who = userId.split('~', 1)[0];
+  return new CellaError('CREDENTIAL_UNREADABLE', `The key of ${who} for ${provider} cannot be read: ${why}.`, {
+    details: { userId, provider },
+  });
+}

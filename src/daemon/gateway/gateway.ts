@@ -1,0 +1,219 @@
+/**
+ * The model gateway: an agent calls it as if it were the provider, with its session token in the place of the key. The
+ * daemon alone knows the key, puts it in, and passes the answer back; it counts what was used and holds budgets.
+ */
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TokenUsage } from '../../protocol/agent/names.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Provider } from '../../protocol/providers.ts';
+import type { SessionTokens, TokenBinding } from '../access/contract.ts';
+import type { Credentials } from '../credentials/credentials.ts';
+import type { Logger } from '../http/logs.ts';
+import { type Asked, readAsked } from './asked.ts';
+import { type BudgetParts, checkBudgets, checkModel } from './budgets.ts';
+import { type Door, doorOf, providerOf } from './doors.ts';
+import { askedHeaders } from './headers.ts';
+import { presentedToken } from './presented-token.ts';
+import { costOf } from './prices.ts';
+import { eventOf, refuse } from './refusal.ts';
+import { relay } from './relay.ts';
+import { defaultPatience, failed, type Patience, Upstream } from './upstream.ts';
+import type { UsageLedger } from './usage.ts';
+import { UsageReader } from './usage-reader.ts';
+
+export interface GatewayParts extends BudgetParts {
+  readonly tokens: Pick<SessionTokens, 'check'>;
+  readonly credentials: Pick<Credentials, 'reveal'>;
+  readonly usage: UsageLedger;
+  readonly log?: Logger | undefined;
+  /** Told of each call after it is written down. */
+  readonly onUsage?: ((binding: TokenBinding, usage: TokenUsage) => void) | undefined;
+  readonly patience?: Partial<Patience> | undefined;
+  /** Of one request, and of one answer. */
+  readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
+  /** Calls of one session at a time. */
+  readonly mostCalls?: number | undefined;
+}
+
+/** `expected`: what the socket that it came by belongs to. A token that is bound to something else is refused. */
+export type Handle = (request: IncomingMessage, response: ServerResponse, expected?: Partial<TokenBinding>) => boolean;
+
+const MOST_REQUEST_BYTES = 32 * 1024 * 1024;
+const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
+const MOST_STREAM_BYTES = 512 * 1024 * 1024;
+const MOST_CALLS = 32;
+
+export class ModelGateway implements Disposable {
+  readonly #parts: GatewayParts;
+  readonly #patience: Patience;
+  readonly #upstream: Upstream;
+  readonly #calls = new Map<string, number>();
+
+  constructor(parts: GatewayParts) {
+    this.#parts = parts;
+    this.#patience = { ...defaultPatience, ...parts.patience };
+    this.#upstream = new Upstream(this.#patience);
+  }
+
+  /** False, and nothing is done, where the path is no provider's. */
+  readonly handle: Handle = (request, response, expected = {}) => {
+    const provider = providerOf(request.url ?? '');
+    if (!provider) return false;
+    void this.#serve(provider, request, response, expected);
+    return true;
+  };
+
+  [Symbol.dispose](): void {
+    this.#upstream[Symbol.dispose]();
+  }
+
+  async #serve(
+    provider: Provider,
+    request: IncomingMessage,
+    response: ServerResponse,
+    expected: Partial<TokenBinding>,
+  ): Promise<void> {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    response.on('error', () => gone.abort());
+    try {
+      await this.#answer(provider, request, response, { expected, signal: gone.signal });
+    } catch (error) {
+      const told = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');
+      if (told !== error) this.#parts.log?.error({ err: error }, 'model gateway');
+      else this.#parts.log?.warn({ provider, code: told.code, reason: told.message }, 'model call refused');
+      tell(response, provider, told);
+    }
+  }
+
+  async #answer(
+    provider: Provider,
+    request: IncomingMessage,
+    response: ServerResponse,
+    { expected, signal }: { readonly expected: Partial<TokenBinding>; readonly signal: AbortSignal },
+  ): Promise<void> {
+    const { tokens, rules } = this.#parts;
+    // Whoever shows no good token learns nothing of what there is.
+    const binding = await tokens.check(presentedToken(request), expected);
+    if (rules.keys !== 'gateway') throw otherWay();
+    const door = doorOf(provider, request.method ?? '', request.url ?? '');
+    if (!door)
+      throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
+        advice: 'See docs/gateway.md.',
+      });
+    using _place = this.#enter(binding.session);
+    const asked = await readAsked(request, door, this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES);
+    checkModel(rules, provider, asked.model);
+    if (door.wire !== 'free') await checkBudgets(this.#parts, binding, asked.model);
+    await this.#call({ door, asked, binding, signal }, request, response);
+    response.end();
+  }
+
+  async #call(call: Call, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { door, asked, binding, signal } = call;
+    const { rules, credentials } = this.#parts;
+    const key = await credentials.reveal(binding.userId, door.provider);
+    const answer = await this.#upstream.send({
+      url: urlOf(rules.addresses[door.provider], door.target),
+      method: door.takesBody ? 'POST' : 'GET',
+      headers: askedHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
+      body: asked.body,
+      signal,
+    });
+    const { streamed, good } = kindOf(answer);
+    const reader = new UsageReader(door.wire, streamed);
+    const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
+    try {
+      await relay(answer, response, { key, streamed, good, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
+    } catch (error) {
+      // Nothing can be said in the middle of a line.
+      if (reader.isInLine && response.headersSent) response.destroy();
+      throw error;
+    } finally {
+      if (good && door.wire !== 'free') await this.#writeDown(call, reader);
+    }
+  }
+
+  /** Also where the agent has gone in the middle: what was made for it was made. */
+  async #writeDown({ binding, asked }: Call, reader: UsageReader): Promise<void> {
+    const { rules, usage, log, onUsage } = this.#parts;
+    const { counts, model = asked.model, estimated } = reader.reading(asked.body?.length ?? 0);
+    const price = rules.priceOf(model ?? '') ?? rules.priceOf(asked.model ?? '');
+    const used: TokenUsage = {
+      ...counts,
+      ...(price ? { costUsd: costOf(counts, price) } : {}),
+      ...(model === undefined ? {} : { model: model.slice(0, 200) }),
+    };
+    await usage.add(binding, { usage: used, estimated });
+    const { session, task, userId } = binding;
+    log?.info({ session, task, userId, ...used, estimated }, 'model call');
+    onUsage?.(binding, used);
+  }
+
+  /** An agent that floods is held up before its requests are read. */
+  #enter(session: string): Disposable {
+    const calls = this.#calls.get(session) ?? 0;
+    if (calls >= (this.#parts.mostCalls ?? MOST_CALLS)) {
+      throw new CellaError('RATE_LIMITED', `This session has ${calls} model calls under way.`, {
+        details: { retryAfterMs: 1000 },
+      });
+    }
+    this.#calls.set(session, calls + 1);
+    return {
+      [Symbol.dispose]: () => {
+        const left = (this.#calls.get(session) ?? 1) - 1;
+        if (left > 0) this.#calls.set(session, left);
+        else this.#calls.delete(session);
+      },
+    };
+  }
+}
+
+interface Call {
+  readonly door: Door;
+  readonly asked: Asked;
+  readonly binding: TokenBinding;
+  readonly signal: AbortSignal;
+}
+
+/** To no other host than the one that was configured, whatever the answer says. */
+function kindOf(answer: IncomingMessage): { readonly streamed: boolean; readonly good: boolean } {
+  const { statusCode: status = 0, headers } = answer;
+  const type = headers['content-type'] ?? '';
+  const refused = (why: string) => {
+    answer.destroy();
+    return failed(why);
+  };
+  if (status < 200 || (status >= 300 && status < 400))
+    throw refused(`it answered with ${status}, which leads elsewhere`);
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') throw refused('its answer is compressed');
+  const streamed = isStream(type);
+  const good = status < 300;
+  if (good && !streamed && !/^application\/json\b/i.test(type))
+    throw refused('it answered with something else than JSON');
+  return { streamed, good };
+}
+
+function urlOf(base: URL, target: string): URL {
+  const url = new URL(base);
+  const [path = '', query = ''] = target.split('?');
+  url.pathname = base.pathname.replace(/\/$/, '') + path;
+  url.search = query;
+  return url;
+}
+
+/** In the middle of an answer it can only be said as an event of a stream; anywhere else the connection breaks off. */
+function tell(response: ServerResponse, provider: Provider, error: CellaError): void {
+  if (response.destroyed) return;
+  if (!response.headersSent) refuse(response, provider, error);
+  else if (isStream(String(response.getHeader('content-type')))) response.end(`\n\n${eventOf(provider, error)}`);
+  else response.destroy();
+}
+
+const isStream = (type: string): boolean => /^text\/event-stream\b/i.test(type);
+
+const otherWay = (): CellaError =>
+  new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {
+    advice: 'The operator chooses the way with `--keys gateway`.',
+  });

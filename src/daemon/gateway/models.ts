@@ -1,0 +1,59 @@
+/** All that agents need to reach models, put together: credentials, the gateway, what was used, and the other way to a key. */
+
+import type { Provider } from '../../protocol/providers.ts';
+import type { GatewaySettings } from '../../settings/gateway-settings.ts';
+import type { DocumentStore } from '../../storage/contract.ts';
+import type { Access, TokenBinding } from '../access/contract.ts';
+import { Credentials } from '../credentials/credentials.ts';
+import type { GivenKeys } from '../credentials/keyring.ts';
+import type { Logger } from '../http/logs.ts';
+import { type GatewayParts, ModelGateway } from './gateway.ts';
+import { giveKey } from './give-key.ts';
+import { type GatewayRules, gatewayRules } from './settings.ts';
+import { UsageLedger } from './usage.ts';
+
+export interface ModelsOptions extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls'> {
+  readonly documents: DocumentStore;
+  readonly access: Pick<Access, 'users' | 'sessionTokens' | 'quotas'>;
+  readonly dataDir: string;
+  readonly masterKey?: GivenKeys | undefined;
+  readonly settings?: GatewaySettings | undefined;
+  readonly log?: Logger | undefined;
+}
+
+export class Models implements Disposable {
+  readonly credentials: Credentials;
+  readonly usage: UsageLedger;
+  readonly rules: GatewayRules;
+  readonly gateway: ModelGateway;
+  readonly #tokens: Access['sessionTokens'];
+
+  constructor({ documents, access, dataDir, masterKey, settings, ...rest }: ModelsOptions) {
+    const { users, sessionTokens: tokens, quotas } = access;
+    this.#tokens = tokens;
+    this.credentials = new Credentials({ documents, users, dataDir, masterKey });
+    this.usage = new UsageLedger(documents);
+    this.rules = gatewayRules(settings);
+    const { credentials, usage, rules } = this;
+    this.gateway = new ModelGateway({ ...rest, tokens, credentials, usage, rules, quotas });
+  }
+
+  /** For `get_api_key` of an executor: FORBIDDEN unless keys are given just in time. */
+  giveKey(asked: {
+    readonly token: string;
+    readonly provider: Provider;
+    readonly expected?: Partial<TokenBinding>;
+  }): Promise<string> {
+    const { credentials, rules } = this;
+    return giveKey({ keys: rules.keys, tokens: this.#tokens, credentials }, asked);
+  }
+
+  async forgetUser(userId: string): Promise<void> {
+    await this.credentials.forgetUser(userId);
+    await this.usage.forgetUser(userId);
+  }
+
+  [Symbol.dispose](): void {
+    this.gateway[Symbol.dispose]();
+  }
+}

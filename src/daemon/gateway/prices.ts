@@ -1,0 +1,83 @@
+/** What tokens cost, in USD for a million of them. Estimates that an operator replaces by its own; what has none is unpriced. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import { patternOf } from './pattern.ts';
+import type { Counts } from './wires/tally.ts';
+
+export interface Price {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+}
+
+const MILLION = 1_000_000;
+
+/** model: input / output / read from the cache / written to it. */
+const listed: readonly string[] = [
+  'claude-opus-4-5*=5/25/0.5/6.25',
+  'claude-opus-4-1*=15/75/1.5/18.75',
+  'claude-opus-4-0*=15/75/1.5/18.75',
+  'claude-opus-4-2025*=15/75/1.5/18.75',
+  'claude-sonnet-4*=3/15/0.3/3.75',
+  'claude-3-7-sonnet*=3/15/0.3/3.75',
+  'claude-haiku-4*=1/5/0.1/1.25',
+  'claude-3-5-haiku*=0.8/4/0.08/1',
+  'gpt-5=1.25/10/0.125/1.25',
+  'gpt-5-2025*=1.25/10/0.125/1.25',
+  'gpt-5-codex*=1.25/10/0.125/1.25',
+  'gpt-5.1*=1.25/10/0.125/1.25',
+  'gpt-5-mini*=0.25/2/0.025/0.25',
+  'gpt-5-nano*=0.05/0.4/0.005/0.05',
+  'gpt-4.1*=2/8/0.5/2',
+  'gpt-4.1-mini*=0.4/1.6/0.1/0.4',
+  'gpt-4.1-nano*=0.1/0.4/0.025/0.1',
+  'gpt-4o*=2.5/10/1.25/2.5',
+  'gpt-4o-mini*=0.15/0.6/0.075/0.15',
+  'o3*=2/8/0.5/2',
+  'o4-mini*=1.1/4.4/0.275/1.1',
+  'gemini-2.5-pro*=1.25/10/0.125/1.25',
+  'gemini-2.5-flash*=0.3/2.5/0.03/0.3',
+  'gemini-2.5-flash-lite*=0.1/0.4/0.01/0.1',
+];
+
+interface Entry {
+  readonly matches: (model: string) => boolean;
+  readonly length: number;
+  readonly price: Price;
+}
+
+export type PriceOf = (model: string) => Price | undefined;
+
+/** Those that were given come first; among each, the longest pattern. */
+export function pricesOf(given: readonly string[] = []): PriceOf {
+  const [own, rest] = [given, listed].map((lines) => lines.map(entryOf).toSorted((a, b) => b.length - a.length));
+  const entries = [...(own ?? []), ...(rest ?? [])];
+  return (model) => entries.find(({ matches }) => matches(model))?.price;
+}
+
+export function costOf({ input, output, cacheRead, cacheWrite }: Counts, price: Price): number {
+  const sum = input * price.input + output * price.output + cacheRead * price.cacheRead + cacheWrite * price.cacheWrite;
+  return sum / MILLION;
+}
+
+function entryOf(line: string): Entry {
+  const at = line.lastIndexOf('=');
+  const pattern = line.slice(0, Math.max(0, at));
+  const numbers = line.slice(at + 1).split('/');
+  const [input, output, cacheRead, cacheWrite] = numbers.map((text) =>
+    /^\d{1,6}(\.\d{1,6})?$/.test(text) ? Number(text) : undefined,
+  );
+  const whole = pattern !== '' && numbers.length >= 2 && numbers.length <= 4;
+  if (!whole || input === undefined || output === undefined) throw invalid(line);
+  if ((numbers.length > 2 && cacheRead === undefined) || (numbers.length > 3 && cacheWrite === undefined)) {
+    throw invalid(line);
+  }
+  const price = { input, output, cacheRead: cacheRead ?? input, cacheWrite: cacheWrite ?? input };
+  return { matches: patternOf(pattern), length: pattern.length, price };
+}
+
+const invalid = (line: string): CellaError =>
+  new CellaError('INVALID_OPTIONS', `${JSON.stringify(line)} is no price.`, {
+    advice: 'Write it as MODEL=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE in USD for a million tokens; see docs/gateway.md.',
+  });

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { CellaError } from '../../protocol/errors.ts';
+import { costOf, pricesOf } from './prices.ts';
+import { gatewayRules } from './settings.ts';
+
+describe('gatewayRules', () => {
+  it('has the providers’ own addresses, and all models, where nothing is said', () => {
+    const { addresses, allows, keys } = gatewayRules();
+    expect(addresses.anthropic.href).toBe('https://api.anthropic.com/');
+    expect(allows('openai', 'anything')).toBe(true);
+    expect(keys).toBe('gateway');
+  });
+
+  it.each([
+    ['http elsewhere', { providers: ['anthropic=http://10.0.0.1:80'] }],
+    ['a password', { providers: ['anthropic=https://me:secret@host'] }],
+    ['a query', { providers: ['anthropic=https://host/?key=secret'] }],
+    ['another scheme', { providers: ['anthropic=file:///etc/secret'] }],
+    ['no address', { providers: ['anthropic='] }],
+    ['an unknown provider', { providers: ['acme=https://host'] }],
+    ['a model of none', { models: ['claude-*'] }],
+    ['half a price', { prices: ['claude=1'] }],
+    ['a price in words', { prices: ['claude=one/two'] }],
+  ])('refuses %s, without what may be a secret', (_name, settings) => {
+    try {
+      gatewayRules(settings);
+      expect.unreachable();
+    } catch (error) {
+      expect(error).toBeInstanceOf(CellaError);
+      expect(error).toMatchObject({ code: 'INVALID_OPTIONS' });
+      expect(JSON.stringify(error)).not.toContain('secret');
+    }
+  });
+
+  it('takes patterns as names, and not as expressions', () => {
+    const { allows } = gatewayRules({ models: ['openai=gpt-4.1*', 'openai=o3'] });
+    expect(['gpt-4.1', 'gpt-4.1-mini', 'o3'].every((model) => allows('openai', model))).toBe(true);
+    expect(['gpt-401', 'xgpt-4.1', 'o3-pro', 'O3'].some((model) => allows('openai', model))).toBe(false);
+    expect(allows('anthropic', 'claude')).toBe(true);
+  });
+});
+
+describe('prices', () => {
+  it('go by the longest pattern, and by the operator’s own first', () => {
+    expect(pricesOf()('gpt-4.1-mini-2025')?.input).toBe(0.4);
+    expect(pricesOf(['gpt-*=7/8'])('gpt-4.1-mini')).toEqual({ input: 7, output: 8, cacheRead: 7, cacheWrite: 7 });
+    expect(pricesOf()('nobody-knows')).toBeUndefined();
+  });
+
+  it('have their own for what comes from the cache and goes to it', () => {
+    const price = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
+    const counts = { input: 1_000_000, output: 1_000_000, cacheRead: 1_000_000, cacheWrite: 1_000_000 };
+    expect(costOf(counts, price)).toBeCloseTo(22.05);
+  });
+});

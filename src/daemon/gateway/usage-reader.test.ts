@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import type { Wire } from './doors.ts';
+import { UsageReader } from './usage-reader.ts';
+
+const sse = (...events: unknown[]): string =>
+  events.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
+
+const streams: readonly [Wire, string][] = [
+  [
+    'messages',
+    sse(
+      {
+        type: 'message_start',
+        message: {
+          model: 'm',
+          usage: { input_tokens: 10, output_tokens: 1, cache_read_input_tokens: 4, cache_creation_input_tokens: 6 },
+        },
+      },
+      { type: 'content_block_delta', delta: { type: 'text_delta', text: 'Grüße' } },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 20, input_tokens: null } },
+      { type: 'message_stop' },
+    ),
+  ],
+  [
+    'responses',
+    sse(
+      { type: 'response.created', response: { model: 'm', usage: null } },
+      { type: 'response.output_text.delta', delta: 'Grüße' },
+      {
+        type: 'response.completed',
+        response: {
+          model: 'm',
+          usage: { input_tokens: 14, input_tokens_details: { cached_tokens: 4 }, output_tokens: 20 },
+        },
+      },
+    ),
+  ],
+  [
+    'chat',
+    sse(
+      { object: 'chat.completion.chunk', model: 'm', choices: [{ delta: { content: 'Grüße' } }], usage: null },
+      {
+        object: 'chat.completion.chunk',
+        model: 'm',
+        choices: [],
+        usage: { prompt_tokens: 14, completion_tokens: 20, prompt_tokens_details: { cached_tokens: 4 } },
+      },
+      '[DONE]',
+    ),
+  ],
+  [
+    'gemini',
+    sse(
+      {
+        modelVersion: 'm',
+        candidates: [{ content: { parts: [{ text: 'Grüße' }] } }],
+        usageMetadata: { promptTokenCount: 14 },
+      },
+      {
+        candidates: [{ finishReason: 'STOP' }],
+        usageMetadata: {
+          promptTokenCount: 14,
+          cachedContentTokenCount: 4,
+          candidatesTokenCount: 15,
+          thoughtsTokenCount: 5,
+        },
+      },
+    ),
+  ],
+];
+
+describe.each(streams)('a stream of %s', (wire, text) => {
+  const bytes = Buffer.from(text);
+
+  it.each([1, 7, bytes.length])('is counted the same in pieces of %i bytes', (size) => {
+    const reader = new UsageReader(wire, true);
+    for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
+    expect(reader.end()).toBe(true);
+    const { counts, model, estimated } = reader.reading(1000);
+    expect({ model, estimated }).toEqual({ model: 'm', estimated: false });
+    expect(counts).toEqual({ input: 10, output: 20, cacheRead: 4, cacheWrite: wire === 'messages' ? 6 : 0 });
+  });
+
+  it('that breaks off after any byte gives an estimate, and never fails', () => {
+    for (let end = 0; end < bytes.length; end += 5) {
+      const reader = new UsageReader(wire, true);
+      reader.push(bytes.subarray(0, end));
+      reader.end();
+      const { counts } = reader.reading(1000);
+      expect(counts.input).toBeGreaterThan(0);
+      expect(counts.output).toBeGreaterThanOrEqual(0);
+    }
+  });
+});
+
+describe('an answer that is no stream', () => {
+  it.each<[Wire, unknown]>([
+    ['messages', { type: 'message', model: 'm', usage: { input_tokens: 10, output_tokens: 20 } }],
+    ['responses', { object: 'response', model: 'm', usage: { input_tokens: 10, output_tokens: 20 } }],
+    ['chat', { object: 'chat.completion', model: 'm', usage: { prompt_tokens: 10, completion_tokens: 20 } }],
+    ['gemini', { modelVersion: 'm', usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 20 } }],
+    [
+      'gemini',
+      [{ candidates: [] }, { modelVersion: 'm', usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 20 } }],
+    ],
+  ])('of %s is counted', (wire, answer) => {
+    const reader = new UsageReader(wire, false);
+    reader.push(Buffer.from(JSON.stringify(answer, null, 2)));
+    expect(reader.end()).toBe(true);
+    expect(reader.reading(0)).toMatchObject({ counts: { input: 10, output: 20 }, model: 'm', estimated: false });
+  });
+
+  it.each<[string, unknown]>([
+    ['negative numbers', { type: 'message', usage: { input_tokens: -5, output_tokens: -5 } }],
+    ['numbers past all measure', { type: 'message', usage: { input_tokens: 1e30, output_tokens: 2e30 } }],
+    ['words', { type: 'message', usage: { input_tokens: 'ten', output_tokens: {} } }],
+    ['nothing', { type: 'message' }],
+  ])('with %s in it is estimated', (_name, answer) => {
+    const reader = new UsageReader('messages', false);
+    reader.push(Buffer.from(JSON.stringify(answer)));
+    reader.end();
+    expect(reader.reading(400)).toMatchObject({ counts: { input: 100, output: 0 }, estimated: true });
+  });
+});
+
+describe('a line without end', () => {
+  it('is let go past a limit, and what comes after it is read', () => {
+    const reader = new UsageReader('messages', true);
+    const piece = Buffer.alloc(1024 * 1024, 0x78);
+    for (let each = 0; each < 40; each += 1) reader.push(piece);
+    reader.push(
+      Buffer.from(`\n${sse({ type: 'message_delta', usage: { output_tokens: 3 } }, { type: 'message_stop' })}`),
+    );
+    expect(reader.end()).toBe(true);
+    expect(reader.reading(4).counts.output).toBe(3);
+  });
+});

@@ -1,0 +1,136 @@
+/** What was used of models, by session, and by user and day: durable, and the same for all servers of a storage. */
+
+import type { TokenUsage } from '../../protocol/agent/names.ts';
+import { type DayUsage, ModelUsage, type UsageCounts } from '../../protocol/agent/usage.ts';
+import type { Clock, DocumentStore } from '../../storage/contract.ts';
+import { Collection } from '../access/collection.ts';
+import type { TokenBinding } from '../access/contract.ts';
+
+/** Of names that a provider could make up. */
+const MOST_MODELS = 100;
+const OTHER = 'other';
+
+export interface UsedOnce {
+  /** With its model, and its cost where that is known. */
+  readonly usage: TokenUsage;
+  readonly estimated: boolean;
+}
+
+const nothing: UsageCounts = {
+  ...{ calls: 0, input: 0, output: 0, cacheRead: 0, cacheWrite: 0, costUsd: 0, unpriced: 0, estimated: 0 },
+};
+const unused: ModelUsage = { ...nothing, models: {} };
+
+export class UsageLedger {
+  readonly #kept: Collection<ModelUsage>;
+  readonly #clock: Clock;
+  /** One write at a time for each of them; other servers are waited for by trying again. */
+  readonly #writing = new Map<string, Promise<void>>();
+
+  constructor(documents: DocumentStore, clock: Clock = Date.now) {
+    this.#kept = new Collection(documents, 'model-usage', ModelUsage);
+    this.#clock = clock;
+  }
+
+  /** Durable when it resolves. */
+  async add({ session, userId }: Pick<TokenBinding, 'session' | 'userId'>, used: UsedOnce): Promise<void> {
+    await Promise.all([
+      this.#inTurn(ofSession(session), used),
+      this.#inTurn(ofUser(userId, dayOf(this.#clock())), used),
+    ]);
+  }
+
+  async session(session: string): Promise<ModelUsage> {
+    return await this.#get(ofSession(session));
+  }
+
+  async today(userId: string): Promise<ModelUsage> {
+    return await this.#get(ofUser(userId, dayOf(this.#clock())));
+  }
+
+  /** The last days on which something was used, the latest last. */
+  async user(userId: string, { days = 31 }: { readonly days?: number } = {}): Promise<DayUsage[]> {
+    const since = dayOf(this.#clock() - (days - 1) * DAY_MS);
+    const prefix = ofUser(userId, '');
+    const found: DayUsage[] = [];
+    for await (const { id, value } of this.#under(prefix)) {
+      const day = id.slice(prefix.length);
+      if (day >= since) found.push({ day, ...value });
+    }
+    return found;
+  }
+
+  async forgetSession(session: string): Promise<void> {
+    await this.#kept.delete(ofSession(session));
+  }
+
+  async forgetUser(userId: string): Promise<void> {
+    for await (const { id } of this.#under(ofUser(userId, ''))) await this.#kept.delete(id);
+  }
+
+  async #get(id: string): Promise<ModelUsage> {
+    return (await this.#kept.get(id))?.value ?? unused;
+  }
+
+  #inTurn(id: string, used: UsedOnce): Promise<void> {
+    const before = this.#writing.get(id) ?? Promise.resolve();
+    const done = before.catch(() => {}).then(() => this.#write(id, used)); // told to whoever waited for it
+    this.#writing.set(id, done);
+    const forget = () => {
+      if (this.#writing.get(id) === done) this.#writing.delete(id);
+    };
+    done.then(forget, forget);
+    return done;
+  }
+
+  async #write(id: string, used: UsedOnce): Promise<void> {
+    for (;;) {
+      const found = await this.#kept.get(id);
+      const sum = plus(found?.value ?? unused, used);
+      if ((await this.#kept.put(id, sum, { ifRevision: found?.revision ?? 0 })) !== undefined) return;
+    }
+  }
+
+  async *#under(prefix: string) {
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const page: Awaited<ReturnType<Collection<ModelUsage>['page']>> = await this.#kept.page({
+        prefix,
+        after,
+        limit: 200,
+      });
+      yield* page.items;
+      after = page.next;
+    }
+  }
+}
+
+const DAY_MS = 24 * 3_600_000;
+const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
+const ofSession = (session: string): string => `session/${session}`;
+const ofUser = (userId: string, day: string): string => `user/${userId}/${day}`;
+
+function plus(before: ModelUsage, used: UsedOnce): ModelUsage {
+  const { models, ...all } = before;
+  const named = used.usage.model ?? OTHER;
+  const known = Object.hasOwn(models, named) || Object.keys(models).length < MOST_MODELS;
+  const model = known ? named : OTHER;
+  const own = Object.hasOwn(models, model) ? models[model] : undefined;
+  return { ...counted(all, used), models: { ...models, [model]: counted(own ?? nothing, used) } };
+}
+
+function counted(before: UsageCounts, { usage, estimated }: UsedOnce): UsageCounts {
+  return {
+    calls: before.calls + 1,
+    input: before.input + usage.input,
+    output: before.output + usage.output,
+    cacheRead: before.cacheRead + usage.cacheRead,
+    cacheWrite: before.cacheWrite + usage.cacheWrite,
+    costUsd: before.costUsd + (usage.costUsd ?? 0),
+    unpriced: before.unpriced + (usage.costUsd === undefined ? 1 : 0),
+    estimated: before.estimated + (estimated ? 1 : 0),
+  };
+}
+
+/** All tokens alike. */
+export const tokensIn = ({ input, output, cacheRead, cacheWrite }: UsageCounts): number =>
+  input + output + cacheRead + cacheWrite;

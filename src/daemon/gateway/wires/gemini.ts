@@ -1,0 +1,57 @@
+/** Gemini: every message has the counts so far. */
+
+import { z } from 'zod';
+import { Count, known, lengthOf, type ReadMessage, Text } from './tally.ts';
+
+const Message = z.object({
+  modelVersion: Text,
+  candidates: z
+    .array(
+      z.object({
+        content: z
+          .object({
+            parts: z
+              .array(z.object({ text: Text }))
+              .optional()
+              .catch(undefined),
+          })
+          .optional()
+          .catch(undefined),
+      }),
+    )
+    .optional()
+    .catch(undefined),
+  usageMetadata: z
+    .object({
+      promptTokenCount: Count,
+      cachedContentTokenCount: Count,
+      candidatesTokenCount: Count,
+      thoughtsTokenCount: Count,
+      toolUsePromptTokenCount: Count,
+    })
+    .optional()
+    .catch(undefined),
+});
+
+export const readGemini: ReadMessage = (message) => {
+  const parsed = Message.safeParse(message);
+  const { candidates, usageMetadata: usage, modelVersion } = parsed.data ?? {};
+  if (!candidates && !usage) return undefined;
+  const parts = (candidates ?? []).flatMap(({ content }) => content?.parts ?? []);
+  return {
+    model: modelVersion,
+    counts: usage && countsOf(usage),
+    characters: lengthOf(...parts.map(({ text }) => text)),
+    last: true,
+  };
+};
+
+function countsOf(usage: NonNullable<z.infer<typeof Message>['usageMetadata']>) {
+  const { promptTokenCount: prompt, cachedContentTokenCount: cached = 0, toolUsePromptTokenCount: tools = 0 } = usage;
+  const { candidatesTokenCount: written, thoughtsTokenCount: thought } = usage;
+  return known({
+    input: prompt === undefined ? undefined : Math.max(0, prompt - cached) + tools,
+    output: written === undefined && thought === undefined ? undefined : (written ?? 0) + (thought ?? 0),
+    cacheRead: cached,
+  });
+}

@@ -1,0 +1,45 @@
+/** What an answer says that it has used, as far as it has passed. */
+
+import { z } from 'zod';
+
+export interface Counts {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+}
+
+/** One message of a stream, or the whole of an answer that is none. What is not known has no place in it. */
+export interface Said {
+  readonly counts?: Partial<Counts> | undefined;
+  readonly model?: string | undefined;
+  /** Characters of what the model wrote: an estimate where the counts never come. */
+  readonly characters?: number | undefined;
+  /** Whether it is the last one, as the provider writes it. */
+  readonly last?: boolean | undefined;
+}
+
+export type ReadMessage = (message: unknown) => Said | undefined;
+
+/** A provider that says something else here is not believed. */
+export const Count = z
+  .int()
+  .min(0)
+  .max(1_000_000_000)
+  .nullish()
+  .catch(undefined)
+  .transform((count) => count ?? undefined);
+
+export const Text = z
+  .string()
+  .nullish()
+  .catch(undefined)
+  .transform((text) => text ?? undefined);
+
+export const lengthOf = (...texts: (string | undefined)[]): number =>
+  texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
+
+/** Without those that are not there: they would take the place of what was said before. */
+export function known(counts: { readonly [K in keyof Counts]?: number | undefined }): Partial<Counts> {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== undefined));
+}

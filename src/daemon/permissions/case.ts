@@ -1,0 +1,63 @@
+/** What is asked, whoever asks: what people see of it, and what a rule would be about. */
+
+import { createHash } from 'node:crypto';
+import type { ApprovalRequest } from '../../namespaces/tools/approval.ts';
+import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+import { toWire } from '../../protocol/http/values.ts';
+import { newPermissionId } from '../sessions/ids.ts';
+import type { PermissionWish } from './contract.ts';
+import { exactly, problemOf } from './pattern.ts';
+import { shortened } from './shown.ts';
+import { kernelTool, type Subject, subjectOfAgent, subjectOfTool } from './subject.ts';
+import { defined } from './told.ts';
+
+export interface Case {
+  readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
+  /** What a rule would call the tool, and be about; none where no rule can be. */
+  readonly rule: { readonly tool: string; readonly subject: Subject } | undefined;
+}
+
+export function caseOfAgent(wish: PermissionWish): Case & { readonly request: string | undefined } {
+  const { user, turn, item, tool, summary, input, pattern, question, key } = wish;
+  const subject = question ? undefined : subjectOfAgent({ tool, summary, input });
+  // What a file is to hold may be cut; what else the tool is given decides what it does.
+  const shown = subject?.kind === 'path' || question ? shortened(input) : input;
+  const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
+  const wanted = { info: { tool, summary, ...defined(facts) }, rule: subject && { tool, subject } };
+  const request = key === undefined ? undefined : digest(key, turn, tool, summary, input, question);
+  return { ...wanted, request };
+}
+
+/** `running` is the execution that called it, and who asked for that. */
+export function caseOfTool(
+  { tool, recipe, arguments: given, summary }: ApprovalRequest,
+  running: { readonly id: string; readonly by?: string | undefined } | undefined,
+): Case {
+  const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toWire(value)]));
+  const facts = { recipe, execution: running?.id, user: running?.by };
+  const rule = { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }) };
+  return { info: { tool, summary, input, ...defined(facts) }, rule };
+}
+
+export function infoOf({ info, rule }: Case, session: string, timeoutMs: number): PermissionInfo {
+  const again = rule && exactly(rule.subject.text);
+  const requestedAt = Date.now();
+  return {
+    ...{ id: newPermissionId(), session, state: 'pending', requestedAt },
+    ...info,
+    ...(again === undefined || problemOf(again) !== undefined ? {} : { exactly: again }),
+    ...(timeoutMs === 0 ? {} : { expiresAt: requestedAt + timeoutMs }),
+  };
+}
+
+function asQuestion({ text, options }: NonNullable<PermissionWish['question']>) {
+  return {
+    text,
+    ...(options === undefined ? {} : { options: options.map(({ label, ...more }) => ({ label, ...defined(more) })) }),
+  };
+}
+
+/** The same key for something else is another request. */
+function digest(...parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}

@@ -1,0 +1,33 @@
+/** What becomes of a decision: the pattern of the rule that it makes, and what the late ones are told. */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+import type { Decided } from './contract.ts';
+import { checkPattern, exactly, matches } from './pattern.ts';
+import type { Subject } from './subject.ts';
+import { defined } from './told.ts';
+
+/** A rule that would not allow what it was made for is a mistake. */
+export function patternOf(given: string | undefined, subject: Subject | undefined): string {
+  const pattern = given ?? (subject && exactly(subject.text));
+  if (!subject || pattern === undefined) {
+    throw new CellaError('INVALID_REQUEST', 'No rule can be about this: it can be allowed once.');
+  }
+  checkPattern(pattern);
+  if (matches(pattern, subject)) return pattern;
+  const message = `The pattern ${JSON.stringify(pattern.slice(0, 200))} does not allow what was asked for.`;
+  throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
+}
+
+export function alreadyResolved({ id, resolution }: PermissionInfo): CellaError {
+  const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
+  const who = by === undefined ? '' : ` by ${by}`;
+  const message = `The permission ${id} was resolved before${who}: ${outcome}.`;
+  return new CellaError('ALREADY_RESOLVED', message, { details: defined({ id, outcome, by, at, reason, scope }) });
+}
+
+export function decidedOf({ id, resolution }: PermissionInfo): Decided {
+  if (!resolution) throw new CellaError('INTERNAL', `The permission ${id} has no decision.`);
+  const { at, ...decided } = resolution;
+  return { id, ...decided };
+}

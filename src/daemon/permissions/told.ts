@@ -1,0 +1,28 @@
+/** What the log of a session says of a request: that somebody asks, and how it ended. */
+
+import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+
+type Requested = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
+type Resolved = Extract<AgentLogEvent, { type: 'permission_resolved' }>;
+
+export function requestedEvent(info: PermissionInfo): Requested {
+  const { id, turn, question, tool, summary } = info;
+  if (question && turn !== undefined) return { type: 'question', id, turn, ...question };
+  const { execution, item, input, recipe, pattern, exactly, expiresAt } = info;
+  const more = { turn, execution, item, input, recipe, pattern, exactly, expiresAt };
+  return { type: 'permission_requested', id, tool, summary, ...defined(more) };
+}
+
+/** Undefined as long as nobody has decided. */
+export function resolvedEvent({ id, turn, execution, resolution }: PermissionInfo): Resolved | undefined {
+  if (!resolution) return undefined;
+  const { at, outcome, ...more } = resolution;
+  return { type: 'permission_resolved', id, outcome, ...defined({ turn, execution, ...more }) };
+}
+
+/** Without what is not there. */
+export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}

@@ -1,0 +1,20 @@
+/** What an executor for the agent of a session is made from: the same options and folder as its kernels have. */
+
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { Tenant } from '../workers/contract.ts';
+import type { Definition } from './definition.ts';
+import { storageKeyOf } from './ids.ts';
+import type { HostShare } from './share.ts';
+
+type Share = Pick<HostShare, 'storage' | 'dataDir' | 'session'>;
+
+export async function tenantOf(
+  { storage, dataDir, session }: Share,
+  { ownerId, agentKey, settings }: Definition,
+  info: SessionInfo,
+): Promise<Tenant> {
+  const key = storageKeyOf(ownerId, agentKey);
+  const workspaceOf = (await storage.records.get(key))?.workspaceOf;
+  const options = { ...session, ...settings, agentKey: key, dataDir };
+  return { info, options, ...(workspaceOf === undefined ? {} : { workspaceOf }) };
+}

@@ -1,0 +1,110 @@
+/** What the turns of a session are asked for, and what runs them. */
+
+import type { AgentEvent, AgentFailure } from '../../protocol/agent/events.ts';
+import type { AgentName, PermissionMode, TokenUsage, TurnStatus } from '../../protocol/agent/names.ts';
+import type { AgentProfile } from '../../protocol/agent/profile.ts';
+import type { Transcript } from '../../protocol/http/agent-routes.ts';
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { Decided, PermissionWish } from '../permissions/contract.ts';
+import type { HostedSession } from '../sessions/contract.ts';
+
+/** A prompt as somebody sends it. */
+export interface PromptWish {
+  readonly prompt: string;
+  /** The id of the user who asks: their credentials and budgets are used. */
+  readonly by: string;
+  readonly agent?: AgentName | undefined;
+  readonly mode?: PermissionMode | undefined;
+  readonly model?: string | undefined;
+  /** Of the turn, once it runs; 0 means no limit. */
+  readonly timeoutMs?: number | undefined;
+  readonly onBusy?: 'queue' | 'refuse' | undefined;
+  readonly profile?: { readonly name: string; readonly content: AgentProfile } | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** Stops the turn: only for a caller who wants that when he goes. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface AcceptedTurn {
+  readonly turn: string;
+  /** Whether another request with the same key has brought it. */
+  readonly joined: boolean;
+  /** As it was accepted. */
+  readonly info: TurnInfo;
+  /** The number of its `turn_started`, when its turn has come. Rejects where it never comes. */
+  readonly started: Promise<number>;
+  /** When its ending is durable. Failures are endings; it rejects only where it never began. */
+  readonly ended: Promise<TurnInfo>;
+}
+
+export interface StopWish {
+  readonly turn?: string | undefined;
+  /** Also those that wait. */
+  readonly all?: boolean | undefined;
+}
+
+/** The turns of one session: one at a time, in the order in which they were accepted. */
+export interface SessionTurnsApi {
+  prompt(wish: PromptWish): Promise<AcceptedTurn>;
+  /** Gives those that were stopped; they have ended when it resolves. */
+  stop(wish?: StopWish): Promise<readonly string[]>;
+  get(turn: string): Promise<TurnInfo>;
+  /** Newest first. */
+  list(options?: { readonly limit?: number; readonly before?: string | undefined }): Promise<TurnPage>;
+  /** The last conversation, or the named one; `NOT_FOUND`. */
+  transcript(conversation?: string): Promise<Transcript>;
+}
+
+export interface TurnPage {
+  readonly turns: TurnInfo[];
+  readonly next?: string | undefined;
+}
+
+/** As an agent asks for leave; on whose behalf is the turn's to say. */
+export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'key' | 'timeoutMs'>;
+
+/** One turn for whoever runs it. */
+export interface TurnTask {
+  readonly session: Pick<HostedSession, 'id' | 'tenant'>;
+  readonly info: SessionInfo;
+  readonly turn: string;
+  readonly userId: string;
+  readonly agent: AgentName;
+  readonly prompt: string;
+  readonly mode: PermissionMode;
+  readonly model: string | undefined;
+  readonly profile: AgentProfile;
+  /** To be gone on with. */
+  readonly conversation: string | undefined;
+  /** 0 means no limit. The signal is aborted when it is over. */
+  readonly timeoutMs: number;
+  /** Aborted where the turn is to stop, in whatever state it is. */
+  readonly signal: AbortSignal;
+  /** Resolves when there is room for more. */
+  emit(event: AgentEvent): Promise<void>;
+  /** Asks a person. It resolves as not allowed where the turn is stopped. */
+  permit(ask: PermissionAsk): Promise<Decided>;
+  readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
+  /** An older one never takes the place of a newer one. */
+  keepTranscript(conversation: string, text: string): Promise<void>;
+}
+
+export interface TurnEnding {
+  readonly status: Exclude<TurnStatus, 'interrupted'>;
+  readonly conversation?: string | undefined;
+  readonly usage?: TokenUsage | undefined;
+  readonly error?: AgentFailure | undefined;
+}
+
+/** Runs a turn to its end. Rejects where it could not be run, or what ran it has failed. */
+export type RunTurn = (task: TurnTask) => Promise<TurnEnding>;
+
+/** What runs the turns of all sessions. */
+export interface AgentRunner {
+  readonly run: RunTurn;
+  /** The session is closed: its executor is not needed. */
+  retire(session: string, why: string): Promise<void>;
+  /** The session is deleted: nothing is kept of its agents. */
+  forget(session: string): Promise<void>;
+}

@@ -1,0 +1,72 @@
+/** The profiles that users have set up for agents, each user's own, by name. */
+
+import { z } from 'zod';
+import { AgentProfile, ProfileName } from '../../protocol/agent/profile.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { NamedProfile } from '../../protocol/http/agent-routes.ts';
+import type { DocumentStore } from '../../storage/contract.ts';
+
+const COLLECTION = 'agent-profiles';
+const MOST_PROFILES = 100;
+/** A document holds no more. */
+const MOST_CHARACTERS = 900_000;
+
+const Stored = z.object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile });
+
+export class Profiles {
+  readonly #documents: DocumentStore;
+
+  constructor(documents: DocumentStore) {
+    this.#documents = documents;
+  }
+
+  async list(userId: string): Promise<NamedProfile[]> {
+    const profiles: NamedProfile[] = [];
+    const prefix = idOf(userId, '');
+    for (let after: string | undefined; ; ) {
+      const page = await this.#documents.list(COLLECTION, { prefix, ...(after === undefined ? {} : { after }) });
+      for (const { value } of page.documents) {
+        const stored = Stored.safeParse(value);
+        if (stored.success) profiles.push(stored.data);
+      }
+      after = page.next;
+      if (after === undefined) return profiles;
+    }
+  }
+
+  async get(userId: string, name: string): Promise<NamedProfile> {
+    const stored = Stored.safeParse((await this.#documents.get(COLLECTION, idOf(userId, name)))?.value);
+    if (stored.success) return stored.data;
+    throw new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice: 'GET /v1/profiles lists yours.' });
+  }
+
+  async put(userId: string, name: string, profile: AgentProfile): Promise<NamedProfile> {
+    const stored: NamedProfile = { name, updatedAt: Date.now(), profile };
+    const size = Buffer.byteLength(JSON.stringify(stored));
+    if (size > MOST_CHARACTERS) {
+      throw new CellaError('TOO_LARGE', `A profile may have ${MOST_CHARACTERS} bytes, and this one has ${size}.`);
+    }
+    const others = (await this.list(userId)).filter((one) => one.name !== name);
+    if (others.length >= MOST_PROFILES) {
+      throw new CellaError('QUOTA_EXCEEDED', `You have ${MOST_PROFILES} profiles already.`, {
+        advice: 'Delete one that is no longer needed.',
+      });
+    }
+    await this.#documents.put(COLLECTION, idOf(userId, name), stored);
+    return stored;
+  }
+
+  async delete(userId: string, name: string): Promise<void> {
+    if (await this.#documents.delete(COLLECTION, idOf(userId, name))) return;
+    throw new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice: 'GET /v1/profiles lists yours.' });
+  }
+
+  /** Of a user who is deleted. */
+  async forget(userId: string): Promise<void> {
+    for (const { name } of await this.list(userId)) await this.#documents.delete(COLLECTION, idOf(userId, name));
+  }
+}
+
+function idOf(userId: string, name: string): string {
+  return `${userId}/${name}`;
+}

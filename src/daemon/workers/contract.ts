@@ -1,0 +1,55 @@
+/** What the pool of executors works with, and what it keeps to. */
+
+import { z } from 'zod';
+import type { EnvironmentPrimitive } from '../../environments/contract.ts';
+import type { AgentName } from '../../protocol/agent/names.ts';
+import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionOptions } from '../../session/options.ts';
+
+const HOUR_MS = 3_600_000;
+const ms = z
+  .int()
+  .min(0)
+  .max(24 * HOUR_MS);
+
+export const WorkerSettings = z.strictObject({
+  /** How many executors may live at once; a prompt beyond it waits for one that is idle, or ends. */
+  maxWorkers: z.int().min(1).max(10_000).default(8),
+  /** How long an executor without a turn is kept for the next one. */
+  idleMs: ms.default(300_000),
+  /** How long one may take to be there. */
+  startMs: ms.min(100).default(60_000),
+  /** How often it is asked whether it is well, and how long it has to say so. */
+  pingEveryMs: ms.min(10).default(15_000),
+  pingMs: ms.min(10).default(15_000),
+  /** How long a turn has to end after it was told to; then its executor is ended. */
+  stopMs: ms.default(10_000),
+  /** Between TERM and KILL. */
+  graceMs: ms.default(2000),
+});
+export type WorkerSettings = z.output<typeof WorkerSettings>;
+
+/** Whose executor it is, and what it is made from. */
+export interface Tenant {
+  readonly info: SessionInfo;
+  /** For a place beside its kernel's. */
+  readonly options: SessionOptions;
+  /** The agent in whose folder it works, where it is a fork. */
+  readonly workspaceOf?: string | undefined;
+}
+
+/** Where the runner of a session runs. Paths are as they are there. */
+export interface Place {
+  readonly environment: EnvironmentPrimitive;
+  /** The program and its first arguments. */
+  readonly runner: readonly string[];
+  readonly cwd: string;
+  readonly homeDir: string;
+  /** `AGENT_NOT_INSTALLED` where there is none. */
+  programDir(agent: AgentName): Promise<string>;
+  /** The socket that leads to the host. */
+  readonly gatewaySocket: string;
+}
+
+/** `gateway`: a folder of the host's with that socket, for this place alone. */
+export type OpenPlace = (tenant: Tenant, gateway: string) => Promise<Place>;

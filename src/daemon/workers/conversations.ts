@@ -1,0 +1,59 @@
+/** What an agent finds before its turn, and what is kept of it after: its profile, and its conversation. */
+
+import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
+import { digest } from '../sessions/requests.ts';
+import type { TurnTask } from '../turns/contract.ts';
+import type { Place } from './contract.ts';
+
+export class Conversations {
+  /** What was laid out in a place: the same again costs nothing. */
+  readonly #laid = new WeakMap<Place, string>();
+
+  /** Lays out the profile, and the conversation where the agent has none that is newer. Gives the one to go on with. */
+  async prepare(place: Place, task: TurnTask): Promise<string | undefined> {
+    const { profile } = task;
+    const environment = await environmentOf(place, task);
+    const kept = task.conversation === undefined ? undefined : await task.readTranscript(task.conversation);
+    const conversation = await existing(environment, task.conversation, kept);
+    const laid = digest(task.agent, profile);
+    const known = this.#laid.get(place);
+    const empty = Object.keys(profile).length === 0 && conversation === undefined;
+    if (known === laid || (known === undefined && empty)) return conversation;
+    await environment.prepareSession(
+      kept && conversation !== undefined ? { transcript: { conversation, text: kept.text } } : {},
+    );
+    this.#laid.set(place, laid);
+    return conversation;
+  }
+
+  /** Keeps the conversation as the agent has it now. */
+  async keep(place: Place, task: TurnTask, conversation: string): Promise<void> {
+    const text = await (await environmentOf(place, task)).readSessionTranscript(conversation);
+    if (text === undefined) return;
+    await task.keepTranscript(conversation, text);
+    // From here on the agent has it.
+    if (!this.#laid.has(place)) this.#laid.set(place, digest(task.agent, task.profile));
+  }
+}
+
+/** An agent that was killed may have named a conversation, and not have written a word of it. */
+async function existing(environment: ExecutionEnvironment, conversation: string | undefined, kept: object | undefined) {
+  if (conversation === undefined || kept) return conversation;
+  return (await environment.readSessionTranscript(conversation)) === undefined ? undefined : conversation;
+}
+
+/** In the place that is there. The executor ends it, and nobody else. */
+async function environmentOf(
+  { environment, runner, programDir }: Place,
+  task: TurnTask,
+): Promise<ExecutionEnvironment> {
+  return await ExecutionEnvironment.create({
+    sessionId: task.session.id,
+    architecture: task.agent,
+    agentProfile: task.profile,
+    environmentOptions: {
+      open: async () => environment,
+      runner: { argv: runner, programDir: await programDir(task.agent) },
+    },
+  });
+}

@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { expect, onTestFinished, test } from 'vitest';
+import { CellaError } from '../../protocol/errors.ts';
+import { Gate } from './gate.ts';
+
+const binding = { session: 'ses_0000000000000001', executor: 'wrk_one' };
+
+async function open() {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-test-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const gate = await Gate.open({
+    folder: join(folder, 'gates'),
+    binding,
+    tokens: {
+      check: async (token, expected) => {
+        if (token !== 'cst_good') throw new CellaError('UNAUTHENTICATED', 'This session token is unknown.');
+        return { task: 'trn_0000000000000001', userId: 'local', ...binding, ...expected };
+      },
+    },
+    models: (incoming, response, { executor }) => {
+      if (!incoming.url?.startsWith('/anthropic/')) return false;
+      response.end(`model for ${executor}`);
+      return true;
+    },
+    mcp: async (_request, as) => new Response(`mcp for ${as.session}`),
+    onError: (error) => expect.unreachable(String(error)),
+  });
+  onTestFinished(() => gate[Symbol.asyncDispose]());
+  return gate;
+}
+
+async function ask(gate: Gate, path: string, token?: string) {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const asked = request({ socketPath: join(gate.folder, 'socket'), path, headers, agent: false });
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number | undefined; body: string }>();
+  asked.on('error', reject);
+  asked.on('response', async (answer) => resolve({ status: answer.statusCode, body: await text(answer) }));
+  asked.end();
+  return await promise;
+}
+
+test('behind it are models and the session’s own MCP server, the latter for its own tokens alone, and nothing else', async () => {
+  const gate = await open();
+  expect(await ask(gate, '/anthropic/v1/messages')).toEqual({ status: 200, body: 'model for wrk_one' });
+  expect(await ask(gate, '/mcp', 'cst_good')).toEqual({ status: 200, body: `mcp for ${binding.session}` });
+  expect((await ask(gate, '/mcp', 'cst_other')).status).toBe(401);
+  expect((await ask(gate, '/mcp')).status).toBe(401);
+  expect((await ask(gate, '/v1/sessions', 'cst_good')).status).toBe(404);
+  expect((await ask(gate, '/mcp/../v1/sessions', 'cst_good')).status).toBe(404);
+});
+
+test('after a restart it is there again, in the same place', async () => {
+  const gate = await open();
+  const { folder } = gate;
+  await gate.restart();
+  expect(gate.folder).toBe(folder);
+  expect((await ask(gate, '/mcp', 'cst_good')).status).toBe(200);
+});

@@ -1,0 +1,127 @@
+/**
+ * What an executor reaches of the host: one socket, in a folder that its environment alone can see. Behind it are the
+ * model gateway and the session's own MCP server, both for whoever shows the token of a task of this executor.
+ */
+
+import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import { CellaError } from '../../protocol/errors.ts';
+import { listenInGateway, makeGatewayFolder } from '../../sandbox/gateway-folder.ts';
+import type { SessionTokens, TokenBinding } from '../access/contract.ts';
+import { failureResponse, toCellaError } from '../http/failure.ts';
+
+const MCP_PATH = '/mcp';
+/** Of one executor: an agent has a few requests under way, with those of its subagents. */
+const MOST_CONNECTIONS = 256;
+const HEADERS_TIMEOUT_MS = 30_000;
+/** Of a message to the MCP server. */
+const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+/** Whose gate it is. */
+export type GateBinding = Pick<TokenBinding, 'session' | 'executor'>;
+
+/** The model gateway: it checks the token itself, and takes none of another executor. False where the path is not its own. */
+export type ModelCalls = (request: IncomingMessage, response: ServerResponse, binding: GateBinding) => boolean;
+
+export interface GateParts {
+  /** Where folders of gates are made; only this user can enter it. */
+  readonly folder: string;
+  readonly binding: GateBinding;
+  readonly tokens: Pick<SessionTokens, 'check'>;
+  readonly models: ModelCalls;
+  /** The session's own MCP server. */
+  readonly mcp: (request: Request, as: TokenBinding) => Promise<Response>;
+  readonly onError: (error: unknown) => void;
+}
+
+export class Gate implements AsyncDisposable {
+  readonly folder: string;
+  readonly #parts: GateParts;
+  #server: Server | undefined;
+
+  private constructor(folder: string, parts: GateParts) {
+    this.folder = folder;
+    this.#parts = parts;
+  }
+
+  static async open(parts: GateParts): Promise<Gate> {
+    const gate = new Gate(makeGatewayFolder(parts.folder), parts);
+    await gate.#listen();
+    return gate;
+  }
+
+  /** Ends every connection and listens anew, in the same place. */
+  async restart(): Promise<void> {
+    await this.#end();
+    await this.#listen();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#end();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  async #listen(): Promise<void> {
+    const server = createServer({ headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0 }, this.#listener());
+    server.maxConnections = MOST_CONNECTIONS;
+    await listenInGateway(this.folder, server);
+    server.on('error', this.#parts.onError);
+    this.#server = server;
+  }
+
+  async #end(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (!server) return;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  }
+
+  #listener(): RequestListener {
+    const { models, binding, onError } = this.#parts;
+    const mcp = getRequestListener((request) => this.#mcp(request), {
+      overrideGlobalObjects: false,
+      errorHandler: (error) => {
+        onError(error);
+        return new Response(null, { status: 400 });
+      },
+    });
+    return (request, response) => {
+      const [path] = (request.url ?? '').split('?');
+      if (path === MCP_PATH) void mcp(request, response);
+      else if (!models(request, response, binding)) response.writeHead(404, { connection: 'close' }).end();
+    };
+  }
+
+  async #mcp(request: Request): Promise<Response> {
+    const { tokens, binding, mcp } = this.#parts;
+    try {
+      const as = await tokens.check(tokenIn(request), binding);
+      checkLength(request);
+      return await mcp(request, as);
+    } catch (error) {
+      const told = toCellaError(error, '-');
+      if (told.code === 'INTERNAL') this.#parts.onError(error);
+      return failureResponse(told);
+    }
+  }
+}
+
+function tokenIn(request: Request): string {
+  const [, token] = /^bearer (\S+)$/i.exec(request.headers.get('authorization') ?? '') ?? [];
+  if (token !== undefined) return token;
+  throw new CellaError('UNAUTHENTICATED', 'There is no session token.', {
+    advice: 'Give the session token: `Authorization: Bearer cst_…`.',
+  });
+}
+
+/** What tells no length is read only as far as the connection is slow enough to be ended by its executor's limits. */
+function checkLength(request: Request): void {
+  const length = Number(request.headers.get('content-length') ?? 0);
+  if (length <= MOST_MESSAGE_BYTES) return;
+  throw new CellaError('TOO_LARGE', `A message may have ${MOST_MESSAGE_BYTES} bytes, and this one has ${length}.`);
+}

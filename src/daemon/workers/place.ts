@@ -1,0 +1,64 @@
+/** Opens the place of an executor: beside the session's kernel, in the same folders, and as isolated as that is. */
+
+import { join, resolve } from 'node:path';
+import { EnclosedEnvironment } from '../../environments/enclosed.ts';
+import { LocalEnvironment } from '../../environments/local.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { GATEWAY_SOCKET } from '../../sandbox/gateway-folder.ts';
+import { resolveFolder } from '../../sandbox/spec.ts';
+import { openAgentEnclosure } from '../../session/agent-enclosure.ts';
+import { dataFolder } from '../../session/data-folder.ts';
+import { homeOf } from '../../session/homes.ts';
+import { folderName } from '../../storage/folder-name.ts';
+import type { OpenPlace, Place, Tenant } from './contract.ts';
+import { type Programs, programFolder, RUNNER_FILE } from './programs.ts';
+
+/** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
+export function placeOpener(programs: Programs): OpenPlace {
+  return async (tenant, gateway) => {
+    const { executor, sandbox } = tenant.info.settings;
+    if (executor === 'in-process') throw noPlace();
+    if (executor !== 'container' && sandbox === 'off') return await localPlace(tenant, gateway, programs);
+    return await enclosedPlace(tenant, gateway, programs);
+  };
+}
+
+async function enclosedPlace(tenant: Tenant, gateway: string, programs: Programs): Promise<Place> {
+  const { options: session, workspaceOf } = tenant;
+  const { node, runner, agents } = programs;
+  const folders = { node, runner, programs: agents, gateway };
+  const first = await openAgentEnclosure({ session, workspaceOf, folders });
+  // An environment may open another enclosure after its first; an executor ends with that.
+  const environment = await EnclosedEnvironment.create({ open: async () => first });
+  const { paths } = first;
+  return {
+    environment,
+    runner: [join(paths.node, 'node'), join(paths.runner, RUNNER_FILE)],
+    cwd: paths.workspace,
+    homeDir: paths.home,
+    programDir: async (agent) => join(paths.programs, programFolder(programs, agent)),
+    gatewaySocket: paths.socket,
+  };
+}
+
+async function localPlace({ options, workspaceOf }: Tenant, gateway: string, programs: Programs): Promise<Place> {
+  const dataDir = dataFolder(options.dataDir);
+  const { own } = homeOf(join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')), false);
+  const cwd = options.cwd === undefined ? join(own, 'workspace') : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
+  const home = join(own, 'home');
+  const environment = await LocalEnvironment.create({ kind: 'local', workspace: cwd, home, app: programs.runner });
+  return {
+    environment,
+    runner: [process.execPath, join(programs.runner, RUNNER_FILE)],
+    cwd,
+    homeDir: home,
+    programDir: async (agent) => join(programs.agents, programFolder(programs, agent)),
+    gatewaySocket: join(gateway, GATEWAY_SOCKET),
+  };
+}
+
+function noPlace(): CellaError {
+  return new CellaError('CAPABILITY_MISSING', 'The executor `in-process` has no place that an agent could work in.', {
+    advice: 'Make a session with `executor: "subprocess"` or `"container"`.',
+  });
+}

@@ -1,0 +1,227 @@
+/** All executors of a server: one for each session that has a turn, kept a while for the next, and never another session's. */
+
+import { randomBytes } from 'node:crypto';
+import { CellaError } from '../../protocol/errors.ts';
+import type { RunTurn, TurnEnding, TurnTask } from '../turns/contract.ts';
+import type { Tenant } from './contract.ts';
+import { Worker, type WorkerParts } from './worker.ts';
+
+interface Held {
+  /** What it was made from: another needs another executor. */
+  readonly shape: string;
+  readonly worker: Promise<Worker>;
+  users: number;
+  idleSince: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+interface Waiting {
+  readonly enter: () => void;
+}
+
+export interface PoolMetrics {
+  readonly live: number;
+  readonly busy: number;
+  readonly waiting: number;
+  /** Executors that ended without being asked to. */
+  readonly failures: number;
+}
+
+export class WorkerPool implements AsyncDisposable {
+  readonly #parts: WorkerParts;
+  readonly #held = new Map<string, Held>();
+  /** Those that are ending still have their place. */
+  readonly #ending = new Set<Promise<unknown>>();
+  readonly #waiting: Waiting[] = [];
+  /** By session: why the executor before ended by itself, for the next turn to tell. */
+  readonly #reasons = new Map<string, string>();
+  #failures = 0;
+  #closed = false;
+
+  constructor(parts: WorkerParts) {
+    this.#parts = parts;
+  }
+
+  readonly run: RunTurn = async (task) => {
+    const tenant = await task.session.tenant();
+    const held = await this.#take(tenant, task);
+    try {
+      return await this.#perform(held, task);
+    } finally {
+      this.#giveBack(tenant.info.id, held);
+    }
+  };
+
+  /** Starts an executor ahead, where there is room for one; what goes wrong is met again by the first turn. */
+  async warm(tenant: Tenant, agent: string): Promise<void> {
+    const { id } = tenant.info;
+    if (this.#closed || this.#held.has(id) || this.#full) return;
+    const held = this.#start(tenant, agent);
+    held.users++;
+    await held.worker.catch(() => {}); // the first turn meets it again
+    this.#giveBack(id, held);
+  }
+
+  /** Ends the executor of a session, which is over or has changed. */
+  async retire(session: string, why: string): Promise<void> {
+    const held = this.#held.get(session);
+    if (held) await this.#drop(session, held, why);
+  }
+
+  metrics(): PoolMetrics {
+    const busy = [...this.#held.values()].filter(({ users }) => users > 0).length;
+    const live = this.#held.size + this.#ending.size;
+    return { live, busy, waiting: this.#waiting.length, failures: this.#failures };
+  }
+
+  /** For whoever looks after one executor: tests of faults, and the operator's. */
+  async worker(session: string): Promise<Worker | undefined> {
+    return await this.#held.get(session)?.worker;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    for (const { enter } of this.#waiting.splice(0)) enter();
+    await Promise.all([...this.#held].map(([session, held]) => this.#drop(session, held, 'the server ends')));
+    await Promise.all(this.#ending);
+  }
+
+  async #perform(held: Held, task: TurnTask): Promise<TurnEnding> {
+    // Whoever stops it while its executor starts does not wait for that.
+    const worker = await unlessStopped(held.worker, task.signal);
+    if (!worker) return { status: 'cancelled' };
+    const { id } = task.session;
+    const reason = this.#reasons.get(id);
+    this.#reasons.delete(id);
+    if (reason !== undefined) {
+      const text = `The agent’s executor was started anew. The one before: ${reason}`;
+      await task.emit({ type: 'agent_notice', turn: task.turn, text });
+    }
+    return await worker.run(task);
+  }
+
+  async #take(tenant: Tenant, { agent, signal }: TurnTask): Promise<Held> {
+    const { id } = tenant.info;
+    for (;;) {
+      if (this.#closed) throw new CellaError('DAEMON_STOPPING', 'The server is going down.');
+      if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
+      const known = this.#held.get(id);
+      if (known && known.shape === shapeOf(tenant)) {
+        clearTimeout(known.timer);
+        known.users++;
+        return known;
+      }
+      if (known) await this.#drop(id, known, 'the settings of its session have changed');
+      else if (!this.#full) {
+        const held = this.#start(tenant, agent);
+        held.users++;
+        return held;
+      } else if (!(await this.#makeRoom())) await this.#wait(signal);
+    }
+  }
+
+  get #full(): boolean {
+    return this.#held.size + this.#ending.size >= this.#parts.settings.maxWorkers;
+  }
+
+  /** The one that has been idle for the longest time goes. False where all are at work. */
+  async #makeRoom(): Promise<boolean> {
+    const idle = [...this.#held].filter(([, { users }]) => users === 0);
+    const [oldest] = idle.toSorted(([, one], [, other]) => one.idleSince - other.idleSince);
+    if (oldest) await this.#drop(...oldest, 'another session needs its place');
+    else if (this.#ending.size > 0) await Promise.race(this.#ending);
+    else return false;
+    return true;
+  }
+
+  async #wait(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiting = { enter: resolve };
+    this.#waiting.push(waiting);
+    const leave = () => resolve();
+    signal.addEventListener('abort', leave, { once: true });
+    await promise;
+    signal.removeEventListener('abort', leave);
+    const at = this.#waiting.indexOf(waiting);
+    if (at !== -1) this.#waiting.splice(at, 1);
+    // It was let in, and does not come in: the next one may.
+    else if (signal.aborted) this.#next();
+  }
+
+  #next(): void {
+    this.#waiting.shift()?.enter();
+  }
+
+  #start(tenant: Tenant, agent: string): Held {
+    const { id } = tenant.info;
+    const worker = Worker.start(newWorkerId(), tenant, agent, this.#parts);
+    const held: Held = { shape: shapeOf(tenant), worker, users: 0, idleSince: 0, timer: undefined };
+    this.#held.set(id, held);
+    worker.then(
+      (made) => void made.died.then((reason) => this.#lost(id, held, reason)),
+      () => this.#forget(id, held), // told to whoever waits for it
+    );
+    return held;
+  }
+
+  /** Nobody has asked for its end. */
+  #lost(session: string, held: Held, reason: CellaError): void {
+    if (this.#held.get(session) !== held) return;
+    this.#failures++;
+    this.#reasons.set(session, reason.message);
+    const [oldest] = this.#reasons.keys();
+    if (this.#reasons.size > MOST_REASONS && oldest !== undefined) this.#reasons.delete(oldest);
+    this.#parts.log(session, `executor lost: ${reason.message}`);
+    void this.#drop(session, held, reason.message);
+  }
+
+  #giveBack(session: string, held: Held): void {
+    held.users--;
+    held.idleSince = performance.now();
+    if (held.users > 0 || this.#held.get(session) !== held) return;
+    if (this.#waiting.length > 0) {
+      void this.#drop(session, held, 'another session needs its place');
+      return;
+    }
+    const late = () => void this.#drop(session, held, 'it had nothing to do');
+    held.timer = setTimeout(late, this.#parts.settings.idleMs).unref();
+  }
+
+  async #drop(session: string, held: Held, why: string): Promise<void> {
+    clearTimeout(held.timer);
+    if (this.#held.get(session) === held) this.#held.delete(session);
+    const ending = held.worker.then((worker) => worker.close(why)).catch(() => {}); // it never began, or is gone
+    this.#ending.add(ending);
+    await ending;
+    this.#ending.delete(ending);
+    this.#next();
+  }
+
+  #forget(session: string, held: Held): void {
+    if (this.#held.get(session) === held) this.#held.delete(session);
+    this.#next();
+  }
+}
+
+/** Sessions that are never prompted again leave theirs behind. */
+const MOST_REASONS = 1000;
+
+function shapeOf({ info, workspaceOf }: Tenant): string {
+  return JSON.stringify([info.settings, workspaceOf]);
+}
+
+function newWorkerId(): string {
+  return `wrk_${randomBytes(12).toString('hex')}`;
+}
+
+async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const stop = () => resolve(undefined);
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

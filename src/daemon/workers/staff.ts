@@ -1,0 +1,86 @@
+/** The executors of a server, put together with what they reach: models, the sessions' MCP servers, tokens. */
+
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadAdapter } from '../../agents/registry.ts';
+import { ProviderName } from '../../protocol/credentials.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Access } from '../access/contract.ts';
+import type { Models } from '../gateway/models.ts';
+import type { Logger } from '../http/logs.ts';
+import type { McpEndpoints } from '../http/mcp-endpoints.ts';
+import type { RunTurn } from '../turns/contract.ts';
+import { type OpenPlace, WorkerSettings } from './contract.ts';
+import { Conversations } from './conversations.ts';
+import type { LinkParts } from './executor-link.ts';
+import { placeOpener } from './place.ts';
+import { WorkerPool } from './pool.ts';
+import { type Programs, programsOf } from './programs.ts';
+import type { WorkerParts } from './worker.ts';
+
+export interface AgentOptions {
+  readonly workers?: Partial<WorkerSettings> | undefined;
+  /** In place of where they are by default. */
+  readonly programs?: Partial<Programs> | undefined;
+  readonly openPlace?: OpenPlace | undefined;
+  /** In place of executors: whoever embeds the server runs the turns. */
+  readonly run?: RunTurn | undefined;
+}
+
+export interface StaffParts {
+  readonly dataDir: string;
+  readonly access: Pick<Access, 'sessionTokens'>;
+  readonly models: Models;
+  /** Without it, agents do not reach the kernels of their sessions. */
+  readonly endpoints: McpEndpoints | undefined;
+  readonly log: Logger;
+}
+
+export class Staff implements AsyncDisposable {
+  readonly pool: WorkerPool;
+  readonly #folder: string;
+
+  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace }: AgentOptions = {}) {
+    const { access, models, endpoints, log, dataDir } = parts;
+    // Names of sockets are short: below the folder for what is passing, which nobody else can enter.
+    this.#folder = mkdtempSync(join(tmpdir(), 'cella-gates-'));
+    const shared: WorkerParts = {
+      settings: WorkerSettings.parse(workers),
+      tokens: access.sessionTokens,
+      open: openPlace ?? placeOpener(programsOf(dataDir, programs)),
+      conversations: new Conversations(),
+      gates: { folder: this.#folder, models: models.gateway.handle },
+      mcp:
+        ({ info }) =>
+        async (request) => {
+          if (!endpoints) throw new CellaError('NOT_FOUND', 'The sessions of this server are no MCP servers.');
+          const endpoint = await endpoints.of(info, (line) => log.warn({ line, session: info.id }, 'mcp'));
+          return await endpoint.fetch(request);
+        },
+      keyFor: keysOf(models),
+      log: (worker, line) => log.info({ worker, line }, 'executor'),
+    };
+    this.pool = new WorkerPool(shared);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.pool[Symbol.asyncDispose]();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Undefined where keys stay behind the gateway. */
+function keysOf(models: Models): LinkParts['keyFor'] {
+  const { keys, addresses } = models.rules;
+  if (keys === 'gateway') return undefined;
+  return async ({ task, token, provider: named, executor }) => {
+    const provider = ProviderName.parse(named);
+    const { provider: own } = await loadAdapter(task.agent);
+    if (provider !== own) throw new CellaError('FORBIDDEN', `${task.agent} has no use for a key of ${provider}.`);
+    const expected = { session: task.session.id, task: task.turn, userId: task.userId, executor };
+    const api_key = await models.giveKey({ token, provider, expected });
+    return { api_key, base_url: addresses[provider].href };
+  };
+}

@@ -1,0 +1,258 @@
+/** One executor: an environment, a runner in it, and its gate; for one session, and one turn at a time. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ExecExit, Execution } from '../../environments/contract.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { SessionTokens } from '../access/contract.ts';
+import { checkMode } from '../permissions/mode.ts';
+import type { TurnEnding, TurnTask } from '../turns/contract.ts';
+import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';
+import type { Conversations } from './conversations.ts';
+import { ExecutorLink, type LinkParts } from './executor-link.ts';
+import { Gate, type GateParts } from './gate.ts';
+import { Lines } from './lines.ts';
+
+/** How long the end of a program may come after that of its connection. */
+const EXIT_MS = 1000;
+
+export interface WorkerParts {
+  readonly settings: WorkerSettings;
+  readonly tokens: SessionTokens;
+  readonly open: OpenPlace;
+  readonly conversations: Conversations;
+  readonly gates: Pick<GateParts, 'folder' | 'models'>;
+  readonly mcp: (tenant: Tenant) => GateParts['mcp'];
+  readonly keyFor?: LinkParts['keyFor'];
+  readonly log: (worker: string, line: string) => void;
+}
+
+type State =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'busy'; readonly turn: string }
+  | { readonly kind: 'dead'; readonly reason: CellaError };
+
+interface Made {
+  readonly place: Place;
+  readonly gate: Gate;
+  readonly execution: Execution;
+  readonly link: ExecutorLink;
+  readonly words: Lines;
+  readonly stack: AsyncDisposableStack;
+}
+
+export class Worker {
+  readonly id: string;
+  readonly tenant: Tenant;
+  readonly #parts: WorkerParts;
+  readonly #made: Made;
+  readonly #died = Promise.withResolvers<CellaError>();
+  #state: State = { kind: 'idle' };
+  #ping: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | undefined;
+
+  private constructor(id: string, tenant: Tenant, parts: WorkerParts, made: Made) {
+    this.id = id;
+    this.tenant = tenant;
+    this.#parts = parts;
+    this.#made = made;
+    const { execution, link } = made;
+    void link.closed.then((reason) => this.#hungUp(reason));
+    void execution.exited.then(
+      (exit) => this.#die(ended(exit, made.words.last)),
+      (cause) => this.#die(new CellaError('WORKER_FAILED', `The executor never began: ${String(cause)}.`, { cause })),
+    );
+    this.#pingLater();
+  }
+
+  /** `agent`: the one that it will most likely run; it is loaded ahead. */
+  static async start(id: string, tenant: Tenant, agent: string, parts: WorkerParts): Promise<Worker> {
+    await using stack = new AsyncDisposableStack();
+    const { settings, tokens, gates, mcp, keyFor, log } = parts;
+    const session = tenant.info.id;
+    const onError = (error: unknown) => log(id, `unexpected: ${String(error)}`);
+    stack.defer(() => tokens.revokeExecutor(id));
+    const binding = { session, executor: id };
+    const gate = stack.use(await Gate.open({ ...gates, binding, tokens, mcp: mcp(tenant), onError }));
+    const place = await parts.open(tenant, gate.folder);
+    stack.use(place.environment);
+    const execution = await place.environment.exec([...place.runner, 'serve'], { stdin: 'pipe', cwd: place.cwd });
+    const words = new Lines(execution.stderr, (line) => log(id, line));
+    const { stdin, stdout } = execution;
+    if (!stdin) throw new CellaError('WORKER_FAILED', 'The executor has no input.');
+    const link = new ExecutorLink(
+      { stdin, stdout },
+      { executorId: id, sessionId: session, place, tokens, keyFor, onUnforeseen: onError },
+    );
+    stack.defer(() => link.cut(closed('it was not needed')));
+    const never = execution.exited.then((exit) => Promise.reject(ended(exit, words.last)));
+    never.catch(() => {}); // told where it matters
+    await Promise.race([link.hello(agent, settings.startMs), never]);
+    const made = { place, gate, execution, link, words, stack: stack.move() };
+    return new Worker(id, tenant, parts, made);
+  }
+
+  get state(): State['kind'] {
+    return this.#state.kind;
+  }
+
+  /** Resolves with the reason when it has ended. */
+  get died(): Promise<CellaError> {
+    return this.#died.promise;
+  }
+
+  get #reason(): CellaError | undefined {
+    return this.#state.kind === 'dead' ? this.#state.reason : undefined;
+  }
+
+  get gate(): Pick<Gate, 'restart'> {
+    return this.#made.gate;
+  }
+
+  /** Rejects where the executor has failed; the turn that it had is over by that. */
+  async run(task: TurnTask): Promise<TurnEnding> {
+    if (this.#state.kind !== 'idle') throw new CellaError('WORKER_FAILED', `The executor ${this.id} is ${this.state}.`);
+    this.#state = { kind: 'busy', turn: task.turn };
+    using patience = this.#patience(task.signal);
+    const performed = this.#perform(task);
+    performed.catch(() => {}); // told, unless nobody waits for it any more
+    try {
+      return await Promise.race([performed, patience.over]);
+    } catch (error) {
+      throw this.#reason ?? error;
+    } finally {
+      if (this.state === 'busy') this.#state = { kind: 'idle' };
+    }
+  }
+
+  /** TERM, then KILL of all that it has started. May be called again. */
+  close(reason: string): Promise<void> {
+    this.#closing ??= this.#close(closed(reason));
+    return this.#closing;
+  }
+
+  async #perform(task: TurnTask): Promise<TurnEnding> {
+    const { conversations } = this.#parts;
+    const { place } = this.#made;
+    checkMode(task.mode, place.environment);
+    await place.programDir(task.agent);
+    let conversation = await conversations.prepare(place, task);
+    const emit: TurnTask['emit'] = (event) => {
+      if (event.type === 'agent_session') conversation = event.conversation;
+      return task.emit(event);
+    };
+    const told = await this.#execute({ ...task, conversation, emit });
+    if (conversation !== undefined && this.#reason === undefined) {
+      await conversations.keep(place, task, conversation).catch((error) => this.#note(error));
+    }
+    return told;
+  }
+
+  /** Under a token of its own, which is no good once the turn has ended. */
+  async #execute(task: TurnTask): Promise<TurnEnding> {
+    const { tokens, settings } = this.#parts;
+    const { link } = this.#made;
+    const binding = { session: task.session.id, task: task.turn, executor: this.id };
+    const token = await tokens.issue({ userId: task.userId }, binding);
+    // Where it does not listen, it is ended.
+    const stop = () => void link.stopTask(task.turn, settings.stopMs).catch(() => {});
+    task.signal.addEventListener('abort', stop, { once: true });
+    try {
+      const running = link.execute(task, token);
+      if (task.signal.aborted) stop();
+      const { status, conversation, token_usage: usage, error } = await running;
+      return { status, conversation, usage, error };
+    } catch (error) {
+      // How it ended says more than that it did.
+      if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;
+      throw error;
+    } finally {
+      task.signal.removeEventListener('abort', stop);
+      await tokens.revoke(task.turn);
+    }
+  }
+
+  /** A turn that does not end when it is stopped, in whatever state it is, ends with its executor. */
+  #patience(signal: AbortSignal): Disposable & { readonly over: Promise<never> } {
+    const { stopMs } = this.#parts.settings;
+    const over = Promise.withResolvers<never>();
+    over.promise.catch(() => {}); // lost to the turn's own end
+    let timer: NodeJS.Timeout | undefined;
+    const begin = () => {
+      timer = setTimeout(() => {
+        const late = new CellaError('WORKER_FAILED', `The turn did not end within ${stopMs} ms after it was stopped.`);
+        over.reject(late);
+        this.#die(late);
+      }, stopMs);
+    };
+    signal.addEventListener('abort', begin, { once: true });
+    if (signal.aborted) begin();
+    return {
+      over: over.promise,
+      [Symbol.dispose]: () => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', begin);
+      },
+    };
+  }
+
+  #note(error: unknown): void {
+    this.#parts.log(this.id, `its transcript could not be kept: ${error instanceof Error ? error.message : error}`);
+  }
+
+  #pingLater(): void {
+    const { pingEveryMs, pingMs } = this.#parts.settings;
+    this.#ping = setTimeout(() => {
+      this.#made.link.ping(pingMs).then(
+        () => this.#state.kind !== 'dead' && this.#pingLater(),
+        (cause) => this.#die(new CellaError('WORKER_FAILED', 'The executor does not answer any more.', { cause })),
+      );
+    }, pingEveryMs).unref();
+  }
+
+  /** A program that ends closes its connection first: how it ended is told a moment later. */
+  async #hungUp(reason: CellaError): Promise<void> {
+    if (reason.code === 'RUNNER_GONE') {
+      await Promise.race([this.#made.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
+    }
+    this.#die(reason);
+  }
+
+  /** The first reason counts. */
+  #die(reason: CellaError): void {
+    if (this.#state.kind === 'dead') return;
+    this.#state = { kind: 'dead', reason };
+    clearTimeout(this.#ping);
+    this.#made.link.cut(reason);
+    this.#died.resolve(reason);
+    this.#closing ??= this.#end();
+    void this.#closing.catch((error) => this.#parts.log(this.id, `could not be ended: ${String(error)}`));
+  }
+
+  async #close(reason: CellaError): Promise<void> {
+    const { graceMs } = this.#parts.settings;
+    const { link } = this.#made;
+    clearTimeout(this.#ping);
+    if (this.#state.kind !== 'dead') await link.shutdown(reason.message, graceMs).catch(() => {}); // it is ended anyway
+    this.#die(reason);
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    const { execution, stack } = this.#made;
+    execution.kill({ graceMs: this.#parts.settings.graceMs });
+    await execution.exited.catch(() => {}); // it never began
+    await stack.disposeAsync();
+  }
+}
+
+function closed(why: string): CellaError {
+  return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
+}
+
+function ended({ code, signal }: ExecExit, words: string): CellaError {
+  const how = signal === undefined ? `with exit code ${code}` : `by ${signal}`;
+  const said = words === '' ? '' : ` Its last words: ${words}`;
+  return new CellaError('WORKER_FAILED', `The executor has ended ${how}.${said}`, {
+    details: signal === undefined ? { code } : { signal },
+  });
+}

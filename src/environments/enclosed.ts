@@ -1,0 +1,187 @@
+/**
+ * An environment in an enclosure: `sandbox`, under the session's sandbox, or `docker`, in a container. Programs run inside,
+ * files are reached on the host in the same folders. It knows neither executor: it is given the way to open one.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
+import { CellaError } from '../protocol/errors.ts';
+import { readableOf, writableOf } from './byte-streams.ts';
+import type { EnvironmentHandle, EnvironmentPrimitive, ExecExit, ExecOptions, Execution } from './contract.ts';
+import type { EnclosedExit, EnclosedLink, EnclosurePort } from './enclosure-port.ts';
+import { EnvironmentFiles } from './environment-files.ts';
+import { Executions } from './executions.ts';
+import { type EnvironmentFolders, insideOf, realFolder } from './folders.ts';
+import { newEnvironmentId, RESTARTED, readHandle, TERMINATED } from './handle.ts';
+import { checkProgram, feed, GRACE_MS } from './program.ts';
+
+export interface EnclosedOptions {
+  /** Opens an enclosure, and another one after the first has ended: always around the same folders. */
+  readonly open: () => Promise<EnclosurePort>;
+  /** Variables of every program, beside those that the enclosure itself gives. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+type State =
+  | { kind: 'running'; enclosure: EnclosurePort }
+  | { kind: 'opening'; enclosure: Promise<EnclosurePort>; reason: string }
+  | { kind: 'left'; reason: string }
+  | { kind: 'ended'; reason: string };
+
+export class EnclosedEnvironment extends EnvironmentFiles implements EnvironmentPrimitive {
+  readonly kind: 'sandbox' | 'docker';
+  readonly isolated = true;
+  readonly #id: string;
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #open: EnclosedOptions['open'];
+  readonly #running = new Executions();
+  #state: State;
+
+  private constructor(
+    { id, kind, folders }: Pick<EnclosedEnvironment, 'kind'> & { id: string; folders: EnvironmentFolders },
+    { open, env = {} }: EnclosedOptions,
+    state: State,
+  ) {
+    super(folders);
+    this.#id = id;
+    this.kind = kind;
+    this.#env = env;
+    this.#open = open;
+    this.#state = state;
+  }
+
+  static async create(options: EnclosedOptions): Promise<EnclosedEnvironment> {
+    const enclosure = await options.open();
+    try {
+      const what = { id: newEnvironmentId(), kind: enclosure.kind, folders: foldersOf(enclosure) };
+      return new EnclosedEnvironment(what, options, { kind: 'running', enclosure });
+    } catch (error) {
+      await enclosure.close();
+      throw error;
+    }
+  }
+
+  /** One that another process had: its enclosure has ended with that, and another is opened by the first program. */
+  static async attach(handle: unknown, options: EnclosedOptions): Promise<EnclosedEnvironment> {
+    const { id, kind, folders } = readHandle(handle, ['sandbox', 'docker']);
+    if (kind === 'local') throw new CellaError('INVALID_OPTIONS', 'This is the handle of a local environment.');
+    return new EnclosedEnvironment({ id, kind, folders }, options, { kind: 'left', reason: RESTARTED });
+  }
+
+  getId(): string {
+    return this.#id;
+  }
+
+  handle(): EnvironmentHandle {
+    return { kind: this.kind, id: this.#id, folders: this.folders };
+  }
+
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Execution> {
+    checkProgram(argv, options.env);
+    const cwd = insideOf(this.folders, options.cwd ?? '');
+    options.signal?.throwIfAborted();
+    const enclosure = await this.#enclosure();
+    const env = { ...this.#env, ...options.env };
+    const input = options.stdin === undefined ? {} : ({ stdin: 'open' } as const);
+    const link = await enclosure.command({ argv, env, cwd, ...input }).catch(async (error) => {
+      const end = await this.poll();
+      throw end ? ended(this.#id, end.reason, error) : error;
+    });
+    return this.#running.add(executionOf(argv[0] ?? '', link, options.stdin), options.signal);
+  }
+
+  async isRunning(): Promise<boolean> {
+    return (await this.poll()) === undefined;
+  }
+
+  async poll(): Promise<{ readonly reason: string } | undefined> {
+    if (this.#state.kind === 'running' && !this.#state.enclosure.alive) {
+      this.#state = { kind: 'ended', reason: `its ${this.kind === 'docker' ? 'container' : 'sandbox'} has ended` };
+    }
+    return this.#state.kind === 'running' ? undefined : { reason: this.#state.reason };
+  }
+
+  async terminate(): Promise<void> {
+    const before = this.#state;
+    if (before.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
+    await this.#running.end();
+    if (before.kind === 'running') await before.enclosure.close();
+    // Whoever opens it meets the end, and closes it.
+    if (before.kind === 'opening') await before.enclosure.catch(() => {});
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.terminate();
+  }
+
+  async #enclosure(): Promise<EnclosurePort> {
+    await this.poll();
+    const state = this.#state;
+    switch (state.kind) {
+      case 'running':
+        return state.enclosure;
+      case 'opening':
+        return await state.enclosure;
+      case 'left': {
+        const enclosure = this.#begin(state.reason);
+        this.#state = { kind: 'opening', enclosure, reason: state.reason };
+        return await enclosure;
+      }
+      case 'ended':
+        throw ended(this.#id, state.reason);
+    }
+  }
+
+  async #begin(reason: string): Promise<EnclosurePort> {
+    try {
+      const enclosure = await this.#open();
+      const same = enclosure.kind === this.kind && isDeepStrictEqual(foldersOf(enclosure), this.folders);
+      if (same && this.#state.kind !== 'ended') {
+        this.#state = { kind: 'running', enclosure };
+        return enclosure;
+      }
+      await enclosure.close();
+      if (this.#state.kind === 'ended') throw ended(this.#id, this.#state.reason);
+      throw new CellaError(
+        'INVALID_OPTIONS',
+        `The environment ${this.#id} lies in other folders than its handle says.`,
+      );
+    } catch (error) {
+      if (this.#state.kind === 'opening') this.#state = { kind: 'left', reason };
+      throw error;
+    }
+  }
+}
+
+function foldersOf({ onHost, paths }: EnclosurePort): EnvironmentFolders {
+  return {
+    workspace: { host: realFolder(onHost.workspace), inside: paths.workspace },
+    home: { host: realFolder(onHost.home), inside: paths.home },
+    app: paths.app,
+    bundledMcp: `${paths.app}/mcp`,
+  };
+}
+
+function ended(id: string, reason: string, cause?: unknown): CellaError {
+  return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
+}
+
+function executionOf(program: string, link: EnclosedLink, stdin: ExecOptions['stdin']): Execution {
+  const exited = link.exited.then((exit) => exitOf(program, exit));
+  exited.catch(() => {}); // whoever waits for it is told
+  return {
+    stdin: feed(link.stdin && writableOf(link.stdin), stdin),
+    stdout: readableOf(link.stdout),
+    stderr: readableOf(link.stderr),
+    exited,
+    kill: ({ graceMs = GRACE_MS } = {}) => link.kill({ graceMs }),
+  };
+}
+
+function exitOf(program: string, { problem, signal, exitCode }: EnclosedExit): ExecExit {
+  if (problem !== undefined) {
+    throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
+  }
+  // Where nobody could say how it ended, it did not end well.
+  if (signal !== undefined || exitCode === undefined) return { signal: signal ?? 'SIGKILL' };
+  return { code: exitCode };
+}

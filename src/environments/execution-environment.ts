@@ -1,0 +1,259 @@
+/** The environment of one session's agent: a primitive with the runner in it, prepared, prompted, read and watched. */
+
+import type { z } from 'zod';
+import { AgentName } from '../protocol/agent/names.ts';
+import { type AgentProfile, parseProfile } from '../protocol/agent/profile.ts';
+import {
+  type ExecuteQuery,
+  type QueryInput,
+  QueryLine,
+  SetupLine,
+  TranscriptLine,
+  transcriptPieces,
+} from '../protocol/agent/runner.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { bursts } from './bursts.ts';
+import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './contract.ts';
+import { firstFiles } from './first-files.ts';
+import { type RunnerPlace, runCommand } from './runner-command.ts';
+
+export interface ExecutionEnvironmentOptions {
+  readonly sessionId: string;
+  /** Which agent it is for. */
+  readonly architecture: AgentName;
+  readonly agentProfile: AgentProfile;
+  readonly environmentOptions: {
+    /** Makes the place or finds it again: `LocalEnvironment.create`, `EnclosedEnvironment.attach` … */
+    readonly open: () => Promise<EnvironmentPrimitive>;
+    readonly runner: RunnerPlace;
+  };
+}
+
+export interface Transcript {
+  /** The agent's own name of the conversation. */
+  readonly conversation: string;
+  readonly text: string;
+}
+
+export interface Preparation {
+  readonly workspaceFiles?: readonly FileWrite[];
+  /** To go on with. */
+  readonly transcript?: Transcript;
+}
+
+export interface Prepared {
+  /** Of the profile's first files and the workspace's, those that were to be written. */
+  readonly files: readonly FileWritten[];
+  /** `kept`: what was there is as new or newer, and stays. */
+  readonly transcript: 'none' | 'written' | 'kept';
+}
+
+export type PermissionLine = Extract<QueryLine, { type: 'permission' }>;
+/** What a query tells: its events in order, and how it ended as the last. */
+export type QueryEvent = Exclude<QueryLine, PermissionLine>;
+export type QueryAnswer = Omit<Extract<QueryInput, { type: 'permission' }>, 'type' | 'id'>;
+
+/** What one prompt is made of, beside what the environment knows itself. */
+export interface Query extends Omit<ExecuteQuery, 'agent' | 'cwd' | 'homeDir' | 'programDir' | 'env' | 'profile'> {
+  /** Asked where the agent needs leave, or an answer; without it nothing is allowed. */
+  readonly permit?: (ask: PermissionLine) => Promise<QueryAnswer>;
+  /** Aborted, the query is cancelled, and says so as its last. */
+  readonly signal?: AbortSignal;
+}
+
+/** How long a query has to end by itself once it is told to. */
+const STOP_MS = 5000;
+/** Between two readings of a transcript that goes on changing. */
+const REST_MS = 500;
+const ANSWER_MS = 10_000;
+
+export class ExecutionEnvironment implements AsyncDisposable {
+  readonly sessionId: string;
+  readonly architecture: AgentName;
+  /** The place itself, for whatever else runs there. */
+  readonly primitive: EnvironmentPrimitive;
+  readonly #profile: AgentProfile;
+  readonly #runner: RunnerPlace;
+  /** One after the other: of two transcripts at once the older could be written last. */
+  #preparing: Promise<unknown> = Promise.resolve();
+
+  private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, place: Place) {
+    this.sessionId = options.sessionId;
+    this.architecture = options.architecture;
+    this.#profile = options.agentProfile;
+    this.primitive = place.primitive;
+    this.#runner = place.runner;
+  }
+
+  static async create(options: ExecutionEnvironmentOptions): Promise<ExecutionEnvironment> {
+    const { sessionId, environmentOptions } = options;
+    const architecture = checkedName(options.architecture);
+    const agentProfile = parseProfile(options.agentProfile);
+    const primitive = await environmentOptions.open();
+    const place = { primitive, runner: environmentOptions.runner };
+    return new ExecutionEnvironment({ sessionId, architecture, agentProfile }, place);
+  }
+
+  getId(): string {
+    return this.primitive.getId();
+  }
+
+  getBasePaths(): BasePaths {
+    return this.primitive.getBasePaths();
+  }
+
+  /** What the agent finds when it begins. May be done again before each prompt. */
+  prepareSession(preparation: Preparation = {}): Promise<Prepared> {
+    const prepared = this.#preparing.then(() => this.#prepare(preparation));
+    this.#preparing = prepared.catch(() => {}); // told to whoever asked for it
+    return prepared;
+  }
+
+  async *executeQuery({ permit, signal, ...query }: Query): AsyncGenerator<QueryEvent> {
+    signal?.throwIfAborted();
+    if (query.mode === 'bypass' && !this.primitive.isolated) {
+      const message = 'An agent may do everything only where it is isolated, and a local environment is not.';
+      throw new CellaError('FORBIDDEN', message, { advice: 'Use another mode, or a sandbox or docker environment.' });
+    }
+    const late = new AbortController();
+    let say: (line: QueryInput) => void = () => {};
+    const stop = () => {
+      say({ type: 'stop' });
+      setTimeout(() => late.abort(), STOP_MS).unref();
+    };
+    signal?.addEventListener('abort', stop, { once: true });
+    const lines = runCommand(this.primitive, this.#runner, {
+      name: 'execute-query',
+      lines: [{ ...this.#place(), profile: this.#agentsOwn(), ...query }],
+      says: QueryLine,
+      tellsFailure: ({ type }) => type === 'ended',
+      onInput: (write) => {
+        say = (line) => void write(line);
+        if (signal?.aborted) stop();
+      },
+      signal: late.signal,
+    });
+    try {
+      for await (const line of lines) {
+        if (line.type !== 'permission') yield line;
+        else void answer(line, permit).then((told) => say({ ...told, type: 'permission', id: line.id }));
+      }
+    } finally {
+      signal?.removeEventListener('abort', stop);
+    }
+  }
+
+  /** The agent's own text of a conversation; undefined where there is none. */
+  async readSessionTranscript(conversation: string): Promise<string | undefined> {
+    const pieces: string[] = [];
+    let found: boolean | undefined;
+    for await (const line of this.#run('read-transcript', [{ ...this.#place(), conversation }], TranscriptLine)) {
+      if (line.type === 'text') pieces.push(line.text);
+      if (line.type === 'end') found = line.found;
+    }
+    // What is half of a transcript must not be taken for the whole.
+    if (found === undefined)
+      throw new CellaError('RUNNER_PROTOCOL', 'The runner ended a transcript without saying so.');
+    return found ? pieces.join('') : undefined;
+  }
+
+  /** All of the text, each time that it has changed. Resolves when it is watched. */
+  async watchSessionTranscriptChanges(
+    conversation: string,
+    options: { readonly signal?: AbortSignal } = {},
+  ): Promise<AsyncIterable<string>> {
+    const changes = await this.primitive.watch(this.getBasePaths().HOME_DIR, options);
+    const before = await this.readSessionTranscript(conversation);
+    const read = () => this.readSessionTranscript(conversation);
+    return (async function* () {
+      let last = before;
+      for await (const _burst of bursts(changes, REST_MS)) {
+        const text = await read();
+        if (text === undefined || text === last) continue;
+        last = text;
+        yield text;
+      }
+    })();
+  }
+
+  /** Its files by path, without folders and links. */
+  async getWorkspaceFiles(pattern?: string): Promise<readonly FileEntry[]> {
+    const entries = await this.primitive.listFiles(this.getBasePaths().WORKSPACE_DIR, pattern);
+    return entries.filter(({ type }) => type === 'file');
+  }
+
+  watchWorkspaceFiles(options: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<FileChange>> {
+    return this.primitive.watch(this.getBasePaths().WORKSPACE_DIR, options);
+  }
+
+  /** Whether a prompt could be run: the place is there, and starts the program that the runner needs. */
+  async isHealthy(): Promise<boolean> {
+    if (!(await this.primitive.isRunning())) return false;
+    const [program = ''] = this.#runner.argv;
+    try {
+      const asked = await this.primitive.exec([program, '--version'], { signal: AbortSignal.timeout(ANSWER_MS) });
+      asked.stdout.resume();
+      asked.stderr.resume();
+      return (await asked.exited).code === 0;
+    } catch {
+      return false; // whatever the reason is, a prompt would meet it
+    }
+  }
+
+  /** Ends all that runs; workspace and home stay. */
+  async cleanup(): Promise<void> {
+    await this.primitive.terminate();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.cleanup();
+  }
+
+  async #prepare({ workspaceFiles = [], transcript }: Preparation): Promise<Prepared> {
+    const first = await firstFiles(this.primitive, this.#profile.files ?? {});
+    const files = await this.primitive.writeFiles([...first, ...workspaceFiles]);
+    const begin = { ...this.#place(), profile: this.#agentsOwn() };
+    const lines: object[] = transcript
+      ? [{ ...begin, conversation: transcript.conversation }, ...transcriptPieces(transcript.text)]
+      : [begin];
+    let written: Prepared['transcript'] | undefined;
+    for await (const line of this.#run('setup-session', lines, SetupLine)) written = line.transcript;
+    if (written === undefined) throw new CellaError('RUNNER_PROTOCOL', 'The runner did not say what it prepared.');
+    return { files, transcript: written };
+  }
+
+  #run<S extends z.ZodType>(name: 'setup-session' | 'read-transcript', lines: Iterable<object>, says: S) {
+    return runCommand(this.primitive, this.#runner, { name, lines, says });
+  }
+
+  /** What every command is told. */
+  #place() {
+    const { WORKSPACE_DIR, HOME_DIR } = this.getBasePaths();
+    return { agent: this.architecture, cwd: WORKSPACE_DIR, homeDir: HOME_DIR, programDir: this.#runner.programDir };
+  }
+
+  /** Files go into the workspace from here, in any number and size; the rest is the agent's to understand. */
+  #agentsOwn(): AgentProfile {
+    const { files: _files, ...rest } = this.#profile;
+    return rest;
+  }
+}
+
+interface Place {
+  readonly primitive: EnvironmentPrimitive;
+  readonly runner: RunnerPlace;
+}
+
+async function answer(ask: PermissionLine, permit: Query['permit']): Promise<QueryAnswer> {
+  try {
+    return permit ? await permit(ask) : { allowed: false, reason: 'Nobody is there to be asked.' };
+  } catch {
+    return { allowed: false, reason: 'Whoever was asked could not answer.' }; // the asker has its own way to tell
+  }
+}
+
+function checkedName(name: string): AgentName {
+  const parsed = AgentName.safeParse(name);
+  if (parsed.success) return parsed.data;
+  throw new CellaError('INVALID_NAME', `${JSON.stringify(name.slice(0, 80))} cannot be the name of an agent.`);
+}

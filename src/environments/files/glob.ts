@@ -1,0 +1,124 @@
+/**
+ * Patterns for paths: `*` and `?` within a name, `**` for any folders, `{a,b}` for either; `\` takes the meaning away.
+ * A name that begins with a dot is a name like any other. Nothing here takes longer than pattern times path.
+ */
+
+import { refused } from './path.ts';
+
+const MOST_CHARACTERS = 1000;
+const MOST_CHOICES = 200;
+
+type Token = { readonly kind: 'any' | 'one' } | { readonly kind: 'is'; readonly character: string };
+type Part = 'folders' | readonly Token[];
+
+export class Glob {
+  readonly #choices: readonly (readonly Part[])[];
+
+  constructor(pattern: string) {
+    if (pattern.length > MOST_CHARACTERS) throw refused(pattern, `a pattern has ${MOST_CHARACTERS} characters at most`);
+    this.#choices = choicesOf(pattern).map((choice) => choice.split('/').filter(named).map(partOf));
+  }
+
+  matches(path: string): boolean {
+    const names = path.split('/');
+    return this.#choices.some((parts) => fitsAll(parts, names, (part) => part === 'folders', nameFits));
+  }
+
+  /** Whether anything below that folder could match. */
+  reaches(folder: string): boolean {
+    const names = folder.split('/');
+    return this.#choices.some((parts) => {
+      for (const [index, name] of names.entries()) {
+        const part = parts[index];
+        if (part === 'folders') return true;
+        if (part === undefined || !nameFits(part, name)) return false;
+      }
+      return parts.length > names.length;
+    });
+  }
+}
+
+const named = (part: string): boolean => part !== '' && part !== '.';
+
+function partOf(text: string): Part {
+  if (text === '**') return 'folders';
+  const tokens: Token[] = [];
+  const characters = [...text];
+  for (let at = 0; at < characters.length; at++) {
+    const character = characters[at] ?? '';
+    if (character === '\\' && at + 1 < characters.length)
+      tokens.push({ kind: 'is', character: characters[++at] ?? '' });
+    else if (character === '*') tokens.push({ kind: 'any' });
+    else if (character === '?') tokens.push({ kind: 'one' });
+    else tokens.push({ kind: 'is', character });
+  }
+  return tokens;
+}
+
+function nameFits(part: Part, name: string): boolean {
+  if (part === 'folders') return true;
+  const fits = (token: Token, character: string) => token.kind !== 'is' || token.character === character;
+  return fitsAll(part, [...name], (token) => token.kind === 'any', fits);
+}
+
+/** Whether the tokens cover the items, where a star covers any number of them. Only the last star is ever tried anew. */
+function fitsAll<T, I>(
+  tokens: readonly T[],
+  items: readonly I[],
+  isStar: (token: T) => boolean,
+  fits: (token: T, item: I) => boolean,
+): boolean {
+  let at = 0;
+  let star = -1;
+  let from = 0;
+  for (let item = 0; item < items.length; ) {
+    const token = tokens[at];
+    if (token !== undefined && isStar(token)) {
+      star = at++;
+      from = item;
+    } else if (token !== undefined && fits(token, items[item] as I)) {
+      at++;
+      item++;
+    } else if (star >= 0) {
+      at = star + 1;
+      item = ++from;
+    } else return false;
+  }
+  return tokens.slice(at).every(isStar);
+}
+
+/** Every `{a,b}` written out, from the outermost on. */
+function choicesOf(pattern: string): string[] {
+  const done: string[] = [];
+  const left = [pattern];
+  for (let text = left.pop(); text !== undefined; text = left.pop()) {
+    const braces = firstBraces(text);
+    if (!braces) done.push(text);
+    else for (const choice of braces.choices) left.push(braces.before + choice + braces.after);
+    if (done.length + left.length > MOST_CHOICES) throw refused(pattern, `it says more than ${MOST_CHOICES} things`);
+  }
+  return done;
+}
+
+function firstBraces(text: string): { before: string; choices: string[]; after: string } | undefined {
+  let start = -1;
+  let depth = 0;
+  let from = 0;
+  const choices: string[] = [];
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '\\') at++;
+    else if (character === '{') {
+      if (depth++ > 0) continue;
+      start = at;
+      from = at + 1;
+    } else if (character === ',' && depth === 1) {
+      choices.push(text.slice(from, at));
+      from = at + 1;
+    } else if (character === '}' && depth > 0 && --depth === 0) {
+      choices.push(text.slice(from, at));
+      return { before: text.slice(0, start), choices, after: text.slice(at + 1) };
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,81 @@
+/**
+ * A folder of a workspace that is held open, so that what is done in it is done there and nowhere else, whatever the
+ * code in the session does to its name meanwhile.
+ *
+ * Linux gives every open folder a path, `/proc/self/fd/N`, that leads to the folder itself: a name below it is looked up
+ * in that folder alone. Links are never followed.
+ */
+
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
+
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+export class HeldFolder implements AsyncDisposable {
+  readonly #handle: FileHandle;
+  #owner: Promise<Stats> | undefined;
+
+  private constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  /**
+   * The root of a workspace: a path of the host's own, without links. Where code runs as the host's own user it can put
+   * a link in the place of its workspace: that is not followed.
+   */
+  static async root(path: string): Promise<HeldFolder> {
+    return new HeldFolder(await open(path, FOLDER));
+  }
+
+  /** A path that leads to this folder, or to what has that name in it. */
+  path(name = '.'): string {
+    // Put together by hand: without its dot the path would be a link, and links are not followed.
+    return `/proc/self/fd/${this.#handle.fd}/${name}`;
+  }
+
+  /** Whether it is in no other folder any more. */
+  async removed(): Promise<boolean> {
+    return (await this.#handle.stat()).nlink === 0;
+  }
+
+  async folder(name: string): Promise<HeldFolder> {
+    return new HeldFolder(await open(this.path(name), FOLDER));
+  }
+
+  /** The folder that the names lead to, made where it is missing and `create` says so. This one stays open. */
+  async walk(names: readonly string[], { create = false } = {}): Promise<HeldFolder> {
+    let at = await this.folder('.');
+    for (const name of names) {
+      const before = at;
+      try {
+        if (create) await before.#make(name);
+        at = await before.folder(name);
+      } finally {
+        await before[Symbol.asyncDispose]();
+      }
+    }
+    return at;
+  }
+
+  /** What is made belongs to whoever owns the folder: a daemon that runs as root works for other users. */
+  async adopt(file: FileHandle): Promise<void> {
+    this.#owner ??= this.#handle.stat();
+    const [own, made] = await Promise.all([this.#owner, file.stat()]);
+    if (made.uid !== own.uid || made.gid !== own.gid) await file.chown(own.uid, own.gid);
+  }
+
+  async #make(name: string): Promise<void> {
+    try {
+      await mkdir(this.path(name), 0o755);
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return;
+      throw error;
+    }
+    await using made = await open(this.path(name), FOLDER);
+    await this.adopt(made);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#handle.close();
+  }
+}

@@ -1,0 +1,127 @@
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Workspace } from './workspace.ts';
+
+let top: string;
+let root: string;
+let workspace: Workspace;
+
+beforeEach(() => {
+  top = mkdtempSync(join(tmpdir(), 'cella-files-'));
+  root = join(top, 'work');
+  mkdirSync(root);
+  mkdirSync(join(top, 'work-evil'));
+  writeFileSync(join(top, 'secret'), 'secret');
+  workspace = new Workspace(root);
+});
+afterEach(() => rmSync(top, { recursive: true, force: true }));
+
+async function* bytes(...texts: string[]): AsyncIterable<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+async function textOf(path: string, start?: number): Promise<string> {
+  const parts: Uint8Array[] = [];
+  for await (const part of (await workspace.read(path, start)).chunks) parts.push(part);
+  return Buffer.concat(parts).toString();
+}
+
+describe('a workspace', () => {
+  it('keeps bytes of any kind, and folders on the way to them', async () => {
+    expect(await workspace.write('a/b/c.bin', bytes('one ', 'two'))).toMatchObject({ name: 'c.bin', size: 7 });
+    expect(await textOf('a/b/c.bin')).toBe('one two');
+    expect(await textOf('a/b/c.bin', 4)).toBe('two');
+    await workspace.write('empty', bytes());
+    expect(await textOf('empty')).toBe('');
+    expect((await workspace.list('')).files).toMatchObject([
+      { name: 'a', kind: 'folder' },
+      { name: 'empty', kind: 'file', size: 0 },
+    ]);
+  });
+
+  it('leaves what was there where a write fails half way', async () => {
+    await workspace.write('kept', bytes('old'));
+    async function* broken() {
+      yield Buffer.from('new');
+      throw new Error('the client went away');
+    }
+    await expect(workspace.write('kept', broken())).rejects.toThrow('went away');
+    await expect(workspace.write('kept', bytes('too long'), { limitBytes: 3 })).rejects.toMatchObject({
+      code: 'TOO_LARGE',
+    });
+    expect(readdirSync(root)).toEqual(['kept']);
+    expect(await textOf('kept')).toBe('old');
+  });
+
+  it('moves and deletes', async () => {
+    await workspace.write('a', bytes('1'));
+    await workspace.write('b', bytes('2'));
+    await expect(workspace.move('a', 'b')).rejects.toMatchObject({ code: 'NAME_TAKEN' });
+    await workspace.move('a', 'c/d');
+    await workspace.move('c/d', 'b', { replace: true });
+    expect(await textOf('b')).toBe('1');
+    await expect(workspace.move('c', 'c/e/f')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await workspace.write('c/x/y', bytes(''));
+    await expect(workspace.delete('c')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await workspace.delete('c', { recursive: true });
+    expect(readdirSync(root)).toEqual(['b']);
+    await expect(workspace.delete('c')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it.each(['..', '../secret', 'a/../../secret', '/etc/passwd', 'a\0b', '../work-evil/x', 'x'.repeat(300)])(
+    'refuses the path %j',
+    async (path) => {
+      await expect(workspace.write(path, bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+      await expect(workspace.read(path)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+      await expect(workspace.list(path)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+      await expect(workspace.move(path, 'here')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+      await expect(workspace.delete(path)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+      expect(readdirSync(join(top, 'work-evil'))).toEqual([]);
+    },
+  );
+
+  it('follows no link, and deletes none of what a link leads to', async () => {
+    symlinkSync(join(top, 'secret'), join(root, 'link'));
+    symlinkSync(top, join(root, 'out'));
+    symlinkSync(join(top, 'work-evil'), join(root, 'evil'));
+    await expect(workspace.read('link')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.read('out/secret')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.write('evil/x', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.list('out')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.delete('out/secret')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    // A write takes the link's place, as it would that of a file.
+    await workspace.write('link', bytes('mine'));
+    expect(readFileSync(join(top, 'secret'), 'utf8')).toBe('secret');
+    await workspace.delete('out');
+    mkdirSync(join(root, 'tree'));
+    symlinkSync(top, join(root, 'tree', 'out'));
+    await workspace.delete('tree', { recursive: true });
+    expect(existsSync(join(top, 'secret'))).toBe(true);
+  });
+
+  it('is not followed to where code has put a link in its place', async () => {
+    rmSync(root, { recursive: true });
+    symlinkSync('/etc', root);
+    await expect(workspace.read('passwd')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.list('')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.write('cella-test', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+
+  it('waits for no pipe', async () => {
+    execFileSync('mkfifo', [join(root, 'pipe')]);
+    await expect(workspace.read('pipe')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.write('pipe', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+});

@@ -1,0 +1,156 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type ConversationState, emptyConversation } from './conversation.ts';
+import type { AgentLogEvent } from './events.ts';
+import { reduce } from './reduce.ts';
+
+const turn = 'trn_0000000000000001';
+const started: AgentLogEvent = { type: 'turn_started', turn, agent: 'claude', prompt: 'Go', mode: 'ask' };
+const stateOf = (...events: AgentLogEvent[]): ConversationState => events.reduce(reduce, emptyConversation);
+const permission = 'prm_0000000000000001';
+
+describe('the state of a conversation', () => {
+  test('a text grows with its pieces, and what completes it stands in their place', () => {
+    const piece = (text: string): AgentLogEvent => ({ type: 'item_delta', turn, item: 'a', text });
+    const begun: AgentLogEvent = { type: 'item_started', turn, item: 'a', kind: 'message' };
+    expect(stateOf(started, begun, piece('Hel'), piece('lo')).turns[0]?.items[0]).toMatchObject({
+      text: 'Hello',
+      status: 'running',
+    });
+    const whole: AgentLogEvent = {
+      type: 'item_completed',
+      turn,
+      item: 'a',
+      kind: 'message',
+      status: 'completed',
+      text: 'Hello!',
+    };
+    expect(stateOf(started, begun, piece('Hel'), whole).turns[0]?.items).toEqual([
+      { id: 'a', kind: 'message', status: 'completed', text: 'Hello!', items: [] },
+    ]);
+  });
+
+  test('what a subagent does lies under it, and one whose subagent is unknown does not get lost', () => {
+    const state = stateOf(
+      started,
+      { type: 'item_started', turn, item: 'sub', kind: 'subagent', tool: 'Agent' },
+      { type: 'item_started', turn, item: 'in', kind: 'tool', parent: 'sub', tool: 'Bash' },
+      { type: 'item_started', turn, item: 'deep', kind: 'message', parent: 'in' },
+      { type: 'item_started', turn, item: 'lost', kind: 'message', parent: 'nobody' },
+      { type: 'item_started', turn, item: 'self', kind: 'message', parent: 'self' },
+    );
+    const [sub, lost, self] = state.turns[0]?.items ?? [];
+    expect(sub?.items[0]).toMatchObject({ id: 'in', items: [{ id: 'deep' }] });
+    expect([lost?.id, self?.id]).toEqual(['lost', 'self']);
+  });
+
+  test('items that name each other as subagents without end do not nest without end', () => {
+    const chain = Array.from(
+      { length: 500 },
+      (_, at): AgentLogEvent => ({ type: 'item_started', turn, item: `${at}`, kind: 'subagent', parent: `${at - 1}` }),
+    );
+    expect(() => JSON.stringify(stateOf(started, ...chain))).not.toThrow();
+  });
+
+  test('with its turn everything ends: what ran is cancelled, what waited for a person waits no more', () => {
+    const state = stateOf(
+      started,
+      { type: 'item_started', turn, item: 'a', kind: 'tool', tool: 'Bash' },
+      { type: 'permission_requested', id: permission, turn, item: 'a', tool: 'Bash', summary: 'ls' },
+    );
+    expect(state.status).toBe('waiting');
+    const ended = reduce(state, { type: 'turn_ended', turn, status: 'cancelled' });
+    expect(ended).toMatchObject({
+      status: 'idle',
+      turns: [{ status: 'cancelled', items: [{ status: 'cancelled' }] }],
+      permissions: [{ outcome: 'cancelled' }],
+    });
+  });
+
+  test('a decided permission says who decided, and the turn goes on', () => {
+    const state = stateOf(
+      started,
+      { type: 'permission_requested', id: permission, turn, tool: 'Bash', summary: 'ls' },
+      { type: 'permission_resolved', id: permission, turn, outcome: 'denied', reason: 'no', by: 'usr_1' },
+    );
+    expect(state.status).toBe('running');
+    expect(state.permissions).toMatchObject([{ tool: 'Bash', outcome: 'denied', reason: 'no', by: 'usr_1' }]);
+  });
+
+  test('a question is a permission with words, in whichever order both are told', () => {
+    const asked: AgentLogEvent = {
+      type: 'question',
+      id: permission,
+      turn,
+      text: 'Which?',
+      options: [{ label: 'red' }],
+    };
+    const requested: AgentLogEvent = {
+      type: 'permission_requested',
+      id: permission,
+      turn,
+      tool: 'AskUserQuestion',
+      summary: 'Which?',
+    };
+    const expected = { tool: 'AskUserQuestion', summary: 'Which?', question: { text: 'Which?' }, outcome: 'pending' };
+    expect(stateOf(started, asked, requested).permissions).toMatchObject([expected]);
+    expect(stateOf(started, requested, asked).permissions).toMatchObject([expected]);
+  });
+
+  test('usage that is told twice for a turn counts once, and turns add up', () => {
+    const usage = { input: 10, output: 5, cacheRead: 1, cacheWrite: 2, costUsd: 0.5, model: 'm' };
+    const other = 'trn_0000000000000002';
+    const state = stateOf(
+      started,
+      { type: 'usage', turn, usage },
+      { type: 'turn_ended', turn, status: 'completed', usage },
+      { ...started, turn: other },
+      { type: 'turn_ended', turn: other, status: 'failed', usage },
+    );
+    expect(state.usage).toEqual({ input: 20, output: 10, cacheRead: 2, cacheWrite: 4, costUsd: 1 });
+  });
+
+  test('a file that was made and then changed is one that was made', () => {
+    const state = stateOf(
+      started,
+      { type: 'file_changed', turn, path: 'b', change: 'created' },
+      { type: 'file_changed', turn, path: 'a', change: 'modified' },
+      { type: 'file_changed', turn, path: 'b', change: 'modified' },
+    );
+    expect(state.files).toEqual([
+      { path: 'a', change: 'modified' },
+      { path: 'b', change: 'created' },
+    ]);
+  });
+
+  test('events of a turn whose beginning is no longer kept still belong to it', () => {
+    expect(stateOf({ type: 'item_delta', turn, item: 'a', text: 'x' })).toMatchObject({
+      turns: [{ id: turn, prompt: '', items: [{ id: 'a', text: 'x' }] }],
+    });
+  });
+
+  test('no order of events is too odd, no event is changed, and what an event does not touch stays the same object', () => {
+    const ids = fc.constantFrom('a', 'b', '__proto__', 'constructor');
+    const event = fc.oneof(
+      fc.constant(started),
+      fc.record({ type: fc.constant('item_delta' as const), turn: fc.constant(turn), item: ids, text: fc.string() }),
+      fc.record({
+        type: fc.constant('item_started' as const),
+        turn: fc.constant(turn),
+        item: ids,
+        kind: fc.constantFrom('message' as const, 'subagent' as const),
+        parent: ids,
+      }),
+      fc.constant<AgentLogEvent>({ type: 'turn_ended', turn, status: 'completed' }),
+    );
+    fc.assert(
+      fc.property(fc.array(event), (events) => {
+        const before = JSON.stringify(events);
+        const state = stateOf(...events);
+        expect(JSON.stringify(events)).toBe(before);
+        const next = reduce(state, { type: 'plan', turn, entries: [] });
+        expect(next.turns).toBe(state.turns);
+      }),
+    );
+  });
+});

@@ -1,0 +1,134 @@
+/** The routes of coding agents: prompt one, stop it, look at what it did, and the profiles that people set up for them. */
+
+import { z } from 'zod';
+import { AgentName, PermissionMode, TurnId } from '../agent/names.ts';
+import { AgentProfile, ProfileName } from '../agent/profile.ts';
+import { DayUsage, ModelUsage } from '../agent/usage.ts';
+import { milliseconds } from '../session-settings.ts';
+import { endpoint } from './endpoint.ts';
+import { IdempotencyKey } from './execution-routes.ts';
+import { SessionId } from './sessions.ts';
+import { TurnInfo } from './turns.ts';
+
+const tag = 'Agents';
+const view = { kind: 'session', right: 'view' } as const;
+const use = { kind: 'session', right: 'use' } as const;
+const anybody = { kind: 'anybody' } as const;
+const streams = ['application/x-ndjson', 'text/event-stream'];
+
+/** Escaped, even the worst text of this length fits into one message of the executor protocol. */
+const MOST_PROMPT = 1_300_000;
+
+export const promptFields = {
+  prompt: z.string().min(1).max(MOST_PROMPT),
+  agent: AgentName.optional().meta({ description: 'That of the turn before, else claude.' }),
+  mode: PermissionMode.optional().meta({ description: '`ask` where nothing is said.' }),
+  model: z.string().min(1).max(200).optional(),
+  timeoutMs: milliseconds.optional().meta({ description: 'Of the turn, once it runs; 0 means no limit.' }),
+  onBusy: z.enum(['queue', 'refuse']).optional().meta({ description: '`refuse`: 409 where another turn runs.' }),
+  profile: ProfileName.optional().meta({ description: 'The name of a profile of yours.' }),
+};
+
+const PromptBody = z.strictObject({
+  ...promptFields,
+  wait: z
+    .boolean()
+    .optional()
+    .meta({ description: 'False: answers at once with the turn as it was accepted. Streams do not heed it.' }),
+  stopWhenGone: z.boolean().optional().meta({ description: 'Stops the turn where the client goes away.' }),
+});
+
+/** One turn, and whether another request with the same Idempotency-Key has brought it. */
+export const Prompted = TurnInfo.extend({ joined: z.boolean() }).meta({ id: 'Prompted' });
+export type Prompted = z.infer<typeof Prompted>;
+
+export const PromptAgent = endpoint('post /v1/sessions/{id}/prompt', tag, use, {
+  summary: 'Prompt the agent of a session: how its turn ended as JSON, or its events as they come, by Accept',
+  audit: 'session.prompt',
+  headers: z.object({
+    'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
+  }),
+  body: PromptBody,
+  result: Prompted,
+  gives: streams,
+});
+
+export const StopAgent = endpoint('post /v1/sessions/{id}/stop', tag, use, {
+  summary: 'Stop the turn that runs, or the one that is named, also where it waits; with all: true every one',
+  audit: 'session.stop',
+  whileStopping: true,
+  body: z.strictObject({ turn: TurnId.optional(), all: z.boolean().optional() }).prefault({}),
+  result: z.object({
+    /** Those that were stopped: none where none ran. */
+    turns: z.array(TurnId),
+  }),
+});
+
+export const ListTurns = endpoint('get /v1/sessions/{id}/turns', tag, view, {
+  summary: 'The turns of a session, newest first',
+  query: z.strictObject({
+    limit: z.coerce.number().int().min(1).max(1000).default(100),
+    before: TurnId.optional().meta({ description: '`next` of the page before.' }),
+  }),
+  result: z.object({ turns: z.array(TurnInfo), next: TurnId.optional() }),
+});
+
+export const GetTurn = endpoint('get /v1/sessions/{id}/turns/{turn}', tag, view, {
+  summary: 'One turn as it is now',
+  params: z.object({ id: SessionId, turn: TurnId }),
+  result: TurnInfo,
+});
+
+/** The text is the agent's own, in its own form. */
+export const Transcript = z
+  .object({ agent: AgentName, conversation: z.string(), revision: z.int(), text: z.string() })
+  .meta({ id: 'Transcript' });
+export type Transcript = z.infer<typeof Transcript>;
+
+export const ReadTranscript = endpoint('get /v1/sessions/{id}/transcript', tag, view, {
+  summary: 'The conversation as the agent keeps it: the last one, or the one that is named',
+  query: z.strictObject({ conversation: z.string().min(1).max(200).optional() }),
+  result: Transcript,
+});
+
+export const ReadUsage = endpoint('get /v1/sessions/{id}/usage', tag, view, {
+  summary: 'What the agents of a session have used of models, and what it cost',
+  result: ModelUsage.meta({ id: 'ModelUsage' }),
+});
+
+export const ReadOwnUsage = endpoint('get /v1/usage', tag, anybody, {
+  summary: 'What you have used of models, by day',
+  query: z.strictObject({ days: z.coerce.number().int().min(1).max(366).default(31) }),
+  result: z.object({ days: z.array(DayUsage) }),
+});
+
+const named = z.object({ name: ProfileName });
+export const NamedProfile = z
+  .object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile })
+  .meta({ id: 'NamedProfile' });
+export type NamedProfile = z.infer<typeof NamedProfile>;
+
+export const ListProfiles = endpoint('get /v1/profiles', tag, anybody, {
+  summary: 'Your profiles for agents',
+  result: z.object({ profiles: z.array(NamedProfile) }),
+});
+
+export const GetProfile = endpoint('get /v1/profiles/{name}', tag, anybody, {
+  summary: 'One of your profiles',
+  params: named,
+  result: NamedProfile,
+});
+
+export const PutProfile = endpoint('put /v1/profiles/{name}', tag, anybody, {
+  summary: 'Make a profile, or put another in its place',
+  audit: 'profile.put',
+  params: named,
+  body: AgentProfile,
+  result: NamedProfile,
+});
+
+export const DeleteProfile = endpoint('delete /v1/profiles/{name}', tag, anybody, {
+  summary: 'Delete one of your profiles',
+  audit: 'profile.delete',
+  params: named,
+});

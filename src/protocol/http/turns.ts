@@ -1,0 +1,42 @@
+/** Turns of a session's agent as they cross the wire. */
+
+import { z } from 'zod';
+import { AgentFailure } from '../agent/events.ts';
+import { AgentName, PermissionMode, TokenUsage, TurnId, TurnStatus } from '../agent/names.ts';
+
+/** `queued` waits for the turn before it; the others are those of its end. */
+export const TurnState = z.enum(['queued', 'running', ...TurnStatus.options]);
+export type TurnState = z.infer<typeof TurnState>;
+
+export const TurnInfo = z
+  .object({
+    id: TurnId,
+    agent: AgentName,
+    mode: PermissionMode,
+    model: z.string().optional(),
+    profile: z.string().optional(),
+    /** The beginning of it, where it is long; all of it is in the events. */
+    prompt: z.string(),
+    /** The id of the user who asked. */
+    by: z.string(),
+    status: TurnState,
+    /** Milliseconds since 1970, like those below. */
+    queuedAt: z.number(),
+    startedAt: z.number().optional(),
+    endedAt: z.number().optional(),
+    /** The number of its `turn_started`. */
+    firstSeq: z.int().optional(),
+    /** The agent's own conversation: the next turn goes on with it. */
+    conversation: z.string().optional(),
+    /** What the agent said last; its beginning where it is long. */
+    text: z.string().optional(),
+    usage: TokenUsage.optional(),
+    error: AgentFailure.optional(),
+  })
+  .meta({ id: 'Turn' });
+export type TurnInfo = z.infer<typeof TurnInfo>;
+
+/** Whether it is over. */
+export function isOver({ status }: Pick<TurnInfo, 'status'>): boolean {
+  return status !== 'queued' && status !== 'running';
+}

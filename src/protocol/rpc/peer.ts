@@ -1,0 +1,207 @@
+/** One side of a JSON-RPC 2.0 connection: calls both ways, at once and in any order, every message checked. */
+
+import type { z } from 'zod';
+import { CellaError } from '../errors.ts';
+import { fromWire, toWire, wireFault } from './failure.ts';
+import { CANCEL, type CallContext, firstIssue, Incoming } from './incoming.ts';
+import { LineDecoder } from './lines.ts';
+import { parseMessage, type RpcId, type RpcMessage, type WireError } from './message.ts';
+import type { RpcMethod, RpcNotification } from './method.ts';
+import { type CallOptions, PendingCall } from './pending.ts';
+import type { RpcPort } from './port.ts';
+
+export interface RpcPeerOptions {
+  /** The longest message, either way: 8 MiB. */
+  readonly frameBytes?: number;
+  /** How many calls of the other side may be worked on at once; what is over it is refused: 256. */
+  readonly inFlight?: number;
+  /** How many lines may be no message before the connection is given up: 100. */
+  readonly faults?: number;
+  /** What a handler threw that is not an error of ours: the other side is not told. */
+  readonly onUnforeseen?: (error: unknown, method: string) => void;
+}
+
+const defaults = { frameBytes: 8 * 1024 * 1024, inFlight: 256, faults: 100, onUnforeseen: () => {} };
+
+export class RpcPeer {
+  readonly #port: RpcPort;
+  readonly #options: Required<RpcPeerOptions>;
+  readonly #incoming: Incoming;
+  readonly #pending = new Map<RpcId, PendingCall>();
+  readonly #closed = Promise.withResolvers<CellaError>();
+  #end: CellaError | undefined;
+  #lastId = 0;
+  #faults = 0;
+
+  constructor(port: RpcPort, options: RpcPeerOptions = {}) {
+    this.#port = port;
+    this.#options = { ...defaults, ...options };
+    this.#incoming = new Incoming({
+      ...this.#options,
+      sendResult: (id, result) => this.#write(this.#encode({ id, result })),
+      sendError: (id, error) => this.#reply(id, error),
+    });
+  }
+
+  /** Begins to read: whatever is handled is registered before. */
+  start(): this {
+    void this.#read();
+    return this;
+  }
+
+  /** Handlers begin in the order in which the calls came. */
+  handle<P extends z.ZodType, R extends z.ZodType>(
+    method: RpcMethod<P, R>,
+    handler: (params: z.output<P>, context: CallContext) => Promise<z.input<R>> | z.input<R>,
+  ): this {
+    this.#incoming.handle(method, handler);
+    return this;
+  }
+
+  /** What does not fit the schema is left out: nobody waits to be told. */
+  on<P extends z.ZodType>(notification: RpcNotification<P>, listener: (params: z.output<P>) => void): this {
+    this.#incoming.on(notification, listener);
+    return this;
+  }
+
+  async call<P extends z.ZodType, R extends z.ZodType>(
+    { method, result }: RpcMethod<P, R>,
+    params: z.input<P>,
+    options: CallOptions = {},
+  ): Promise<z.output<R>> {
+    if (this.#end) throw this.#end;
+    if (options.signal?.aborted) throw new CellaError('ABORTED', 'The caller had given up before the call.');
+    const id = ++this.#lastId;
+    const line = this.#encode({ id, method, params });
+    const call = new PendingCall(method, options, () => {
+      this.#pending.delete(id);
+      void this.#write(this.#encode({ method: CANCEL, params: { id } }));
+    });
+    this.#pending.set(id, call);
+    void this.#write(line);
+    const parsed = result.safeParse(await call.outcome);
+    if (parsed.success) return parsed.data;
+    const why = firstIssue(parsed.error);
+    throw new CellaError('RUNNER_PROTOCOL', `The answer to ${method} is not what it should be: ${why}.`);
+  }
+
+  /** Resolves when there is room for more. What nobody can read any more is lost. */
+  async notify<P extends z.ZodType>({ method }: RpcNotification<P>, params: z.input<P>): Promise<void> {
+    await this.#write(this.#encode({ method, params }));
+  }
+
+  /** Why it ended, once it has. */
+  get closed(): Promise<CellaError> {
+    return this.#closed.promise;
+  }
+
+  /** Calls of ours that wait for their answer. */
+  get pendingCalls(): number {
+    return this.#pending.size;
+  }
+
+  /** Fails what waits, and tells what works on a call to stop. */
+  close(reason = new CellaError('RUNNER_GONE', 'The connection was closed on this side.')): void {
+    if (this.#end) return;
+    this.#end = reason;
+    this.#port.close();
+    for (const call of this.#pending.values()) call.reject(reason);
+    this.#pending.clear();
+    this.#incoming.stopAll();
+    this.#closed.resolve(reason);
+  }
+
+  async #read(): Promise<void> {
+    const lines = new LineDecoder(this.#options.frameBytes);
+    try {
+      for await (const chunk of this.#port.input) {
+        for (const line of lines.push(chunk)) {
+          if (line.kind === 'cut') return await this.#refuseLongLine();
+          const message = parseMessage(line.bytes);
+          // Only refusals are waited for: whoever floods is slowed down by what it does not read.
+          if (message) await this.#take(message);
+          if (this.#end) return;
+        }
+      }
+      const within = lines.heldBytes > 0 ? ', in the middle of a message' : '';
+      this.close(new CellaError('RUNNER_GONE', `The other side has ended the connection${within}.`));
+    } catch (cause) {
+      this.close(broken(cause));
+    }
+  }
+
+  #take(message: RpcMessage): Promise<void> | undefined {
+    switch (message.kind) {
+      case 'request':
+        return this.#incoming.begin(message);
+      case 'notification':
+        this.#incoming.hear(message.method, message.params);
+        return undefined;
+      case 'result':
+        this.#settle(message.id)?.resolve(message.result);
+        return undefined;
+      case 'failure':
+        if (message.id !== null) this.#settle(message.id)?.reject(fromWire(message.error));
+        return undefined;
+      case 'fault':
+        return this.#refuse(message);
+    }
+  }
+
+  /** Undefined for an answer to what was never asked, or is no longer waited for. */
+  #settle(id: RpcId): PendingCall | undefined {
+    const call = this.#pending.get(id);
+    this.#pending.delete(id);
+    return call;
+  }
+
+  async #refuse({ id, code, why }: Extract<RpcMessage, { kind: 'fault' }>): Promise<void> {
+    this.#faults += 1;
+    await this.#reply(id, wireFault(code, why));
+    if (this.#faults < this.#options.faults) return;
+    this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent ${this.#faults} lines that are no messages.`));
+  }
+
+  async #refuseLongLine(): Promise<void> {
+    const error = new CellaError('TOO_LARGE', `A message is longer than ${this.#options.frameBytes} bytes.`);
+    await this.#reply(null, toWire(error));
+    this.close(new CellaError('RUNNER_PROTOCOL', 'The other side sent a line that is too long for a message.'));
+  }
+
+  /** An error is always told: where the limit is so small that its words do not fit, by its number. */
+  async #reply(id: RpcId | null, error: WireError): Promise<void> {
+    const whole = this.#line({ id, error });
+    const bare = { code: error.code, message: 'The reason is longer than a message may be.' };
+    await this.#write(this.#fits(whole) ? whole : this.#line({ id, error: bare }));
+  }
+
+  #line(body: object): string {
+    return `${JSON.stringify({ jsonrpc: '2.0', ...body })}\n`;
+  }
+
+  /** No character takes more than three bytes: most lines need not be measured. */
+  #fits(line: string): boolean {
+    const { frameBytes } = this.#options;
+    return line.length * 3 <= frameBytes || Buffer.byteLength(line) <= frameBytes + 1;
+  }
+
+  #encode(body: object): string {
+    const line = this.#line(body);
+    if (this.#fits(line)) return line;
+    const { frameBytes } = this.#options;
+    throw new CellaError('TOO_LARGE', `The message is longer than the ${frameBytes} bytes that can be sent.`);
+  }
+
+  async #write(line: string): Promise<void> {
+    if (this.#end) return;
+    try {
+      await this.#port.write(line);
+    } catch (cause) {
+      this.close(cause instanceof CellaError ? cause : broken(cause));
+    }
+  }
+}
+
+function broken(cause: unknown): CellaError {
+  return new CellaError('RUNNER_GONE', 'The connection to the other side broke.', { cause });
+}

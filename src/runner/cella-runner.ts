@@ -1,0 +1,6 @@
+/** The program inside an environment that drives a coding agent; bundled to one file. See docs/runner.md. */
+
+import { agentNames, loadAdapter } from '../agents/registry.ts';
+import { run } from './run.ts';
+
+await run(process.argv.slice(2), { names: agentNames, load: loadAdapter });

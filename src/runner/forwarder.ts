@@ -1,0 +1,52 @@
+/**
+ * A port on loopback that leads to a Unix socket: the way out of a network without any other, to the model gateway and
+ * the session's MCP server. Bytes pass as they are; who may use it is decided behind the socket, by token.
+ */
+
+import { connect, createServer, type Socket } from 'node:net';
+import { CellaError } from '../protocol/errors.ts';
+
+export interface Forwarder extends AsyncDisposable {
+  readonly url: string;
+  /** Ends every connection. */
+  close(): Promise<void>;
+}
+
+export async function openForwarder(socketPath: string): Promise<Forwarder> {
+  const open = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (near) => {
+    const far = connect({ path: socketPath, allowHalfOpen: true });
+    for (const socket of [near, far]) {
+      open.add(socket);
+      socket.once('close', () => open.delete(socket));
+    }
+    join(near, far);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(new CellaError('RUNNER_GONE', 'No port of loopback could be opened.', { cause })),
+    );
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('a listening server has a port');
+  const close = async (): Promise<void> => {
+    for (const socket of open) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  };
+  return { url: `http://127.0.0.1:${address.port}`, close, [Symbol.asyncDispose]: close };
+}
+
+/** Each end of a direction is passed on by itself; where one side breaks off, so does the other. */
+function join(near: Socket, far: Socket): void {
+  const pass = (from: Socket, to: Socket, breakOff: () => void): void => {
+    from.pipe(to);
+    from.once('error', breakOff);
+    from.once('close', () => {
+      // Without the end of what it said, it was cut off.
+      if (!from.readableEnded) breakOff();
+    });
+  };
+  pass(near, far, () => far.destroy());
+  pass(far, near, () => near.resetAndDestroy());
+}

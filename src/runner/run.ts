@@ -1,0 +1,61 @@
+/** Which command the runner was called with, and its end: nothing that came of it outlives it. */
+
+import { finished } from 'node:stream/promises';
+import { CellaError } from '../protocol/errors.ts';
+import type { AgentSource } from './agents.ts';
+import type { Command } from './commands/command.ts';
+import { JsonOutput, readJson } from './commands/io.ts';
+import { killDescendants } from './descendants.ts';
+import { claimStreams, type OwnStreams } from './streams.ts';
+
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  'setup-session': async () => (await import('./commands/setup-session.ts')).setupSession,
+  'execute-query': async () => (await import('./commands/execute-query.ts')).executeQuery,
+  'read-transcript': async () => (await import('./commands/read-transcript.ts')).readTranscript,
+};
+
+export async function run(argv: readonly string[], agents: AgentSource): Promise<never> {
+  const streams = claimStreams();
+  process.once('exit', () => killDescendants());
+  const stop = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  // Nobody reads any more: there is nobody left to work for.
+  streams.output.once('error', () => stop.abort());
+  const [name, ...rest] = argv;
+  const code =
+    name === 'serve' && rest.length === 0
+      ? await (await import('./serve/serve.ts')).serve(streams, agents, stop.signal)
+      : await runCommand(name, rest, streams, agents, stop.signal);
+  streams.output.end();
+  // What cannot be written any more is no reason to stay.
+  await finished(streams.output).catch(() => {});
+  process.exit(code);
+}
+
+async function runCommand(
+  name: string | undefined,
+  rest: readonly string[],
+  { input, output: stream }: OwnStreams,
+  agents: AgentSource,
+  stop: AbortSignal,
+): Promise<number> {
+  const output = new JsonOutput(stream);
+  const told = () => input.destroy(new CellaError('ABORTED', 'The runner was told to end.'));
+  stop.addEventListener('abort', told, { once: true });
+  try {
+    const load = name !== undefined && Object.hasOwn(commands, name) && rest.length === 0 ? commands[name] : undefined;
+    if (!load) throw unknownCommand();
+    const command = await load();
+    return await command({ lines: readJson(input), output, agents, stop });
+  } catch (error) {
+    await output.fail(error).catch(() => {}); // nobody reads
+    return 1;
+  }
+}
+
+function unknownCommand(): CellaError {
+  const known = [...Object.keys(commands), 'serve'].join(', ');
+  return new CellaError('INVALID_REQUEST', 'The runner takes one command and no other arguments.', {
+    advice: `Use one of these: ${known}. See docs/runner.md.`,
+  });
+}

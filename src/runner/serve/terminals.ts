@@ -1,0 +1,95 @@
+/** Terminals of the environment: programs on a PTY, which the Python that every environment has makes for them. */
+
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import type { z } from 'zod';
+import { type SpawnTerminal, TerminalExited, TerminalOutput } from '../../protocol/agent/rpc.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { RpcPeer } from '../../protocol/rpc/peer.ts';
+import { killDescendants } from '../descendants.ts';
+
+const MOST = 16;
+/** In base64 it stays below what a message of output may have. */
+const PIECE_BYTES = 64 * 1024;
+
+/** Its arguments are `cols rows program…`. What it prints and reads is the terminal's, and its end hangs the program up. */
+const PTY = `
+import fcntl, os, pty, struct, sys, termios
+cols, rows, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+pid, master = pty.fork()
+if pid == 0:
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\\n".encode())
+        os._exit(127)
+fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+pty._copy(master)
+os.close(master)
+status = os.waitpid(pid, 0)[1]
+code = os.waitstatus_to_exitcode(status)
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+`;
+
+type Wish = z.output<typeof SpawnTerminal.params>;
+
+export class Terminals {
+  readonly #peer: RpcPeer;
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #open = new Map<string, ChildProcessWithoutNullStreams>();
+
+  constructor(peer: RpcPeer, env: Readonly<Record<string, string>>) {
+    this.#peer = peer;
+    this.#env = env;
+  }
+
+  async spawn({ terminal_id, cwd, size, argv = ['/bin/sh', '-i'] }: Wish): Promise<{ pid: number }> {
+    if (this.#open.has(terminal_id)) throw new CellaError('NAME_TAKEN', 'There is a terminal of that id already.');
+    if (this.#open.size >= MOST) throw new CellaError('RATE_LIMITED', `There are ${MOST} terminals already.`);
+    const env = { ...this.#env, TERM: 'xterm-256color' };
+    const child = spawn('python3', ['-c', PTY, String(size.cols), String(size.rows), ...argv], { cwd, env });
+    this.#open.set(terminal_id, child);
+    child.once('close', (code, signal) => {
+      this.#open.delete(terminal_id);
+      const how = signal === null ? { code: code ?? 1 } : { signal };
+      void this.#peer.notify(TerminalExited, { terminal_id, ...how });
+    });
+    child.stdin.on('error', () => {}); // typed after its end
+    void this.#show(terminal_id, child);
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve);
+      child.once('error', (cause) =>
+        reject(new CellaError('CAPABILITY_MISSING', `A terminal cannot be made here: ${cause.message}.`, { cause })),
+      );
+    });
+    return { pid: child.pid ?? 0 };
+  }
+
+  type(id: string, data: string): void {
+    this.#open.get(id)?.stdin.write(Buffer.from(data, 'base64'));
+  }
+
+  terminate(id: string): boolean {
+    const child = this.#open.get(id);
+    if (child?.pid === undefined) return false;
+    // Being hung up can be ignored; this cannot.
+    killDescendants(child.pid);
+    return child.kill('SIGKILL');
+  }
+
+  close(): void {
+    for (const id of this.#open.keys()) this.terminate(id);
+  }
+
+  /** No faster than the daemon takes it. */
+  async #show(terminal_id: string, child: ChildProcessWithoutNullStreams): Promise<void> {
+    child.stderr.pipe(process.stderr, { end: false });
+    for await (const chunk of child.stdout) {
+      for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
+        const data = chunk.subarray(at, at + PIECE_BYTES).toString('base64');
+        await this.#peer.notify(TerminalOutput, { terminal_id, data });
+      }
+    }
+  }
+}

@@ -1,0 +1,40 @@
+/** What a session with a coding agent can do beside running code. Agents are at home in a server. */
+
+import type { AgentLogEvent } from '../protocol/agent/events.ts';
+import type { AgentName, PermissionMode } from '../protocol/agent/names.ts';
+import type { Transcript } from '../protocol/http/agent-routes.ts';
+import type { PermissionDecision, PermissionInfo } from '../protocol/http/permission-routes.ts';
+import type { TurnInfo } from '../protocol/http/turns.ts';
+
+export interface PromptOptions {
+  /** That of the turn before, else `claude`. */
+  readonly agent?: AgentName;
+  readonly mode?: PermissionMode;
+  readonly model?: string;
+  /** Of the turn, once it runs; 0 means no limit. */
+  readonly timeoutMs?: number;
+  /** `refuse`: `TURN_BUSY` where another turn runs. By default it waits for its turn. */
+  readonly onBusy?: 'queue' | 'refuse';
+  readonly profile?: string;
+  /** Stops the turn. */
+  readonly signal?: AbortSignal;
+}
+
+/** The events of one turn as they come; they end with its `turn_ended`. */
+export type TurnEvent = AgentLogEvent & { readonly seq: number; readonly at: number };
+
+export interface AgentApi {
+  /** Iterate over it for the events, or take `turn` alone: how it ended, which is also told where it failed. */
+  prompt(prompt: string, options?: PromptOptions): PromptedTurn;
+  /** Stops the turn that runs, also while a permission waits. The turns that were stopped. */
+  stop(options?: { readonly turn?: string; readonly all?: boolean }): Promise<readonly string[]>;
+  transcript(options?: { readonly conversation?: string }): Promise<Transcript>;
+  /** What was asked for, oldest first. */
+  permissions(options?: { readonly state?: 'pending' | 'resolved' }): Promise<readonly PermissionInfo[]>;
+  /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
+  decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo>;
+}
+
+export interface PromptedTurn extends AsyncIterable<TurnEvent> {
+  readonly turn: Promise<TurnInfo>;
+}

@@ -1,0 +1,66 @@
+/** Terminals of an environment, by way of its runner. */
+
+import { expect, test } from 'vitest';
+import {
+  SpawnTerminal,
+  TerminalExited,
+  TerminalInput,
+  TerminalOutput,
+  TerminateTerminal,
+} from '../../src/protocol/agent/rpc.ts';
+import { isAlive } from '../support/processes.ts';
+import { codeOf } from '../support/rpc-pair.ts';
+import { TestDaemon } from '../support/runner.ts';
+import type { RunnerParts } from './runner-turns.ts';
+
+const size = { cols: 100, rows: 30 };
+
+function watch(daemon: TestDaemon) {
+  let shown = '';
+  let look = () => {};
+  const exited = Promise.withResolvers<unknown>();
+  daemon.peer
+    .on(TerminalOutput, ({ data }) => {
+      shown += Buffer.from(data, 'base64');
+      look();
+    })
+    .on(TerminalExited, exited.resolve);
+  const shows = (pattern: RegExp) =>
+    new Promise<RegExpExecArray>((resolve) => {
+      look = () => {
+        const match = pattern.exec(shown);
+        if (match) resolve(match);
+      };
+      look();
+    });
+  return { exited: exited.promise, shows };
+}
+
+export function runnerTerminals(parts: RunnerParts): void {
+  test('are real ones: what is typed is read, and the size is known', async () => {
+    await using daemon = new TestDaemon(parts().scripted);
+    const { shows, exited } = watch(daemon);
+    await daemon.hello();
+    const argv = ['/bin/sh', '-c', 'stty size; read line; echo "got $line"; exit 3'];
+    await daemon.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size, argv });
+    await shows(/30 100/);
+    const taken = daemon.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size });
+    expect(await codeOf(taken)).toBe('NAME_TAKEN');
+    await daemon.peer.notify(TerminalInput, { terminal_id: 'a', data: Buffer.from('hello\n').toString('base64') });
+    await shows(/got hello/);
+    expect(await exited).toEqual({ terminal_id: 'a', code: 3 });
+  });
+
+  test('are taken away with what runs on them', async () => {
+    await using daemon = new TestDaemon(parts().scripted);
+    const { shows, exited } = watch(daemon);
+    await daemon.hello();
+    const argv = ['/bin/sh', '-c', 'trap "" HUP; sleep 1000 & echo "pid $! ready"; wait'];
+    await daemon.peer.call(SpawnTerminal, { terminal_id: 'b', cwd: '/tmp', size, argv });
+    const [, pid] = await shows(/pid (\d+) ready/);
+    expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: true });
+    expect(await exited).toMatchObject({ terminal_id: 'b' });
+    await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
+    expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: false });
+  });
+}

@@ -1,0 +1,30 @@
+/** The bundled runner as a child process: everything that a daemon, an agent or nobody at all may do to it. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { bundleRunners, type RunnerFiles } from '../support/runner.ts';
+import { runnerCommands } from './runner-commands.ts';
+import { runnerFaults } from './runner-faults.ts';
+import { runnerPermissions } from './runner-permissions.ts';
+import { runnerTerminals } from './runner-terminals.ts';
+import { runnerTurns } from './runner-turns.ts';
+
+describe('the runner', () => {
+  let folder: string;
+  let files: RunnerFiles;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'cella-runner-'));
+    files = await bundleRunners(folder);
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  const parts = () => ({ ...files, folder });
+  describe('turns', () => runnerTurns(parts));
+  describe('permissions', () => runnerPermissions(parts));
+  describe('faults', () => runnerFaults(parts));
+  describe('commands', () => runnerCommands(parts));
+  describe('terminals', () => runnerTerminals(parts));
+});

@@ -1,0 +1,70 @@
+/** Coding agents through the client: prompts, their events and endings, stops and decisions, with turns that are scripted. */
+
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { RunTurn } from '../../src/daemon/turns/contract.ts';
+import { connectTo } from '../support/client.ts';
+import { Daemon } from '../support/daemon.ts';
+
+const scripted: RunTurn = async ({ prompt, turn, emit, permit, signal }) => {
+  await emit({ type: 'item_completed', turn, item: 'a', kind: 'message', status: 'completed', text: prompt });
+  if (prompt === 'fail') throw new Error('it broke');
+  if (prompt !== 'ask') return { status: 'completed' };
+  const { outcome } = await permit({ tool: 'Bash', summary: 'make', input: { command: 'make' } });
+  if (signal.aborted) return { status: 'cancelled' };
+  await emit({ type: 'agent_notice', turn, text: outcome });
+  return { status: 'completed' };
+};
+
+let daemon: Daemon;
+beforeAll(async () => {
+  daemon = await Daemon.start({ agents: { run: scripted } });
+});
+
+let made = 0;
+const open = async () => await (await connectTo(daemon, 'url')).open({ agentKey: `prompt ${made++}` });
+
+describe('session.prompt', () => {
+  it('gives the events of its own turn as they come, and how it ended', async () => {
+    const session = await open();
+    const [one, other] = [session.prompt('one'), session.prompt('other')];
+    const types: string[] = [];
+    for await (const event of other) types.push(event.type === 'item_completed' ? (event.text ?? '') : event.type);
+    expect(types).toEqual(['turn_started', 'other', 'turn_ended']);
+    expect(await other.turn).toMatchObject({ status: 'completed', prompt: 'other', by: 'local' });
+    // Nobody has followed this one.
+    expect(await one.turn).toMatchObject({ status: 'completed', prompt: 'one' });
+  });
+
+  it('tells a failure as an ending', async () => {
+    const session = await open();
+    expect(await session.prompt('fail').turn).toMatchObject({ status: 'failed', error: { code: expect.any(String) } });
+  });
+
+  it('goes on when a permission is decided, and stops by its signal while one waits', async () => {
+    const session = await open();
+    const notices: string[] = [];
+    for await (const event of session.prompt('ask')) {
+      if (event.type === 'permission_requested') await session.decidePermission(event.id, { decision: 'allow' });
+      if (event.type === 'agent_notice') notices.push(event.text);
+    }
+    expect(notices).toEqual(['allowed']);
+    const stop = new AbortController();
+    const stopped = session.prompt('ask', { signal: stop.signal });
+    for await (const event of stopped) if (event.type === 'permission_requested') stop.abort();
+    expect(await stopped.turn).toMatchObject({ status: 'cancelled' });
+    expect(await session.permissions({ state: 'pending' })).toEqual([]);
+    const named = session.prompt('ask');
+    for await (const event of named) {
+      if (event.type === 'permission_requested') expect(await session.stop()).toEqual([event.turn]);
+    }
+    expect(await named.turn).toMatchObject({ status: 'cancelled' });
+  });
+
+  it('is refused where the signal was aborted before, and has no transcript where nothing was said', async () => {
+    const session = await open();
+    await expect(session.prompt('one', { signal: AbortSignal.abort() }).turn).rejects.toMatchObject({
+      code: 'ABORTED',
+    });
+    await expect(session.transcript()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});

@@ -1,0 +1,305 @@
+/** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { SessionEvent } from '../../src/protocol/http/events.ts';
+import type { TurnInfo } from '../../src/protocol/http/turns.ts';
+import { agentDaemon, decide, eventsOf, hostileRunner, namedPrograms, prompt, until } from '../support/agent-daemon.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { scratchFolder } from '../support/session.ts';
+
+let daemon: Daemon;
+let made = 0;
+
+beforeAll(async () => {
+  process.env.CELLA_TEST_SECRET = 'of the server alone';
+  daemon = await agentDaemon({
+    modelUrl: 'http://127.0.0.1:9',
+    runner: await hostileRunner(),
+    programs: await namedPrograms(),
+    agents: { workers: { maxWorkers: 3, stopMs: 2000, idleMs: 60_000, graceMs: 500 } },
+  });
+});
+
+const CHILD = fileURLToPath(new URL('agent-child.ts', import.meta.url));
+
+/** Asks until something waits for a person. */
+async function pending(ask: () => Promise<{ permissions: unknown[] }>): Promise<void> {
+  while ((await ask()).permissions.length === 0) await setImmediate();
+}
+
+const session = async (more: Record<string, unknown> = {}) =>
+  (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
+const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
+
+describe('an executor that speaks for another', () => {
+  test.each([
+    ['session', 'session'],
+    ['task', 'task'],
+    ['turn', 'turn'],
+    ['token', 'token'],
+  ])('by a forged %s is cut off, and nothing that it said is in any log', async (trick, what) => {
+    const id = await session();
+    const { json } = await prompt(daemon, id, trick);
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(what) },
+    });
+    expect(JSON.stringify(await eventsOf(daemon, id))).not.toContain('forged');
+    const next = await prompt(daemon, id, 'plain');
+    expect(next.json).toMatchObject({ status: 'completed', text: 'Done.' });
+    const told = (await eventsOf(daemon, id)).find(({ type }) => type === 'agent_notice');
+    expect(told).toMatchObject({ text: expect.stringContaining('started anew') });
+  });
+
+  test.each(['replay', 'again'])('under the token of a task that is over (%s) is cut off', async (trick) => {
+    const id = await session();
+    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+    const { json } = await prompt(daemon, id, trick);
+    expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL' } });
+    expect(JSON.stringify(await eventsOf(daemon, id))).not.toContain('forged');
+  });
+});
+
+describe('an executor that breaks the protocol', () => {
+  test.each([
+    ['order', 'came where'],
+    ['repeat', 'was sent before'],
+    ['miscount', 'counts 7 messages'],
+    ['flood', 'floods'],
+    ['line', 'too long'],
+  ])('by %s is cut off with the reason, and another session goes on meanwhile', async (trick, reason) => {
+    const [id, other] = await Promise.all([session(), session()]);
+    const [broken, well] = await Promise.all([prompt(daemon, id, trick), prompt(daemon, other, 'plain')]);
+    expect(broken.json).toMatchObject({
+      status: 'failed',
+      error: { code: 'RUNNER_PROTOCOL', message: expect.stringContaining(reason) },
+    });
+    expect(well.json).toMatchObject({ status: 'completed' });
+  });
+});
+
+describe('an executor in trouble', () => {
+  test('that is killed in mid-turn fails the turn with the signal: it is no exit 0', async () => {
+    const id = await session();
+    const { json } = await prompt(daemon, id, 'die');
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGKILL') },
+    });
+    const { json: next } = await prompt(daemon, id, 'plain');
+    expect(next).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
+  });
+
+  test('that exits with a code fails the turn with the code', async () => {
+    const { json } = await prompt(daemon, await session(), 'exit');
+    expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
+  });
+
+  test('has none of the server’s variables', async () => {
+    const { json } = await prompt(daemon, await session(), 'variables');
+    expect(json.text).toContain('HOME');
+    expect(json.text).not.toContain('of the server alone');
+    expect(json.text).not.toMatch(/CELLA_(?!ENVIRONMENT)/);
+  });
+
+  test('is given no key where keys stay behind the gateway', async () => {
+    const { json } = await prompt(daemon, await session(), 'key');
+    expect(json.text).toContain('FORBIDDEN');
+  });
+});
+
+describe('a turn', () => {
+  test('is stopped while it runs, also by one that does not listen, and the next begins', async () => {
+    const [id, deaf] = await Promise.all([session(), session()]);
+    const [hanging, unheard] = [prompt(daemon, id, 'hang'), prompt(daemon, deaf, 'deaf')];
+    for (const one of [id, deaf]) await until(daemon, one, ({ type }) => type === 'agent_session');
+    const stopped = await Promise.all([id, deaf].map((one) => daemon.call(`POST /v1/sessions/${one}/stop`)));
+    expect(stopped.map(({ json }) => (json.turns as string[]).length)).toEqual([1, 1]);
+    expect((await hanging).json).toMatchObject({ status: 'cancelled' });
+    expect((await unheard).json).toMatchObject({ status: 'cancelled' });
+    expect((await prompt(daemon, deaf, 'plain')).json.status).toBe('completed');
+  });
+
+  test('is stopped while a permission waits, which is cancelled by it', async () => {
+    const id = await session();
+    const asking = prompt(daemon, id, 'permit rm -rf /');
+    const [asked] = (await until(daemon, id, ({ type }) => type === 'permission_requested')).slice(-1);
+    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    expect((await asking).json).toMatchObject({ status: 'cancelled' });
+    const resolved = (await eventsOf(daemon, id)).find(({ type }) => type === 'permission_resolved');
+    expect(resolved).toMatchObject({ outcome: 'cancelled', id: asked && 'id' in asked ? asked.id : '' });
+  });
+
+  test('gets the decision of the person who is authenticated', async () => {
+    const id = await session();
+    const asking = prompt(daemon, id, 'permit ls');
+    await decide(daemon, id, { decision: 'deny', reason: 'not today' });
+    expect((await asking).json.text).toContain('not today');
+    const resolved = (await eventsOf(daemon, id)).find(({ type }) => type === 'permission_resolved');
+    expect(resolved).toMatchObject({ outcome: 'denied', by: 'local' });
+  });
+
+  test('waits for the one before it, is refused by choice, and is taken back while it waits', async () => {
+    const id = await session();
+    const first = prompt(daemon, id, 'hang');
+    await until(daemon, id, ({ type }) => type === 'agent_session');
+    const { json: queued } = await prompt(daemon, id, 'plain', { wait: false });
+    expect(queued).toMatchObject({ status: 'queued' });
+    const refused = await prompt(daemon, id, 'plain', { onBusy: 'refuse' });
+    expect(refused).toMatchObject({ status: 409, json: { error: { code: 'TURN_RUNNING' } } });
+    const third = prompt(daemon, id, 'plain');
+    const { json } = await daemon.call(`POST /v1/sessions/${id}/stop`, { body: { turn: queued.id } });
+    expect(json.turns).toEqual([queued.id]);
+    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    expect((await first).json.status).toBe('cancelled');
+    expect((await third).json.status).toBe('completed');
+    const { json: list } = await daemon.call<{ turns: TurnInfo[] }>(`GET /v1/sessions/${id}/turns`);
+    expect(list.turns.map(({ status }) => status)).toEqual(['completed', 'cancelled', 'cancelled']);
+  });
+
+  test('ends when its time is over', async () => {
+    const { json } = await prompt(daemon, await session(), 'hang', { timeoutMs: 300 });
+    expect(json).toMatchObject({ status: 'timed_out' });
+  });
+
+  test('runs once, however often it is asked for with the same Idempotency-Key', async () => {
+    const id = await session();
+    const headers = { 'idempotency-key': 'once' };
+    const both = await Promise.all([1, 2].map(() => prompt(daemon, id, 'plain', { headers })));
+    const later = await prompt(daemon, id, 'plain', { headers });
+    expect(new Set([...both, later].map(({ json }) => json.id)).size).toBe(1);
+    expect(later.json.joined).toBe(true);
+    expect(await prompt(daemon, id, 'count x', { headers })).toMatchObject({ status: 409 });
+    expect(ended(await eventsOf(daemon, id))).toHaveLength(1);
+  });
+
+  test('streams its own events by Accept, to its end', async () => {
+    const id = await session();
+    const response = await daemon.fetch(`POST /v1/sessions/${id}/prompt`, {
+      body: { prompt: 'plain' },
+      headers: { accept: 'application/x-ndjson' },
+    });
+    const events = (await response.text())
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(events.map(({ type }) => type)).toEqual(['turn_started', 'agent_session', 'item_completed', 'turn_ended']);
+  });
+
+  test('takes a prompt of 1 MB, and tells the log its beginning and where the rest is', async () => {
+    const id = await session();
+    const words = 'é'.repeat(524_288);
+    expect((await prompt(daemon, id, `count ${words}`)).json).toMatchObject({ status: 'completed', text: '524288' });
+    const started = (await eventsOf(daemon, id)).find(({ type }) => type === 'turn_started');
+    if (started?.type !== 'turn_started' || !started.file) throw new Error('it is not in a file');
+    expect(started.prompt.length).toBeLessThan(10_000);
+    const { text } = await daemon.call(`GET /v1/sessions/${id}/outputs/${started.file.file}`);
+    expect(JSON.parse(text).prompt).toBe(`count ${words}`);
+  });
+
+  test('tells long texts in pieces and in files, as outputs are', async () => {
+    const id = await session();
+    await prompt(daemon, id, 'large');
+    const events = await eventsOf(daemon, id);
+    const deltas = events.flatMap((event) => (event.type === 'item_delta' ? [event.text] : []));
+    expect(deltas.length).toBeGreaterThan(1);
+    expect(deltas.join('')).toHaveLength(700_000);
+    const item = events.find(({ type }) => type === 'item_completed');
+    if (item?.type !== 'item_completed' || !item.file) throw new Error('it is not in a file');
+    expect(JSON.parse((await daemon.call(`GET /v1/sessions/${id}/outputs/${item.file.file}`)).text).text).toHaveLength(
+      700_000,
+    );
+    for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(262_144);
+  });
+
+  test.each(['a "quoted" name', 'two\nlines', '$(touch /tmp/never) `id`', '../../../etc/passwd', '日本 🐍'])(
+    'says a name as it is: %j',
+    async (name) => {
+      const id = await session();
+      expect((await prompt(daemon, id, `name ${name}`)).json.status).toBe('completed');
+      expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ tool: name, output: name }));
+    },
+  );
+});
+
+test('transcripts are kept by revision, and a session that is deleted leaves nothing of its turns', async () => {
+  const id = await session();
+  await prompt(daemon, id, 'plain');
+  await prompt(daemon, id, 'plain');
+  const { json } = await daemon.call(`GET /v1/sessions/${id}/transcript`);
+  expect(json).toMatchObject({ agent: 'claude', conversation: `talk-${id}`, revision: 2, text: 'said\nsaid\n' });
+  await daemon.call(`DELETE /v1/sessions/${id}`);
+  expect((await daemon.call(`GET /v1/sessions/${id}/turns`)).status).toBe(404);
+});
+
+test('a server that is killed while a permission waits marks the turn and the request, once, and the next prompt goes on', async () => {
+  const [dataDir, runner, programs] = await Promise.all([scratchFolder(), hostileRunner(), namedPrograms()]);
+  const child = spawn(process.execPath, [CHILD, dataDir, runner, programs], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(child.stdout, 'data');
+  const { url, token } = JSON.parse(String(line));
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  const ask = async (path: string, body?: object): Promise<{ id: string; permissions: unknown[] }> =>
+    JSON.parse(
+      await (
+        await fetch(new URL(path, url), { headers, ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}) })
+      ).text(),
+    );
+  const { id } = await ask('/v1/sessions', { agentKey: 'killed' });
+  const turn = await ask(`/v1/sessions/${id}/prompt`, { prompt: 'permit ls', wait: false });
+  const queued = await ask(`/v1/sessions/${id}/prompt`, { prompt: 'plain', wait: false });
+  await pending(() => ask(`/v1/sessions/${id}/permissions?state=pending`));
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+
+  const again = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
+  const statusOf = async (one: string) => (await again.call(`GET /v1/sessions/${id}/turns/${one}`)).json.status;
+  expect([await statusOf(turn.id), await statusOf(queued.id)]).toEqual(['interrupted', 'interrupted']);
+  const events = await eventsOf(again, id);
+  expect(events.filter((event) => event.type === 'turn_ended' && event.turn === turn.id)).toHaveLength(1);
+  expect(events.filter(({ type }) => type === 'permission_resolved')).toMatchObject([{ outcome: 'cancelled' }]);
+  const { json } = await prompt(again, id, 'plain');
+  expect(json).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, at) => at + 1));
+});
+
+test('profiles are each user’s own, checked, and named in a prompt', async () => {
+  const profile = { systemPrompt: 'Be short.', rules: { tone: 'kind' } };
+  expect((await daemon.call('PUT /v1/profiles/mine', { body: profile })).json).toMatchObject({ name: 'mine', profile });
+  expect((await daemon.call('PUT /v1/profiles/mine', { body: { rules: { 'a/b': '' } } })).status).toBe(400);
+  const other = await daemon.user('other', 'member');
+  expect((await daemon.call('GET /v1/profiles/mine', { token: other })).status).toBe(404);
+  expect((await daemon.call<{ profiles: unknown[] }>('GET /v1/profiles')).json.profiles).toHaveLength(1);
+  const id = await session();
+  expect((await prompt(daemon, id, 'plain', { profile: 'mine' })).json).toMatchObject({
+    status: 'completed',
+    profile: 'mine',
+  });
+  expect((await prompt(daemon, id, 'plain', { profile: 'none' })).status).toBe(404);
+  expect((await daemon.call('DELETE /v1/profiles/mine')).status).toBe(204);
+});
+
+test('an agent that may do everything needs an isolated place, and in-process sessions have none', async () => {
+  const open = await session({ sandbox: 'off' });
+  expect((await prompt(daemon, open, 'plain', { mode: 'bypass' })).json).toMatchObject({
+    status: 'failed',
+    error: { code: 'BYPASS_REFUSED' },
+  });
+  expect((await prompt(daemon, open, 'plain')).json.status).toBe('completed');
+  const inside = await session({ executor: 'in-process' });
+  expect((await prompt(daemon, inside, 'plain')).json).toMatchObject({
+    status: 'failed',
+    error: { code: 'CAPABILITY_MISSING' },
+  });
+});
+
+test('the OpenAPI document lists the routes', async () => {
+  const { json } = await daemon.call<{ paths: Record<string, unknown> }>('GET /openapi.json');
+  for (const path of ['prompt', 'stop', 'transcript', 'usage', 'turns', 'permissions']) {
+    expect(json.paths).toHaveProperty([`/v1/sessions/{id}/${path}`]);
+  }
+  expect(json.paths).toHaveProperty(['/v1/profiles/{name}']);
+});

@@ -1,0 +1,188 @@
+/**
+ * A runner that does not keep to the rules, or has trouble: the first word of its prompt says how. Plain JavaScript
+ * without anything beside it, so that it runs in any place.
+ */
+
+import { appendFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const [command] = process.argv.slice(2);
+const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+const waiting = new Map();
+let calls = 0;
+const call = (method, params) =>
+  new Promise((resolve) => {
+    const id = `c${++calls}`;
+    waiting.set(id, resolve);
+    say({ id, method, params });
+  });
+
+/** From a prompt before: kept past the end of its task. */
+let old;
+let stopped;
+
+const tricks = {
+  async plain({ claim, report }) {
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: 'Done.' });
+    old = claim;
+  },
+  async name({ report }, rest) {
+    await report({ type: 'item_completed', item: rest, kind: 'tool', status: 'completed', tool: rest, output: rest });
+    await report({ type: 'file_changed', path: rest, change: 'created' });
+  },
+  async count({ report }, rest) {
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: String(rest.length),
+    });
+  },
+  async large({ report }) {
+    await report({ type: 'item_delta', item: 'm', text: 'd'.repeat(700_000) });
+    const text = 't'.repeat(700_000);
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
+  },
+  session: ({ claim, event }) =>
+    call('report_message', { ...claim, session_id: 'ses_0000000000000000', sequence: 2, event }),
+  task: ({ claim, event }) => call('report_message', { ...claim, task_id: 'trn_0000000000000000', sequence: 2, event }),
+  turn: ({ claim, event }) =>
+    call('report_message', { ...claim, sequence: 2, event: { ...event, turn: 'trn_0000000000000000' } }),
+  token: ({ claim, event }) =>
+    call('report_message', { ...claim, session_token: `cst_aaaaaaaaaaaaaaaa_${'a'.repeat(43)}`, sequence: 2, event }),
+  replay: ({ claim, event }) =>
+    call('report_message', { ...claim, session_token: old.session_token, sequence: 2, event }),
+  again: ({ event }) => call('report_message', { ...old, sequence: 2, event }),
+  async order({ claim, event }) {
+    await call('report_message', { ...claim, sequence: 2, event });
+    await call('report_message', { ...claim, sequence: 4, event });
+  },
+  async repeat({ claim, event }) {
+    await call('report_message', { ...claim, sequence: 2, event });
+    await call('report_message', { ...claim, sequence: 2, event });
+  },
+  async flood({ claim }) {
+    for (let at = 0; at < 200_000; at++) {
+      const room = process.stdout.write(
+        `${JSON.stringify({ jsonrpc: '2.0', method: 'report_progress', params: { ...claim, phase: 'loading' } })}\n`,
+      );
+      if (!room) await new Promise((resolve) => process.stdout.once('drain', resolve));
+    }
+    await new Promise(() => {});
+  },
+  async line() {
+    const part = 'x'.repeat(1024 * 1024);
+    for (let at = 0; at < 100; at++) {
+      if (!process.stdout.write(part)) await new Promise((resolve) => process.stdout.once('drain', resolve));
+    }
+    await new Promise(() => {});
+  },
+  die: () => process.kill(process.pid, 'SIGKILL'),
+  exit: () => process.exit(3),
+  async hang() {
+    await new Promise((resolve) => {
+      stopped = resolve;
+    });
+    return { status: 'cancelled' };
+  },
+  /** Hears nothing. */
+  deaf: () => new Promise(() => {}),
+  async permit({ claim, report }, rest) {
+    const reply = await call('request_permission', { ...claim, tool: 'Bash', summary: rest, input: { command: rest } });
+    const decision = reply.decision ?? (await new Promise((resolve) => waiting.set(reply.request_id, resolve)));
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: JSON.stringify(decision),
+    });
+    return decision.outcome === 'cancelled' ? { status: 'cancelled' } : {};
+  },
+  async variables({ report }) {
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: JSON.stringify(process.env),
+    });
+  },
+  async key({ claim, report }) {
+    const answer = await call('get_api_key', { ...claim, provider: 'anthropic' });
+    await report({
+      type: 'item_completed',
+      item: 'm',
+      kind: 'message',
+      status: 'completed',
+      text: JSON.stringify(answer),
+    });
+  },
+  async miscount() {
+    return { status: 'completed', message_count: 7 };
+  },
+};
+
+async function execute(id, { session_token, session_id, task_id, prompt }) {
+  const claim = { session_token, session_id, task_id };
+  let sequence = 0;
+  const report = (event) =>
+    call('report_message', { ...claim, sequence: ++sequence, event: { turn: task_id, ...event } });
+  const event = { type: 'agent_notice', turn: task_id, text: 'forged' };
+  await report({ type: 'agent_session', agent: 'claude', conversation: `talk-${session_id}` });
+  const at = prompt.indexOf(' ');
+  const [word, rest] = at === -1 ? [prompt, ''] : [prompt.slice(0, at), prompt.slice(at + 1)];
+  const ending = (await tricks[word]({ claim, event, report }, rest)) ?? {};
+  const told = ending.status === undefined ? {} : ending;
+  const outcome = { status: 'completed', message_count: sequence, conversation: `talk-${session_id}`, ...told };
+  await call('report_completion', { ...claim, ...outcome });
+  say({ id, result: outcome });
+}
+
+function hear({ id, method, params, result, error }) {
+  if (method === undefined) {
+    waiting.get(id)?.(result ?? { error });
+    waiting.delete(id);
+    return;
+  }
+  if (method === 'hello')
+    say({ id, result: { protocol_version: params.protocol_version, pid: process.pid, agents: ['claude'] } });
+  if (method === 'ping') say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
+  if (method === 'execute_prompt') void execute(id, params);
+  if (method === 'permission_resolved') {
+    waiting.get(params.request_id)?.(params);
+    say({ id, result: { accepted: true } });
+  }
+  if (method === 'stop_task') {
+    stopped?.();
+    say({ id, result: { stopped: stopped !== undefined } });
+  }
+  if (method === 'shutdown') {
+    say({ id, result: {} });
+    process.exit(0);
+  }
+}
+
+/** Conversations are lines of a file in the home folder. */
+async function transcript() {
+  const lines = [];
+  for await (const line of createInterface({ input: process.stdin })) lines.push(JSON.parse(line));
+  const [{ homeDir, conversation }] = lines;
+  if (command === 'setup-session')
+    process.stdout.write(`${JSON.stringify({ type: 'prepared', transcript: 'kept' })}\n`);
+  else {
+    appendFileSync(`${homeDir}/${conversation}`, 'said\n');
+    const { readFileSync } = await import('node:fs');
+    process.stdout.write(
+      `${JSON.stringify({ type: 'text', text: readFileSync(`${homeDir}/${conversation}`, 'utf8') })}\n`,
+    );
+    process.stdout.write(`${JSON.stringify({ type: 'end', found: true })}\n`);
+  }
+}
+
+if (command === 'serve')
+  createInterface({ input: process.stdin })
+    .on('line', (line) => hear(JSON.parse(line)))
+    .on('close', () => process.exit(0));
+else await transcript();
