@@ -459,13 +459,13 @@ export const errorCodes = {
   },
   TURN_RUNNING: {
     http: 409,
-    rpc: -32110,
+    rpc: -32122,
     retry: true,
     advice: 'Wait for the turn that runs, stop it with `/stop`, or let the prompt wait: `onBusy: "queue"`.',
   },
   WORKER_FAILED: {
     http: 500,
-    rpc: -32111,
+    rpc: -32123,
     retry: true,
     advice: 'Prompt again: the next turn gets a fresh executor and goes on with the conversation.',
   },
@@ -557,13 +557,13 @@ export const errorCodes = {
   },
   ENVIRONMENT_ENDED: {
     http: 409,
-    rpc: -32130,
+    rpc: -32150,
     retry: true,
     advice: 'Find it again by its handle, or make another: its files are as they were.',
   },
   EXEC_FAILED: {
     http: 400,
-    rpc: -32131,
+    rpc: -32151,
     retry: false,
     advice: 'Look at the program, its folder and its arguments: the message says what the system did not take.',
   },

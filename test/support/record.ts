@@ -146,6 +146,8 @@ const DROPPED = new Set([
   'promptId',
   'request_id',
   'output_file',
+  // Pieces of paths, which cannot be told from others.
+  'partial_json',
 ]);
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g;
 const OTHER_IDS = /\bmsg_[A-Za-z0-9_-]{6,}|\b(?:a[0-9a-f]{16})\b/g;
