@@ -291,7 +291,7 @@ cella: There is no command /vasr.
 Did you mean /vars? /help lists them all.
 chat> hello
 cella: No coding agent takes part in this chat yet.
-Run Python with /py CODE; with --auto-py every line is Python.
+Choose one with /agent claude. /py CODE runs Python, and so does --auto-py.
 chat>`
       .split('\n')
       .slice(1),

@@ -16,7 +16,21 @@ from . import barring, sleeping
 from .kernel import WasmKernel
 
 # Of the package: what only processes need, and what is run, not imported.
-_NOT_HERE = (".__main__", ".wasm.entry", ".sandbox.", ".template", ".container", ".supervisor", ".residents", ".command", ".birth")
+_NOT_HERE = (
+    ".__main__",
+    ".wasm.entry",
+    ".sandbox.",
+    ".template",
+    ".container",
+    ".supervisor",
+    ".residents",
+    ".command",
+    ".birth",
+    ".feeding",
+    ".forwarder",
+    ".memory_watch",
+    ".outlet",
+)
 
 not_preloaded: List[Dict[str, str]] = []
 

@@ -130,7 +130,7 @@ async function takeText(desk: Desk, text: string): Promise<Outcome> {
   if (!desk.autoPy) {
     throw new UsageError(
       'No coding agent takes part in this chat yet.',
-      'Choose one with /agent claude, or run Python with /py CODE; with --auto-py every line is Python.',
+      'Choose one with /agent claude. /py CODE runs Python, and so does --auto-py.',
     );
   }
   if (LEAVE.test(text)) return 'leave';

@@ -138,5 +138,7 @@ function endOf(error: unknown): Word {
   if (typeof error === 'object' && error !== null && 'status' in error && typeof error.status === 'number') {
     return { exitCode: error.status };
   }
-  return { problem: (error instanceof Error ? error.message : String(error)).split('\n', 1)[0] ?? '' };
+  const [first = '', ...rest] = (error instanceof Error ? error.message : String(error)).split('\n');
+  // What a traceback is about comes after its frames.
+  return { problem: rest.find((line) => first.startsWith('Traceback') && /^\S/.test(line)) ?? first };
 }
