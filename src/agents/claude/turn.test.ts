@@ -12,9 +12,7 @@ function silentProgram(): Sdk {
   const query: Query = {
     interrupt: async () => over.resolve(),
     close: () => over.resolve(),
-    async *[Symbol.asyncIterator]() {
-      await over.promise;
-    },
+    [Symbol.asyncIterator]: () => ({ next: () => over.promise.then(() => ({ done: true, value: undefined })) }),
   };
   return { query: () => query };
 }
