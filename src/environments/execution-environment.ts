@@ -15,6 +15,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { bursts } from './bursts.ts';
 import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './contract.ts';
 import { firstFiles } from './first-files.ts';
+import { checkMode } from './mode.ts';
 import { type RunnerPlace, runCommand } from './runner-command.ts';
 
 export interface ExecutionEnvironmentOptions {
@@ -111,10 +112,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
 
   async *executeQuery({ permit, signal, ...query }: Query): AsyncGenerator<QueryEvent> {
     signal?.throwIfAborted();
-    if (query.mode === 'bypass' && !this.primitive.isolated) {
-      const message = 'An agent may do everything only where it is isolated, and a local environment is not.';
-      throw new CellaError('FORBIDDEN', message, { advice: 'Use another mode, or a sandbox or docker environment.' });
-    }
+    checkMode(query.mode, this.primitive);
     const late = new AbortController();
     let say: (line: QueryInput) => void = () => {};
     const stop = () => {
@@ -128,7 +126,8 @@ export class ExecutionEnvironment implements AsyncDisposable {
       says: QueryLine,
       tellsFailure: ({ type }) => type === 'ended',
       onInput: (write) => {
-        say = (line) => void write(line);
+        // What cannot be said to it, and what it waits for, ends it.
+        say = (line) => void write(line).catch(() => late.abort());
         if (signal?.aborted) stop();
       },
       signal: late.signal,
@@ -162,16 +161,26 @@ export class ExecutionEnvironment implements AsyncDisposable {
     conversation: string,
     options: { readonly signal?: AbortSignal } = {},
   ): Promise<AsyncIterable<string>> {
-    const changes = await this.primitive.watch(this.getBasePaths().HOME_DIR, options);
-    const before = await this.readSessionTranscript(conversation);
+    const over = new AbortController();
+    const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
+    const changes = await this.primitive.watch(this.getBasePaths().HOME_DIR, { signal });
     const read = () => this.readSessionTranscript(conversation);
+    const before = await read().catch((error: unknown) => {
+      over.abort();
+      throw error;
+    });
     return (async function* () {
       let last = before;
-      for await (const _burst of bursts(changes, REST_MS)) {
-        const text = await read();
-        if (text === undefined || text === last) continue;
-        last = text;
-        yield text;
+      try {
+        for await (const _burst of bursts(changes, REST_MS)) {
+          const text = await read();
+          if (text === undefined || text === last) continue;
+          last = text;
+          yield text;
+        }
+      } finally {
+        // Nothing is watched for whoever has stopped reading.
+        over.abort();
       }
     })();
   }

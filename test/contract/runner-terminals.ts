@@ -51,6 +51,18 @@ export function runnerTerminals(parts: RunnerParts): void {
     expect(await exited).toEqual({ terminal_id: 'a', code: 3 });
   });
 
+  test('that cannot be made are told of, and the runner goes on', async () => {
+    await using daemon = new TestDaemon(parts().scripted);
+    await daemon.hello();
+    const nowhere = daemon.peer.call(SpawnTerminal, { terminal_id: 'n', cwd: '/there/is/no/such/folder', size });
+    expect(await codeOf(nowhere)).toBe('CAPABILITY_MISSING');
+    const { shows, exited } = watch(daemon);
+    const argv = ['/bin/sh', '-c', 'echo here'];
+    await daemon.peer.call(SpawnTerminal, { terminal_id: 'm', cwd: '/tmp', size, argv });
+    await shows(/here/);
+    expect(await exited).toEqual({ terminal_id: 'm', code: 0 });
+  });
+
   test('are taken away with what runs on them', async () => {
     await using daemon = new TestDaemon(parts().scripted);
     const { shows, exited } = watch(daemon);

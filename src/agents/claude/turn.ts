@@ -83,6 +83,8 @@ function endWith(signal: AbortSignal, query: Query): Ending {
     query.interrupt().catch(() => query.close()); // it is about to end, or has ended
   };
   signal.addEventListener('abort', stop, { once: true });
+  // It may have been aborted while the program was made ready.
+  if (signal.aborted) stop();
   return {
     soon,
     [Symbol.dispose]() {

@@ -37,7 +37,11 @@ export async function npmInstall(folder: string, { signal, npm }: NpmOptions): P
   // A group of its own: its children end with it.
   const child = spawn(npm, ARGV, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
   const stop = () => {
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // It has ended, and only its output is not at its end yet.
+    }
   };
   let words = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -82,7 +82,13 @@ export class Upstream implements Disposable {
       sent.destroy();
     };
     const late = { timer: setTimeout(giveUp(`there was no connection within ${connectMs} ms`), connectMs) };
+    let answered = false;
+    sent.on('response', () => {
+      answered = true;
+    });
     sent.on('finish', () => {
+      // One that answers before it has heard all of the request has answered.
+      if (answered) return;
       clearTimeout(late.timer);
       late.timer = setTimeout(giveUp(`it did not answer within ${answerMs} ms`), answerMs);
     });

@@ -20,6 +20,7 @@ export class Waiting {
     this.info = info;
     this.request = request;
     this.#written.promise.catch(() => {}); // told to whoever asked, and to whoever decided
+    this.#decided.promise.catch(() => {}); // nobody takes the decision of a request that could not be told
   }
 
   get decided(): Promise<Resolution> {

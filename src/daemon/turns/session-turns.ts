@@ -1,53 +1,40 @@
 /** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { Turns } from '../../pool/turns.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import { isOver } from '../../protocol/http/turns.ts';
 import type { Storage } from '../../storage/contract.ts';
-import type { SessionPermissions } from '../permissions/contract.ts';
-import type { HostedSession } from '../sessions/contract.ts';
-import type { EventWriter } from '../sessions/event-writer.ts';
 import { newTurnId } from '../sessions/ids.ts';
-import type { Outputs } from '../sessions/outputs.ts';
 import { digest, requestName } from '../sessions/requests.ts';
-import { BoundedEvents, type Bounds, short } from './bounded.ts';
-import type {
-  AcceptedTurn,
-  AgentRunner,
-  PromptWish,
-  SessionTurnsApi,
-  StopWish,
-  TurnEnding,
-  TurnPage,
-} from './contract.ts';
-import { type Ending, endingOf, failureOf } from './ending.ts';
-import { infoOf, TurnRecords } from './records.ts';
-import { endedEvent } from './recover.ts';
+import { accepted, busy, joined, noAgents } from './accepted.ts';
+import { short } from './bounded.ts';
+import type { AcceptedTurn, PromptWish, SessionTurnsApi, StopWish, TurnPage } from './contract.ts';
+import { failureOf } from './ending.ts';
+import { infoOf, type TurnRecord, TurnRecords } from './records.ts';
+import { KEPT, Stage, type StageParts } from './stage.ts';
 import { Transcripts } from './transcripts.ts';
-import { HostedTurn, type StopReason } from './turn.ts';
+import { HostedTurn } from './turn.ts';
 
-/** How often storage that does not work is tried again. */
-const AGAIN_MS = 500;
-/** Of the prompt and of the last answer, what a record keeps. */
-const KEPT = 2000;
 const DEFAULT_AGENT = 'claude';
 
-export interface SessionTurnsParts {
-  readonly session: HostedSession;
+export interface SessionTurnsParts extends Omit<StageParts, 'records' | 'transcripts' | 'isClosed'> {
   /** Under which its transcripts are kept. */
   readonly key: string;
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
-  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf'>;
-  readonly writer: EventWriter;
-  readonly outputs: Outputs;
-  readonly bounds: Bounds;
   readonly queueLimit: () => number;
   readonly stopping: () => boolean;
-  /** Undefined where this server runs no agents. */
-  readonly agents: AgentRunner | undefined;
 }
+
+/** The name of the request that brings a turn, where it has an Idempotency-Key, and a digest of what it asks for. */
+interface Asked {
+  readonly request?: string;
+  readonly asked?: string;
+}
+
+type Entered =
+  | { readonly known: HostedTurn; readonly isNew: true }
+  | { readonly known: HostedTurn | TurnRecord; readonly isNew: false };
 
 export class SessionTurns implements SessionTurnsApi {
   readonly #parts: SessionTurnsParts;
@@ -56,13 +43,16 @@ export class SessionTurns implements SessionTurnsApi {
   readonly #turns = new Turns();
   readonly #live = new Map<string, HostedTurn>();
   /** By the name of the request that is being accepted. */
-  readonly #entering = new Map<string, Promise<HostedTurn>>();
+  readonly #entering = new Map<string, Promise<Entered>>();
+  readonly #stage: Stage;
   #closed: CellaError | undefined;
 
   constructor(parts: SessionTurnsParts) {
     this.#parts = parts;
     this.#records = new TurnRecords(parts.storage.documents, parts.session.id);
     this.#transcripts = new Transcripts(parts.storage.transcripts, parts.key);
+    const [records, transcripts] = [this.#records, this.#transcripts];
+    this.#stage = new Stage({ ...parts, records, transcripts, isClosed: () => this.#closed !== undefined });
   }
 
   /** The turn that runs. */
@@ -73,21 +63,15 @@ export class SessionTurns implements SessionTurnsApi {
   async prompt(wish: PromptWish): Promise<AcceptedTurn> {
     this.#checkOpen();
     if (!this.#parts.agents) throw noAgents();
-    if (wish.idempotencyKey === undefined) return accepted(await this.#accept(wish, {}), false);
+    if (wish.idempotencyKey === undefined) return accepted(await this.#accept(wish, {}));
     const request = requestName(wish.idempotencyKey);
     const asked = digest(wish.prompt, wish.agent, wish.mode, wish.model, wish.timeoutMs, wish.profile?.name);
-    const entering = this.#entering.get(request);
-    if (entering) return joined(await entering, asked);
-    const live = [...this.#live.values()].find(({ record }) => record.request === request);
-    if (live) return joined(live, asked);
-    const known = await this.#records.byRequest(request);
-    // What never began may begin.
-    if (known && isOver(known) && known.firstSeq !== undefined) return remembered(known, asked);
-    const there = this.#entering.get(request);
-    if (there) return joined(await there, asked);
-    const accepting = this.#accept(wish, { request, asked }).finally(() => this.#entering.delete(request));
-    this.#entering.set(request, accepting);
-    return accepted(await accepting, false);
+    // Before anything is waited for: of two with one key at once, the second finds the first.
+    const before = this.#entering.get(request);
+    const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));
+    if (!before) this.#entering.set(request, entering);
+    const { known, isNew } = await entering;
+    return !before && isNew ? accepted(known) : joined(known, asked);
   }
 
   async stop({ turn, all = false }: StopWish = {}): Promise<readonly string[]> {
@@ -140,10 +124,17 @@ export class SessionTurns implements SessionTurnsApi {
     await this.#records.remove();
   }
 
-  async #accept(
-    wish: PromptWish,
-    request: { readonly request?: string; readonly asked?: string },
-  ): Promise<HostedTurn> {
+  /** What the key has brought before, or the turn that it brings. */
+  async #enter(wish: PromptWish, request: Required<Asked>): Promise<Entered> {
+    const live = [...this.#live.values()].find(({ record }) => record.request === request.request);
+    if (live) return { known: live, isNew: false };
+    const known = await this.#records.byRequest(request.request);
+    // What never began may begin.
+    if (known && isOver(known) && known.firstSeq !== undefined) return { known, isNew: false };
+    return { known: await this.#accept(wish, request), isNew: true };
+  }
+
+  async #accept(wish: PromptWish, request: Asked): Promise<HostedTurn> {
     const waiting = this.#live.size;
     if (waiting > 0 && wish.onBusy === 'refuse') throw busy(this.running);
     if (waiting > this.#parts.queueLimit()) {
@@ -191,12 +182,8 @@ export class SessionTurns implements SessionTurnsApi {
 
   async #perform(turn: HostedTurn): Promise<void> {
     try {
-      if (turn.signal.aborted || this.#closed) return await this.#takeBack(turn);
-      const events = new BoundedEvents(this.#parts.outputs, this.#parts.bounds);
-      await this.#begin(turn, events);
-      const ending = await this.#run(turn, events);
-      await this.#finish(turn, ending);
-      turn.end(infoOf(turn.record));
+      if (turn.signal.aborted || this.#closed) await this.#takeBack(turn);
+      else await this.#stage.perform(turn);
     } finally {
       this.#live.delete(turn.id);
     }
@@ -204,145 +191,15 @@ export class SessionTurns implements SessionTurnsApi {
 
   /** Over at once, however long those before it take. */
   #takeBack(turn: HostedTurn): Promise<void> {
-    turn.takenBack ??= this.#finish(turn, failureOf(undefined, turn.reason ?? { kind: 'closing' })).then(() => {
+    turn.takenBack ??= this.#stage.finish(turn, failureOf(undefined, turn.reason ?? { kind: 'closing' })).then(() => {
       this.#live.delete(turn.id);
       turn.end(infoOf(turn.record));
     });
     return turn.takenBack;
   }
 
-  async #begin(turn: HostedTurn, events: BoundedEvents): Promise<void> {
-    const { id, agent, mode, model, by } = turn.record;
-    const startedAt = Date.now();
-    await this.#update(turn, { status: 'running', startedAt });
-    const event = await events.started({
-      type: 'turn_started',
-      turn: id,
-      agent,
-      prompt: turn.wish.prompt,
-      mode,
-      ...(model === undefined ? {} : { model }),
-      by,
-    });
-    const firstSeq = await this.#parts.writer.write(event, { size: event.prompt.length, flushed: true });
-    await this.#update(turn, { firstSeq });
-    turn.begin(firstSeq);
-  }
-
-  async #run(turn: HostedTurn, events: BoundedEvents): Promise<Ending> {
-    const { session, writer, permissions, agents } = this.#parts;
-    const { record, wish } = turn;
-    const { timeoutMs = 0 } = wish;
-    const late = timeoutMs === 0 ? undefined : setTimeout(() => turn.stop({ kind: 'timed_out' }), timeoutMs);
-    try {
-      if (!agents) throw noAgents();
-      const before = (await this.#records.all()).findLast(
-        ({ agent, conversation }) => agent === record.agent && conversation !== undefined,
-      );
-      const told: TurnEnding = await agents.run({
-        session,
-        info: await session.info(),
-        turn: turn.id,
-        userId: record.by,
-        agent: record.agent,
-        prompt: wish.prompt,
-        mode: record.mode,
-        model: record.model,
-        profile: wish.profile?.content ?? {},
-        conversation: before?.conversation,
-        timeoutMs,
-        signal: turn.signal,
-        emit: async (event) => {
-          if (turn.reason?.kind === 'failed') throw turn.reason.error;
-          if (event.type === 'agent_session') turn.record = { ...turn.record, conversation: event.conversation };
-          if (event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined) {
-            turn.record = { ...turn.record, ...(event.text === undefined ? {} : { text: short(event.text, KEPT) }) };
-          }
-          const parts = await events.take(event);
-          // Written with what comes next: whoever tells much need not wait for each.
-          await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
-          if (writer.full) await writer.room();
-        },
-        permit: (ask) => permissions.request({ ...ask, user: record.by, turn: turn.id, signal: turn.signal }),
-        readTranscript: (conversation) => this.#transcripts.get(conversation),
-        keepTranscript: (conversation, text) => this.#transcripts.keep(conversation, text),
-      });
-      return endingOf(told, turn.reason);
-    } catch (error) {
-      return failureOf(error, turn.reason);
-    } finally {
-      clearTimeout(late);
-      // Nobody waits for it any more. Where storage fails, whoever opens the session next finds it.
-      await permissions.cancelOf(turn.id, 'the turn is over').catch(() => {});
-    }
-  }
-
-  /** Told until storage takes it, or the session ends: whoever opens it next finds that it has not ended. */
-  async #finish(turn: HostedTurn, { status, conversation, usage, error }: Ending): Promise<void> {
-    const facts = {
-      status,
-      ...(conversation === undefined ? {} : { conversation }),
-      ...(usage === undefined ? {} : { usage }),
-      ...(error === undefined ? {} : { error }),
-    };
-    for (;;) {
-      try {
-        await this.#update(turn, { ...facts, endedAt: Date.now() });
-        await this.#parts.writer.write(endedEvent(turn.record), { flushed: true });
-        return;
-      } catch (cause) {
-        if (this.#closed) throw cause;
-        await delay(AGAIN_MS, undefined, { ref: false });
-      }
-    }
-  }
-
-  async #update(turn: HostedTurn, facts: Partial<HostedTurn['record']>): Promise<void> {
-    turn.record = { ...turn.record, ...facts };
-    await this.#records.put(turn.record);
-  }
-
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
     if (this.#parts.stopping()) throw new CellaError('DAEMON_STOPPING', 'The server is going down.');
   }
-}
-
-export type { StopReason };
-
-function accepted(turn: HostedTurn, isJoined: boolean): AcceptedTurn {
-  const { id, started, ended } = turn;
-  return { turn: id, joined: isJoined, info: infoOf(turn.record), started, ended };
-}
-
-function joined(turn: HostedTurn, asked: string): AcceptedTurn {
-  if (turn.record.asked !== asked) throw conflict();
-  return accepted(turn, true);
-}
-
-function remembered(record: HostedTurn['record'], asked: string): AcceptedTurn {
-  if (record.asked !== asked) throw conflict();
-  const info = infoOf(record);
-  return {
-    turn: record.id,
-    joined: true,
-    info,
-    started: Promise.resolve(record.firstSeq ?? 0),
-    ended: Promise.resolve(info),
-  };
-}
-
-function conflict(): CellaError {
-  return new CellaError('IDEMPOTENCY_CONFLICT', 'This Idempotency-Key came with another request before.');
-}
-
-function busy(turn: string | undefined): CellaError {
-  const details = turn === undefined ? {} : { turn };
-  return new CellaError('TURN_RUNNING', 'The agent of this session has a turn already.', { details });
-}
-
-function noAgents(): CellaError {
-  return new CellaError('CAPABILITY_MISSING', 'This server runs no agents.', {
-    advice: 'Start it with `cella serve`, and install an agent: `cella agents install claude`.',
-  });
 }

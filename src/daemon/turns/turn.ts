@@ -28,10 +28,11 @@ export class HostedTurn {
     // Who has not asked for them does not wait for them.
     this.#started.promise.catch(() => {});
     this.#ended.promise.catch(() => {});
-    const gone = () => this.stop({ kind: 'stopped' });
-    wish.signal?.addEventListener('abort', gone, { once: true });
-    if (wish.signal?.aborted) gone();
+    wish.signal?.addEventListener('abort', this.#gone, { once: true });
+    if (wish.signal?.aborted) this.#gone();
   }
+
+  readonly #gone = (): void => this.stop({ kind: 'stopped' });
 
   get id(): string {
     return this.record.id;
@@ -65,12 +66,19 @@ export class HostedTurn {
   }
 
   end(info: TurnInfo): void {
+    this.#letGo();
     this.#started.reject(new CellaError('ABORTED', 'The turn was over before it began.'));
     this.#ended.resolve(info);
   }
 
   fail(error: Error): void {
+    this.#letGo();
     this.#started.reject(error);
     this.#ended.reject(error);
+  }
+
+  /** The caller's signal may live for long after it. */
+  #letGo(): void {
+    this.wish.signal?.removeEventListener('abort', this.#gone);
   }
 }

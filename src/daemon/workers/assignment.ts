@@ -36,6 +36,7 @@ export class Assignment {
 
   /** Resolves when it is durable. Events go out in the order in which they came. `allowed`: whether it may still speak. */
   async take(sequence: number, event: AgentEvent, allowed: Promise<unknown>): Promise<void> {
+    allowed.catch(() => {}); // told below, which may be long after it is known, or never
     if (event.turn !== this.task.turn) throw forged('turn');
     this.#order.take(sequence);
     const before = this.#written;

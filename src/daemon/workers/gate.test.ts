@@ -33,13 +33,17 @@ async function open() {
   return gate;
 }
 
-async function ask(gate: Gate, path: string, token?: string) {
+async function ask(gate: Gate, path: string, token?: string, more: { method?: string; chunk?: string } = {}) {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const asked = request({ socketPath: join(gate.folder, 'socket'), path, headers, agent: false });
+  const { method = 'GET', chunk } = more;
+  const asked = request({ socketPath: join(gate.folder, 'socket'), path, headers, method, agent: false });
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number | undefined; body: string }>();
   asked.on('error', reject);
   asked.on('response', async (answer) => resolve({ status: answer.statusCode, body: await text(answer) }));
-  asked.end();
+  // Without its end: whoever reads to the end waits for ever.
+  if (chunk === undefined) asked.end();
+  else asked.write(chunk);
+  onTestFinished(() => void asked.destroy());
   return await promise;
 }
 
@@ -51,6 +55,12 @@ test('behind it are models and the session’s own MCP server, the latter for it
   expect((await ask(gate, '/mcp')).status).toBe(401);
   expect((await ask(gate, '/v1/sessions', 'cst_good')).status).toBe(404);
   expect((await ask(gate, '/mcp/../v1/sessions', 'cst_good')).status).toBe(404);
+});
+
+test('a message that tells no length is refused before it is read', async () => {
+  const gate = await open();
+  const { status, body } = await ask(gate, '/mcp', 'cst_good', { method: 'POST', chunk: '{' });
+  expect({ status, body }).toMatchObject({ status: 400, body: expect.stringContaining('INVALID_REQUEST') });
 });
 
 test('after a restart it is there again, in the same place', async () => {

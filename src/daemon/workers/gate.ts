@@ -119,8 +119,11 @@ function tokenIn(request: Request): string {
   });
 }
 
-/** What tells no length is read only as far as the connection is slow enough to be ended by its executor's limits. */
+/** A message is held in memory as a whole: what tells no length could be without end. */
 function checkLength(request: Request): void {
+  if (request.headers.has('transfer-encoding')) {
+    throw new CellaError('INVALID_REQUEST', 'A message to the MCP server tells its length, and is not sent in chunks.');
+  }
   const length = Number(request.headers.get('content-length') ?? 0);
   if (length <= MOST_MESSAGE_BYTES) return;
   throw new CellaError('TOO_LARGE', `A message may have ${MOST_MESSAGE_BYTES} bytes, and this one has ${length}.`);

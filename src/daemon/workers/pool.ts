@@ -116,7 +116,7 @@ export class WorkerPool implements AsyncDisposable {
         const held = this.#start(tenant, agent);
         held.users++;
         return held;
-      } else if (!(await this.#makeRoom())) await this.#wait(signal);
+      } else await (this.#makeRoom() ?? this.#wait(signal));
     }
   }
 
@@ -124,14 +124,12 @@ export class WorkerPool implements AsyncDisposable {
     return this.#held.size + this.#ending.size >= this.#parts.settings.maxWorkers;
   }
 
-  /** The one that has been idle for the longest time goes. False where all are at work. */
-  async #makeRoom(): Promise<boolean> {
+  /** The one that has been idle for the longest time goes. Undefined, and at once, where all are at work: none is given back unseen. */
+  #makeRoom(): Promise<unknown> | undefined {
     const idle = [...this.#held].filter(([, { users }]) => users === 0);
     const [oldest] = idle.toSorted(([, one], [, other]) => one.idleSince - other.idleSince);
-    if (oldest) await this.#drop(...oldest, 'another session needs its place');
-    else if (this.#ending.size > 0) await Promise.race(this.#ending);
-    else return false;
-    return true;
+    if (oldest) return this.#drop(...oldest, 'another session needs its place');
+    return this.#ending.size > 0 ? Promise.race(this.#ending) : undefined;
   }
 
   async #wait(signal: AbortSignal): Promise<void> {

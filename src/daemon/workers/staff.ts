@@ -44,10 +44,11 @@ export class Staff implements AsyncDisposable {
 
   constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
+    const settings = WorkerSettings.parse(workers);
     // Names of sockets are short: below the folder for what is passing, which nobody else can enter.
     this.#folder = mkdtempSync(join(tmpdir(), 'cella-gates-'));
     const shared: WorkerParts = {
-      settings: WorkerSettings.parse(workers),
+      settings,
       tokens: access.sessionTokens,
       open: openPlace ?? placeOpener(programsOf(dataDir, programs)),
       conversations: new Conversations(),

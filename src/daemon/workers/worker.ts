@@ -2,9 +2,9 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ExecExit, Execution } from '../../environments/contract.ts';
+import { checkMode } from '../../environments/mode.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionTokens } from '../access/contract.ts';
-import { checkMode } from '../permissions/mode.ts';
 import type { TurnEnding, TurnTask } from '../turns/contract.ts';
 import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';
 import type { Conversations } from './conversations.ts';

@@ -52,11 +52,12 @@ export class Terminals {
     this.#open.set(terminal_id, child);
     child.once('close', (code, signal) => {
       this.#open.delete(terminal_id);
+      if (child.pid === undefined) return; // it never was; whoever wanted it is told
       const how = signal === null ? { code: code ?? 1 } : { signal };
       void this.#peer.notify(TerminalExited, { terminal_id, ...how });
     });
     child.stdin.on('error', () => {}); // typed after its end
-    void this.#show(terminal_id, child);
+    this.#show(terminal_id, child).catch(() => {}); // its end tells all there is to tell
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
       child.once('error', (cause) =>

@@ -1,7 +1,7 @@
 /** Which modes of an agent are for which environments: without any question only where it cannot reach the host. */
 
-import type { PermissionMode } from '../../protocol/agent/names.ts';
-import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionMode } from '../protocol/agent/names.ts';
+import { CellaError } from '../protocol/errors.ts';
 
 /** `BYPASS_REFUSED` where an agent that is never asked could do anything to the machine. */
 export function checkMode(

@@ -1,0 +1,85 @@
+import { getEventListeners } from 'node:events';
+import { expect, test } from 'vitest';
+import { CellaError } from '../../protocol/errors.ts';
+import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { DocumentPage, DocumentStore } from '../../storage/contract.ts';
+import { SessionTurns, type SessionTurnsParts } from './session-turns.ts';
+
+/** Documents in memory. `looked` is told of each list, and of how much is in it, before that is given. */
+function memory(looked: (found: number) => Promise<void> = async () => {}) {
+  const kept = new Map<string, unknown>();
+  const documents: DocumentStore = {
+    get: async (_collection, id) => (kept.has(id) ? { id, revision: 1, value: kept.get(id) } : undefined),
+    put: async (_collection, id, value) => {
+      kept.set(id, value);
+      return 1;
+    },
+    delete: async (_collection, id) => kept.delete(id),
+    list: async (): Promise<DocumentPage> => {
+      const page = [...kept].map(([id, value]) => ({ id, revision: 1, value }));
+      await looked(page.length);
+      return { documents: page, damaged: [] };
+    },
+  };
+  return { kept, documents };
+}
+
+/** The turns of a session whose agent answers at once. */
+function turnsOn(documents: DocumentStore, write: (event: SessionEventBody) => Promise<number>) {
+  const parts = {
+    session: { id: 'ses_0000000000000001', info: async () => ({}) },
+    key: 'a',
+    storage: { documents, transcripts: {} },
+    permissions: { cancelOf: async () => {} },
+    writer: { write, full: false },
+    outputs: {},
+    bounds: { eventBytes: 1000, fileBytes: 1000 },
+    queueLimit: () => 10,
+    stopping: () => false,
+    agents: { run: async () => ({ status: 'completed' }), retire: async () => {} },
+  } as unknown as SessionTurnsParts;
+  return new SessionTurns(parts);
+}
+
+test('of two prompts with one key at once, one is run, however long storage takes for the other', async () => {
+  const over = Promise.withResolvers<void>();
+  let looks = 0;
+  const { documents, kept } = memory(async (found) => {
+    if (found === 0 && ++looks === 2) await over.promise;
+  });
+  const turns = turnsOn(documents, async () => 1);
+  const wish = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
+  const both = [turns.prompt(wish), turns.prompt(wish)];
+  await Promise.race(both.map(async (one) => (await one).ended));
+  over.resolve();
+  const [first, second] = await Promise.all(both);
+  expect([first?.joined, second?.joined].sort()).toEqual([false, true]);
+  expect(second?.turn).toBe(first?.turn);
+  await turns.idle();
+  expect(kept.size).toBe(1);
+});
+
+test('a turn whose beginning cannot be written down has failed, and nobody finds it running', async () => {
+  const { documents, kept } = memory();
+  const told: SessionEventBody[] = [];
+  const turns = turnsOn(documents, async (event) => {
+    if (event.type === 'turn_started') throw new CellaError('STORAGE_FAILED', 'The disk is full.');
+    return told.push(event);
+  });
+  const { turn, ended } = await turns.prompt({ prompt: 'hello', by: 'local', agent: 'claude' });
+  await expect(ended).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+  await turns.idle();
+  expect(kept.get(`ses_0000000000000001/${turn}`)).toMatchObject({
+    status: 'failed',
+    error: { code: 'STORAGE_FAILED' },
+  });
+  expect(told).toMatchObject([{ type: 'turn_ended', turn, status: 'failed' }]);
+});
+
+test('a caller’s signal is let go with the turn', async () => {
+  const turns = turnsOn(memory().documents, async () => 1);
+  const { signal } = new AbortController();
+  const { ended } = await turns.prompt({ prompt: 'hello', by: 'local', agent: 'claude', signal });
+  await ended;
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
+});
