@@ -1,12 +1,11 @@
 /** What depends on where an agent runs: its answers, leave for tools, stops, modes by their effect, and its end. */
 
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import type { PermissionAsk } from '../../src/agents/contract.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
-import { type AgentWords, allow, endOf, type Suite, textsOf } from './suite.ts';
+import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function placeTests(words: AgentWords, suite: () => Suite): void {
   test('answers in pieces that add up, and tells tokens and cost', () => {
@@ -39,24 +38,6 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     expect(turns.map((event) => 'turn' in event && event.turn)).toEqual([suite().first.turn, second.turn]);
   });
 
-  test('a tool that is approved runs, and the file that it wrote is told', async () => {
-    const asks: PermissionAsk[] = [];
-    const outcome = await suite().place.prompt(`#write ${suite().inside('out.txt')} good day`, {
-      permit: async (ask) => {
-        expect(existsSync(suite().outside('out.txt'))).toBe(false);
-        asks.push(ask);
-        return { allowed: true };
-      },
-    });
-    expect(outcome.status).toBe('completed');
-    expect(await readFile(suite().outside('out.txt'), 'utf8')).toBe('good day\n');
-    expect(asks).toMatchObject([{ summary: expect.stringContaining('out.txt'), pattern: 'out.txt' }]);
-    const item = asks[0]?.item ?? '';
-    const { turn } = outcome;
-    expect(outcome.events).toContainEqual({ type: 'file_changed', turn, item, path: 'out.txt', change: 'created' });
-    expect(endOf(outcome, item)).toMatchObject({ kind: 'tool', status: 'completed' });
-  });
-
   test('a tool that is denied does not run, the agent reads the reason, and the turn goes on', async () => {
     const permit = async ({ summary }: PermissionAsk) =>
       summary.includes('touch') ? { allowed: false, reason: 'not on a Monday' } : { allowed: true };
@@ -72,21 +53,6 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     const outcome = await suite().place.prompt(`#both ${suite().inside('plan.txt')}`, { mode: 'plan', permit: allow });
     expect(outcome.status).toBe('completed');
     expect(await suite().files()).toEqual([]);
-  });
-
-  test('in auto-edit files of the workspace are written without asking; other things are asked for', async () => {
-    const outcome = await suite().place.prompt(`#write ${suite().inside('auto.txt')}`, { mode: 'auto-edit' });
-    expect(outcome.status).toBe('completed');
-    expect(await suite().files()).toEqual(['auto.txt']);
-    const asks: PermissionAsk[] = [];
-    await suite().place.prompt('#run node -e "1"', {
-      mode: 'auto-edit',
-      permit: async (ask) => {
-        asks.push(ask);
-        return { allowed: false };
-      },
-    });
-    expect(asks.map(({ summary }) => summary)).toEqual(['node -e "1"']);
   });
 
   test('a stop in mid-stream ends the turn as cancelled, and what was said is kept', async () => {
