@@ -14,6 +14,9 @@ import { type AgentWords, Suite } from './suite.ts';
  */
 export type Part = 'place' | 'agent' | 'server' | 'adapter';
 
+/** The first of a run brings the program, and builds an image. */
+const OPENING_MS = 240_000;
+
 export function agentContract(words: AgentWords, openPlace: OpenPlace, parts: readonly Part[]): void {
   let opened: Suite | undefined;
   const suite = () => {
@@ -22,7 +25,7 @@ export function agentContract(words: AgentWords, openPlace: OpenPlace, parts: re
   };
   beforeAll(async () => {
     opened = await Suite.open(words, openPlace);
-  });
+  }, OPENING_MS);
   beforeEach(() => suite().clear());
   afterAll(() => opened?.[Symbol.asyncDispose]());
 
