@@ -1,10 +1,15 @@
+/** The adapter of Claude by itself: what a server cannot ask it for. All of the contract, where everything is run. */
+
 import { describe } from 'vitest';
+import { everything } from '../support/depth.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
 import { agentContract } from './contract.ts';
 import { localPlace } from './local.ts';
 
 describe('Claude, as a child of this process', { timeout: 120_000 }, () => {
-  agentContract({ name: 'claude', model: 'claude-sonnet-5' }, async (options) => {
-    return await localPlace('claude', await sharedProgram('claude'))(options);
-  });
+  agentContract(
+    { name: 'claude', model: 'claude-sonnet-5' },
+    async (options) => await localPlace('claude', await sharedProgram('claude'))(options),
+    everything ? ['place', 'agent', 'adapter'] : ['adapter'],
+  );
 });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Agent, AgentAdapter } from '../../src/agents/contract.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentEvent } from '../../src/protocol/agent/events.ts';
+import { KEY } from '../support/agent-daemon.ts';
 import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
 
 export function localPlace(name: string, programDir: string): OpenPlace {
@@ -21,7 +22,7 @@ export function localPlace(name: string, programDir: string): OpenPlace {
       homeDir,
       programDir,
       env: { PATH: process.env.PATH ?? '/usr/bin:/bin', LANG: 'C.UTF-8' },
-      model: { baseUrl: modelUrl, key: 'stand-in-key' },
+      model: { baseUrl: modelUrl, key: KEY },
       profile: profile({ workspace: cwd, node: process.execPath }),
     };
     return new Local(adapter, folder, () => adapter.open(setup));
@@ -61,31 +62,25 @@ class Local implements Place {
     const agent = await this.#opened();
     const id = turnId();
     const events: AgentEvent[] = [];
-    const {
-      mode = 'ask',
-      model,
-      conversation,
-      timeoutMs,
-      signal = new AbortController().signal,
-      permit,
-      onEvent,
-    } = turn;
-    const over = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+    const { mode = 'ask', model, conversation, signal = new AbortController().signal, permit, onEvent } = turn;
     const outcome = await agent.prompt({
       id,
       prompt,
       mode,
       model,
       conversation,
-      signal: over ? AbortSignal.any([signal, over]) : signal,
+      signal,
       emit: async (event) => {
         events.push(event);
         onEvent?.(event);
       },
       permit: permit ?? ((ask) => Promise.reject(new Error(`nobody expects to be asked for ${ask.summary}`))),
     });
-    const late = over?.aborted === true && outcome.status === 'cancelled';
-    return { ...outcome, status: late ? 'timed_out' : outcome.status, turn: id, events };
+    return { ...outcome, turn: id, events };
+  }
+
+  async run(): Promise<never> {
+    throw new Error('an adapter by itself has no kernel');
   }
 
   async transcript(conversation: string): Promise<string | undefined> {

@@ -1,9 +1,10 @@
 /** Somewhere an agent works: what the contract suite needs of it. A new place brings an OpenPlace and nothing else. */
 
 import type { PermissionAnswer, PermissionAsk, TurnOutcome } from '../../src/agents/contract.ts';
-import type { AgentEvent } from '../../src/protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
 import type { PermissionMode } from '../../src/protocol/agent/names.ts';
 import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
+import type { TurnState } from '../../src/protocol/http/turns.ts';
 
 export interface PlaceOptions {
   /** Where the stand-in model listens on the host. */
@@ -15,18 +16,21 @@ export interface PlaceOptions {
 export interface PlaceTurn {
   readonly mode?: PermissionMode;
   readonly model?: string;
+  /** One to go on with; without it, it is up to the place whether it begins another. */
   readonly conversation?: string | undefined;
+  /** Whether the profile matters: without it, a place may leave out what takes time to start. */
+  readonly profiled?: boolean;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  readonly onEvent?: (event: AgentEvent) => void;
+  readonly onEvent?: (event: AgentLogEvent) => void;
   /** Without it, nobody is expected to be asked. */
   readonly permit?: (ask: PermissionAsk) => Promise<PermissionAnswer>;
 }
 
 export interface PlaceOutcome extends Omit<TurnOutcome, 'status'> {
-  readonly status: TurnOutcome['status'] | 'timed_out';
+  readonly status: TurnState;
   readonly turn: string;
-  readonly events: readonly AgentEvent[];
+  readonly events: readonly AgentLogEvent[];
 }
 
 export interface Place extends AsyncDisposable {
@@ -36,6 +40,8 @@ export interface Place extends AsyncDisposable {
   /** Isolated environments take the mode `bypass`; an adapter by itself does not ask where it is. */
   readonly takesBypass: boolean;
   prompt(prompt: string, turn?: PlaceTurn): Promise<PlaceOutcome>;
+  /** The value of code that runs in the kernel of the session, where it has one. */
+  run(code: string): Promise<unknown>;
   transcript(conversation: string): Promise<string | undefined>;
   /** Ends everything that runs there; files stay, and the next prompt starts anew. */
   restart(): Promise<void>;

@@ -1,6 +1,6 @@
 /** A server with coding agents for tests: the stand-in model behind the gateway, and the runner as it is built. */
 
-import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
@@ -22,6 +22,8 @@ export async function bundledRunner(entry = '../../src/runner/cella-runner.ts'):
     new URL('../../scripts/bundling/runner.mjs', import.meta.url).href
   );
   const folder = await scratchFolder();
+  // As an installed one: the user of a container is another, and reads it too.
+  await chmod(folder, 0o755);
   await bundling.bundleRunner(fileURLToPath(new URL(entry, import.meta.url)), join(folder, 'cella-runner.mjs'));
   return folder;
 }

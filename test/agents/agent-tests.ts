@@ -1,0 +1,100 @@
+/** What an agent does alike wherever it runs: what it passes on, what it asks for, and what it makes of providers that fail. */
+
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import type { PermissionAsk } from '../../src/agents/contract.ts';
+import { KEY } from '../support/agent-daemon.ts';
+import { type AgentWords, endOf, type Suite, textsOf } from './suite.ts';
+
+export function agentTests(words: AgentWords, suite: () => Suite): void {
+  test('has model, system prompt, rules, subagents and MCP servers passed on, and uses a tool of one', async () => {
+    const asks: PermissionAsk[] = [];
+    const permit = async (ask: PermissionAsk) => {
+      asks.push(ask);
+      return { allowed: true };
+    };
+    const outcome = await suite().place.prompt('#mcp', { permit, model: words.model, profiled: true });
+    const asked = suite().model.seen.find(({ text }) => text.includes('#mcp'));
+    expect(asked?.model).toBe(words.model);
+    for (const part of ['a teapot of the suite', 'short and stout', 'Looks around for the suite', 'probe__echo']) {
+      expect(asked?.text).toContain(part);
+    }
+    expect(textsOf(outcome).at(-1)).toContain('echo: ping pong');
+    expect(asks.map(({ tool }) => tool)).toEqual([expect.stringContaining('echo')]);
+  });
+
+  test('a tool that is approved runs, and the file that it wrote is told', async () => {
+    const asks: PermissionAsk[] = [];
+    const outcome = await suite().place.prompt(`#write ${suite().inside('out.txt')} good day`, {
+      permit: async (ask) => {
+        expect(existsSync(suite().outside('out.txt'))).toBe(false);
+        asks.push(ask);
+        return { allowed: true };
+      },
+    });
+    expect(outcome.status).toBe('completed');
+    expect(await readFile(suite().outside('out.txt'), 'utf8')).toBe('good day\n');
+    expect(asks).toMatchObject([{ summary: expect.stringContaining('out.txt'), pattern: 'out.txt' }]);
+    const item = asks[0]?.item ?? '';
+    const { turn } = outcome;
+    expect(outcome.events).toContainEqual({ type: 'file_changed', turn, item, path: 'out.txt', change: 'created' });
+    expect(endOf(outcome, item)).toMatchObject({ kind: 'tool', status: 'completed' });
+  });
+
+  test('in auto-edit files of the workspace are written without asking; other things are asked for', async () => {
+    const outcome = await suite().place.prompt(`#write ${suite().inside('auto.txt')}`, { mode: 'auto-edit' });
+    expect(outcome.status).toBe('completed');
+    expect(await suite().files()).toEqual(['auto.txt']);
+    const asks: PermissionAsk[] = [];
+    await suite().place.prompt('#run node -e "1"', {
+      mode: 'auto-edit',
+      permit: async (ask) => {
+        asks.push(ask);
+        return { allowed: false };
+      },
+    });
+    expect(asks.map(({ summary }) => summary)).toEqual(['node -e "1"']);
+  });
+
+  test('a question gets the answer of the person', async () => {
+    const asks: PermissionAsk[] = [];
+    const outcome = await suite().place.prompt('#ask', {
+      permit: async (ask) => {
+        asks.push(ask);
+        return { allowed: true, text: 'green, please' };
+      },
+    });
+    expect(asks).toMatchObject([
+      { question: { text: 'Which colour?', options: [{ label: 'red' }, { label: 'blue' }] } },
+    ]);
+    expect(textsOf(outcome).at(-1)).toContain('green, please');
+  });
+
+  test.each([
+    [401, 'PROVIDER_REFUSED'],
+    [429, 'PROVIDER_LIMITED'],
+    [500, 'PROVIDER_FAILED'],
+  ])('a provider that answers %i fails the turn as %s', async (status, code) => {
+    const outcome = await suite().place.prompt(`#err${status}`);
+    expect(outcome).toMatchObject({
+      status: 'failed',
+      error: { code, message: expect.stringContaining(`${status}`) },
+    });
+    expect(outcome.events).toContainEqual({ type: 'agent_error', turn: outcome.turn, error: outcome.error });
+    expect(outcome.error?.message).not.toContain(KEY);
+  });
+
+  test('a provider that streams garbage fails the turn', async () => {
+    const outcome = await suite().place.prompt('#garbage');
+    expect(outcome).toMatchObject({ status: 'failed', error: { code: 'PROVIDER_FAILED' } });
+  });
+
+  // The last: whoever goes on with its conversation sends all of it again.
+  test('takes a prompt of 1 MB whole', async () => {
+    const outcome = await suite().place.prompt(`${'long words '.repeat(95_400)}the very end\n#plain`);
+    expect(outcome.status).toBe('completed');
+    const asked = suite().model.seen.find(({ text }) => text.includes('the very end'));
+    expect(asked?.text.length).toBeGreaterThan(1_000_000);
+  });
+}

@@ -1,0 +1,186 @@
+/** A place behind a server: prompted by the client, with leave asked for and given there, and the model behind the gateway. */
+
+import { readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { PermissionAsk } from '../../src/agents/contract.ts';
+import type { Client } from '../../src/client/client.ts';
+import { connect } from '../../src/client/index.ts';
+import type { ClientSession } from '../../src/client/session.ts';
+import { defined } from '../../src/daemon/permissions/told.ts';
+import type { ServeOptions } from '../../src/daemon/serve.ts';
+import { AgentLogEvent } from '../../src/protocol/agent/events.ts';
+import type { PermissionDecision } from '../../src/protocol/http/permission-routes.ts';
+import { AGENT_PLACE } from '../../src/sandbox/agent-place.ts';
+import { folderName } from '../../src/storage/folder-name.ts';
+import { agentDaemon, bundledRunner, setKey } from '../support/agent-daemon.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { processes } from '../support/processes.ts';
+import { scratchFolder } from '../support/session.ts';
+import { shareCache } from '../support/shared-cache.ts';
+import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
+
+const AGENT_KEY = 'contract';
+const PROFILE = 'suite';
+const INSIDE = '/agent/workspace';
+
+export interface Served {
+  readonly executor: 'subprocess' | 'container';
+  /** The folder of the agent's program, and how its process can be known. */
+  readonly program: string;
+  readonly process: string;
+  readonly session?: ServeOptions['session'];
+}
+
+/** All turns are in one session, and so in one conversation. */
+export function servedPlace({ executor, program, process, session }: Served): OpenPlace {
+  return async ({ modelUrl, profile }) => {
+    const dataDir = shareCache(await scratchFolder());
+    const runner = await bundledRunner();
+    const programs = dirname(dirname(program));
+    const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session });
+    const place = await ServedPlace.start({ executor, dataDir, process, start });
+    await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PLACE.node, 'node') }));
+    return place;
+  };
+}
+
+interface Parts {
+  readonly executor: Served['executor'];
+  readonly dataDir: string;
+  readonly process: string;
+  readonly start: () => Promise<Daemon>;
+}
+
+interface Opened {
+  readonly daemon: Daemon;
+  readonly client: Client;
+  readonly session: ClientSession;
+}
+
+class ServedPlace implements Place {
+  readonly workspace: string;
+  readonly inside = INSIDE;
+  readonly takesBypass = true;
+  readonly #parts: Parts;
+  #opened: Opened;
+
+  private constructor(parts: Parts, opened: Opened) {
+    this.#parts = parts;
+    this.#opened = opened;
+    this.workspace = join(parts.dataDir, 'agents', folderName(AGENT_KEY), 'workspace');
+  }
+
+  static async start(parts: Parts): Promise<ServedPlace> {
+    const opened = await open(parts);
+    await setKey(opened.daemon);
+    // The kernel is there from the beginning, and with it the folders of the session.
+    await opened.daemon.run(opened.session.id, 'pass');
+    return new ServedPlace(parts, opened);
+  }
+
+  async setUp(profile: object): Promise<void> {
+    const { status, text } = await this.#opened.daemon.call(`PUT /v1/profiles/${PROFILE}`, { body: profile });
+    if (status >= 300) throw new Error(`no profile: ${text}`);
+  }
+
+  async prompt(prompt: string, turn: PlaceTurn = {}): Promise<PlaceOutcome> {
+    const { session } = this.#opened;
+    const { conversation, permit: _, onEvent, profiled = false, ...options } = turn;
+    const events: AgentLogEvent[] = [];
+    const problems: unknown[] = [];
+    const prompted = session.prompt(prompt, { ...options, ...(profiled ? { profile: PROFILE } : {}) });
+    for await (const told of prompted) {
+      const event = AgentLogEvent.parse(told);
+      events.push(event);
+      onEvent?.(event);
+      // What is being decided must not keep the events from coming: the turn may be stopped meanwhile.
+      if (event.type === 'permission_requested' || event.type === 'question') {
+        void this.#answer(event, turn).catch((problem) => problems.push(problem));
+      }
+    }
+    if (problems.length > 0) throw problems[0];
+    const { id, status, usage, error, ...info } = await prompted.turn;
+    if (conversation !== undefined && info.conversation !== conversation) {
+      throw new Error(`the session went on with ${info.conversation}, and not with ${conversation}`);
+    }
+    return { turn: id, status, events, ...defined({ conversation: info.conversation, usage, error }) };
+  }
+
+  async run(code: string): Promise<unknown> {
+    const { daemon, session } = this.#opened;
+    return (await daemon.run(session.id, code)).value;
+  }
+
+  async transcript(conversation: string): Promise<string | undefined> {
+    return (await this.#opened.session.transcript({ conversation })).text;
+  }
+
+  async restart(): Promise<void> {
+    await close(this.#opened);
+    this.#opened = await open(this.#parts);
+  }
+
+  /** Whose a process is, its mounts tell: in a sandbox as in a container. */
+  async killAgent(): Promise<void> {
+    const { dataDir, process: name } = this.#parts;
+    const found = processes().filter(
+      ({ pid, command }) => command.includes(name) && mountsOf(pid).includes(basename(dataDir)),
+    );
+    if (found.length === 0) throw new Error(`no ${name} runs in ${dataDir}`);
+    for (const { pid } of found) process.kill(pid, 'SIGKILL');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await close(this.#opened);
+  }
+
+  async #answer(asked: Asked, { permit }: PlaceTurn): Promise<void> {
+    const { session } = this.#opened;
+    const decide = (decision: PermissionDecision) => session.decidePermission(asked.id, decision);
+    try {
+      if (!permit) throw new Error(`nobody expects to be asked: ${JSON.stringify(asked)}`);
+      const { allowed, reason, text } = await permit(askOf(asked));
+      await decide(
+        allowed ? { decision: 'allow', ...defined({ text }) } : { decision: 'deny', ...defined({ reason }) },
+      );
+    } catch (error) {
+      await decide({ decision: 'deny' }).catch(() => {}); // the first problem is the one to tell
+      throw error;
+    }
+  }
+}
+
+type Asked = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
+
+function askOf(asked: Asked): PermissionAsk {
+  if (asked.type === 'question') {
+    const { text, options = [] } = asked;
+    return { tool: 'question', summary: text, question: { text, options: options.map(optionOf) } };
+  }
+  const { tool, summary, item, pattern, input } = asked;
+  return { tool, summary, ...defined({ item, pattern, input }) };
+}
+
+function optionOf({ label, description }: { label: string; description?: string | undefined }) {
+  return { label, ...defined({ description }) };
+}
+
+async function open({ executor, start }: Parts): Promise<Opened> {
+  const daemon = await start();
+  const client = await connect({ url: daemon.url, token: daemon.token });
+  return { daemon, client, session: await client.open({ agentKey: AGENT_KEY, executor }) };
+}
+
+async function close({ daemon, client, session }: Opened): Promise<void> {
+  await session.close();
+  await client.close();
+  await daemon[Symbol.asyncDispose]();
+}
+
+function mountsOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/mountinfo`, 'utf8');
+  } catch {
+    return ''; // it has ended
+  }
+}

@@ -1,0 +1,95 @@
+/** What the tests of the contract share: one place, one stand-in model, and a first turn that others go on with. */
+
+import { copyFile, mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { PermissionAnswer } from '../../src/agents/contract.ts';
+import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
+import { Model } from '../support/model.ts';
+import type { OpenPlace, Place, PlaceOutcome } from './place.ts';
+
+/** How an agent calls what all of them have. */
+export interface AgentWords {
+  readonly name: string;
+  /** A model that it may be told to use. */
+  readonly model: string;
+}
+
+export const allow = async (): Promise<PermissionAnswer> => ({ allowed: true });
+const PROBE = fileURLToPath(new URL('../support/mcp-probe.mjs', import.meta.url));
+
+export class Suite implements AsyncDisposable {
+  readonly model: Model;
+  readonly place: Place;
+  /** Each start of a program takes its time: this one is for all that need one. */
+  readonly first: PlaceOutcome;
+
+  private constructor(model: Model, place: Place, first: PlaceOutcome) {
+    this.model = model;
+    this.place = place;
+    this.first = first;
+  }
+
+  static async open(words: AgentWords, openPlace: OpenPlace): Promise<Suite> {
+    await using stack = new AsyncDisposableStack();
+    const model = stack.use(await Model.start());
+    const place = stack.use(
+      await openPlace({
+        modelUrl: model.url,
+        profile: ({ workspace, node }) => ({
+          systemPrompt: 'You are a teapot of the suite.',
+          rules: { tone: 'Always be short and stout.' },
+          subagents: { scout: { description: 'Looks around for the suite', prompt: 'You look around.' } },
+          mcpServers: {
+            probe: {
+              type: 'stdio',
+              argv: [node, join(workspace, '.probe', 'server.mjs')],
+              env: { PROBE_WORD: 'pong' },
+            },
+          },
+        }),
+      }),
+    );
+    await mkdir(join(place.workspace, '.probe'));
+    await copyFile(PROBE, join(place.workspace, '.probe', 'server.mjs'));
+    const first = await place.prompt('#plain', { model: words.model });
+    stack.move();
+    return new Suite(model, place, first);
+  }
+
+  /** A path of the workspace, as the agent sees it. */
+  inside(name: string): string {
+    return join(this.place.inside, name);
+  }
+
+  /** The same, as the host does. */
+  outside(name: string): string {
+    return join(this.place.workspace, name);
+  }
+
+  async files(): Promise<string[]> {
+    return (await readdir(this.place.workspace)).filter((name) => !name.startsWith('.')).sort();
+  }
+
+  /** As it was before any turn, but for what the agent remembers. */
+  async clear(): Promise<void> {
+    for (const name of await this.files()) await rm(this.outside(name), { recursive: true });
+    this.model.seen.length = 0;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.place[Symbol.asyncDispose]();
+    await this.model[Symbol.asyncDispose]();
+  }
+}
+
+/** What the agent said, subagents left out. */
+export function textsOf({ events }: PlaceOutcome): string[] {
+  return events.flatMap((event) =>
+    event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined ? [event.text ?? ''] : [],
+  );
+}
+
+export function endOf({ events }: PlaceOutcome, item: string): AgentLogEvent | undefined {
+  return events.find((event) => event.type === 'item_completed' && event.item === item);
+}
