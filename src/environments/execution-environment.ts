@@ -67,6 +67,10 @@ const STOP_MS = 5000;
 /** Between two readings of a transcript that goes on changing. */
 const REST_MS = 500;
 const ANSWER_MS = 10_000;
+/** Of what prepares or reads: a transcript lies in a home that anything of the session writes to, and may be a pipe. */
+const COMMAND_MS = 120_000;
+/** Of one transcript: what the host holds of it at once. */
+const MOST_TRANSCRIPT = 64 * 1024 * 1024;
 
 export class ExecutionEnvironment implements AsyncDisposable {
   readonly sessionId: string;
@@ -146,8 +150,14 @@ export class ExecutionEnvironment implements AsyncDisposable {
   async readSessionTranscript(conversation: string): Promise<string | undefined> {
     const pieces: string[] = [];
     let found: boolean | undefined;
+    let length = 0;
+    const { transcriptCharacters: most = MOST_TRANSCRIPT } = this.#runner.limits ?? {};
     for await (const line of this.#run('read-transcript', [{ ...this.#place(), conversation }], TranscriptLine)) {
-      if (line.type === 'text') pieces.push(line.text);
+      if (line.type === 'text') {
+        length += line.text.length;
+        if (length > most) throw tooLong(conversation, most);
+        pieces.push(line.text);
+      }
       if (line.type === 'end') found = line.found;
     }
     // What is half of a transcript must not be taken for the whole.
@@ -231,8 +241,15 @@ export class ExecutionEnvironment implements AsyncDisposable {
     return { files, transcript: written };
   }
 
-  #run<S extends z.ZodType>(name: 'setup-session' | 'read-transcript', lines: Iterable<object>, says: S) {
-    return runCommand(this.primitive, this.#runner, { name, lines, says });
+  async *#run<S extends z.ZodType>(name: 'setup-session' | 'read-transcript', lines: Iterable<object>, says: S) {
+    const { commandMs = COMMAND_MS } = this.#runner.limits ?? {};
+    const signal = AbortSignal.timeout(commandMs);
+    try {
+      yield* runCommand(this.primitive, this.#runner, { name, lines, says, signal });
+    } catch (cause) {
+      if (!signal.aborted) throw cause;
+      throw new CellaError('DEADLINE_EXCEEDED', `The runner's ${name} took more than ${commandMs} ms.`, { cause });
+    }
   }
 
   /** What every command is told. */
@@ -259,6 +276,11 @@ async function answer(ask: PermissionLine, permit: Query['permit']): Promise<Que
   } catch {
     return { allowed: false, reason: 'Whoever was asked could not answer.' }; // the asker has its own way to tell
   }
+}
+
+function tooLong(conversation: string, most: number): CellaError {
+  const message = `The transcript of ${conversation.slice(0, 80)} has more than ${most} characters.`;
+  return new CellaError('TOO_LARGE', message, { advice: 'Begin another conversation.' });
 }
 
 function checkedName(name: string): AgentName {

@@ -17,6 +17,8 @@ export interface RunnerPlace {
   readonly programDir: string;
   /** Variables beside those that every program there has; never a key. */
   readonly env?: Readonly<Record<string, string>>;
+  /** How long a command that prepares or reads may take, and how much of a transcript the host takes. */
+  readonly limits?: { readonly commandMs?: number; readonly transcriptCharacters?: number };
 }
 
 export interface RunnerCommand<S extends z.ZodType> {

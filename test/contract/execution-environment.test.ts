@@ -115,6 +115,18 @@ describe.each(['local', 'sandbox'] as const)('an execution environment, %s', (ki
     expect((await environment.readSessionTranscript('talk')) === longer).toBe(true);
   });
 
+  it('does not wait for a transcript that is a pipe, nor hold one without end', async () => {
+    const { HOME_DIR } = environment.getBasePaths();
+    const code = `mkfifo "$0/pipe" && echo "A long story" > "$0/endless"`;
+    const made = await environment.primitive.exec(['/bin/sh', '-c', code, HOME_DIR]);
+    expect(await made.exited).toEqual({ code: 0 });
+    const runner = { argv: place.runner, programDir: '/tmp' };
+    const hasty = await create('scripted', {}, { ...runner, limits: { commandMs: 500 } });
+    const small = await create('scripted', {}, { ...runner, limits: { transcriptCharacters: 10 } });
+    await expect(hasty.readSessionTranscript('pipe')).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    await expect(small.readSessionTranscript('endless')).rejects.toMatchObject({ code: 'TOO_LARGE' });
+  });
+
   it('streams the events of a query, and its end as the last', async () => {
     const events = await query([{ say: 'hello' }, { show: 'profile' }, { show: 'cwd' }, { show: 'env' }]);
     expect(events.at(-1)).toMatchObject({ type: 'ended', status: 'completed', usage: { input: 1, output: 2 } });

@@ -64,6 +64,17 @@ describe('an executor that speaks for another', () => {
   });
 });
 
+test('an executor is kept for the one who has prompted, and never for another person in the same session', async () => {
+  const id = await session({ shares: [{ role: 'member', right: 'use' }] });
+  const token = await daemon.user('guest', 'member');
+  const left = async (more = {}) => (await prompt(daemon, id, 'left', more)).json.text;
+  await prompt(daemon, id, 'plain');
+  expect(await left()).toContain('was left');
+  expect(await left({ token })).toBe('nothing was left');
+  await prompt(daemon, id, 'plain', { token });
+  expect(await left()).toBe('nothing was left');
+});
+
 describe('an executor that breaks the protocol', () => {
   test.each([
     ['order', 'came where'],

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentSetup } from '../contract.ts';
-import { configDir } from './options.ts';
+import { conversationsDir } from './own-folder.ts';
 
 /** It becomes a file name: nothing else is taken. */
 const Conversation = z.uuid();
@@ -43,7 +43,7 @@ export async function writeConversation(where: Where, conversation: string, text
 }
 
 export async function findFile(where: Where, conversation: string): Promise<string | undefined> {
-  const projects = join(configDir(where), 'projects');
+  const projects = conversationsDir(where);
   const name = `${checked(conversation)}.jsonl`;
   for (const project of await readdir(projects).catch(emptyWhereMissing)) {
     const files = await readdir(join(projects, project)).catch(emptyWhereMissing);
@@ -56,7 +56,7 @@ export async function findFile(where: Where, conversation: string): Promise<stri
 async function fileFor(where: Where, conversation: string): Promise<string> {
   const cwd = await realpath(where.cwd).catch(() => where.cwd); // it may be made later
   const project = cwd.replace(/[^a-zA-Z0-9]/g, '-');
-  return join(configDir(where), 'projects', project, `${checked(conversation)}.jsonl`);
+  return join(conversationsDir(where), project, `${checked(conversation)}.jsonl`);
 }
 
 function subagentsOf(file: string): string {

@@ -1,6 +1,5 @@
 /** How Claude's program is started for one turn. */
 
-import { join } from 'node:path';
 import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import { nativeMode } from './modes.ts';
@@ -9,12 +8,10 @@ import type { CanUseTool } from './sdk.ts';
 export interface TurnParts {
   readonly canUseTool: CanUseTool;
   readonly onStderr: (text: string) => void;
+  /** Where the program looks for its own settings. */
+  readonly configDir: string;
   /** The folder with the skills and commands of the profile, where there are any. */
   readonly pluginDir: string | undefined;
-}
-
-export function configDir({ homeDir }: Pick<AgentSetup, 'homeDir'>): string {
-  return join(homeDir, '.claude');
 }
 
 export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Readonly<Record<string, unknown>> {
@@ -22,7 +19,7 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
   const { mode, model, tools, conversation } = turn;
   return {
     cwd,
-    env: environmentOf(setup, turn),
+    env: environmentOf(setup, turn, parts),
     // Nothing in a workspace or a home may set up the agent: a file there could allow itself anything.
     settingSources: [],
     strictMcpConfig: true,
@@ -45,18 +42,20 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
 }
 
 /** All variables that the process has: none is inherited. */
-function environmentOf(setup: AgentSetup, { mode }: Turn): Record<string, string> {
+function environmentOf(setup: AgentSetup, { mode }: Turn, { configDir }: TurnParts): Record<string, string> {
   const { env, homeDir, model } = setup;
   return {
     ...env,
     HOME: homeDir,
-    CLAUDE_CONFIG_DIR: configDir(setup),
+    CLAUDE_CONFIG_DIR: configDir,
     ANTHROPIC_BASE_URL: model.baseUrl,
     ANTHROPIC_API_KEY: model.key,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     DISABLE_AUTOUPDATER: '1',
     DISABLE_TELEMETRY: '1',
     DISABLE_ERROR_REPORTING: '1',
+    // It would write its memories without asking, in every mode, and believe what code of the kernel puts there.
+    CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
     // The process ends with its turn: nothing may be left to run after it.
     CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
     CLAUDE_CODE_DISABLE_CRON: '1',

@@ -1,6 +1,6 @@
 /** The skills and commands of a profile as files that Claude's program reads: written anew for each turn. */
 
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type AgentProfile, ProfileName } from '../../protocol/agent/profile.ts';
 import type { AgentSetup } from '../contract.ts';
@@ -8,10 +8,11 @@ import type { AgentSetup } from '../contract.ts';
 /** The program calls what comes from here `profile:name`. */
 const NAME = 'profile';
 
-/** Undefined where there are none. What an agent has put there between two turns is gone. */
-export async function writeProfile({ homeDir, profile }: AgentSetup): Promise<string | undefined> {
-  const folder = join(homeDir, '.cella', 'profile');
-  await rm(folder, { recursive: true, force: true });
+/** Undefined where there are none. */
+export async function writeProfile(
+  { profile }: Pick<AgentSetup, 'profile'>,
+  folder: string,
+): Promise<string | undefined> {
   const files = filesOf(profile);
   if (files.length === 0) return undefined;
   const manifest = { name: NAME, description: 'Skills and commands of the profile', version: '1.0.0' };

@@ -7,6 +7,7 @@ import { Outbox } from '../outbox.ts';
 import { failureOf } from './failure.ts';
 import { Live } from './live.ts';
 import { optionsOf } from './options.ts';
+import { makeOwnFolder } from './own-folder.ts';
 import { askFor } from './permission.ts';
 import { toNativePrompt, writeProfile } from './profile-folder.ts';
 import type { PromptMessage, Query, Sdk } from './sdk.ts';
@@ -18,7 +19,8 @@ const MOST_STDERR = 2000;
 
 export async function runTurn(sdk: Sdk, setup: AgentSetup, turn: Turn): Promise<TurnOutcome> {
   if (turn.signal.aborted) return { status: 'cancelled' };
-  const pluginDir = await writeProfile(setup);
+  await using own = await makeOwnFolder(setup);
+  const pluginDir = await writeProfile(setup, own.profileDir);
   const live = new Live(turn.id, setup.cwd);
   const outbox = new Outbox((event) => turn.emit(event));
   const done = Promise.withResolvers<void>();
@@ -26,7 +28,12 @@ export async function runTurn(sdk: Sdk, setup: AgentSetup, turn: Turn): Promise<
   const onStderr = (text: string) => {
     stderr = `${stderr}${text}`.slice(-MOST_STDERR);
   };
-  const options = optionsOf(setup, turn, { canUseTool: askFor(turn, setup), onStderr, pluginDir });
+  const options = optionsOf(setup, turn, {
+    canUseTool: askFor(turn, setup),
+    onStderr,
+    configDir: own.configDir,
+    pluginDir,
+  });
   const query = sdk.query({ prompt: promptOf(turn, setup, done.promise), options });
   using ending = endWith(turn.signal, query);
   const death: { error?: unknown } = {};

@@ -1,4 +1,7 @@
-/** All executors of a server: one for each session that has a turn, kept a while for the next, and never another session's. */
+/**
+ * All executors of a server: one for each session that has a turn, kept a while for the next, and never for another
+ * session or person. What an agent has left running there could take the token of whoever prompts next.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
@@ -10,6 +13,8 @@ interface Held {
   /** What it was made from: another needs another executor. */
   readonly shape: string;
   readonly worker: Promise<Worker>;
+  /** Who has prompted it; nobody yet where it was started ahead. */
+  userId: string | undefined;
   users: number;
   idleSince: number;
   timer: NodeJS.Timeout | undefined;
@@ -100,21 +105,25 @@ export class WorkerPool implements AsyncDisposable {
     return await worker.run(task);
   }
 
-  async #take(tenant: Tenant, { agent, signal }: TurnTask): Promise<Held> {
+  async #take(tenant: Tenant, { agent, signal, userId }: TurnTask): Promise<Held> {
     const { id } = tenant.info;
     for (;;) {
       if (this.#closed) throw new CellaError('DAEMON_STOPPING', 'The server is going down.');
       if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
       const known = this.#held.get(id);
-      if (known && known.shape === shapeOf(tenant)) {
-        clearTimeout(known.timer);
-        known.users++;
-        return known;
-      }
-      if (known) await this.#drop(id, known, 'the settings of its session have changed');
-      else if (!this.#full) {
+      if (known) {
+        const unfit = unfitFor(known, tenant, userId);
+        if (unfit === undefined) {
+          clearTimeout(known.timer);
+          known.users++;
+          known.userId = userId;
+          return known;
+        }
+        await this.#drop(id, known, unfit);
+      } else if (!this.#full) {
         const held = this.#start(tenant, agent);
         held.users++;
+        held.userId = userId;
         return held;
       } else await (this.#makeRoom() ?? this.#wait(signal));
     }
@@ -153,7 +162,7 @@ export class WorkerPool implements AsyncDisposable {
   #start(tenant: Tenant, agent: string): Held {
     const { id } = tenant.info;
     const worker = Worker.start(newWorkerId(), tenant, agent, this.#parts);
-    const held: Held = { shape: shapeOf(tenant), worker, users: 0, idleSince: 0, timer: undefined };
+    const held: Held = { shape: shapeOf(tenant), worker, userId: undefined, users: 0, idleSince: 0, timer: undefined };
     this.#held.set(id, held);
     worker.then(
       (made) => void made.died.then((reason) => this.#lost(id, held, reason)),
@@ -206,6 +215,12 @@ const MOST_REASONS = 1000;
 
 function shapeOf({ info, workspaceOf }: Tenant): string {
   return JSON.stringify([info.settings, workspaceOf]);
+}
+
+/** Why another one is needed. */
+function unfitFor({ shape, userId }: Held, tenant: Tenant, asker: string): string | undefined {
+  if (shape !== shapeOf(tenant)) return 'the settings of its session have changed';
+  return userId === undefined || userId === asker ? undefined : 'another person has prompted';
 }
 
 function newWorkerId(): string {

@@ -26,6 +26,10 @@ const tricks = {
     await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: 'Done.' });
     old = claim;
   },
+  async left({ report }) {
+    const text = old === undefined ? 'nothing was left' : 'the token of a prompt before was left';
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
+  },
   async name({ report }, rest) {
     await report({ type: 'item_completed', item: rest, kind: 'tool', status: 'completed', tool: rest, output: rest });
     await report({ type: 'file_changed', path: rest, change: 'created' });
