@@ -6,6 +6,8 @@ export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/appr
 export type { ToolProblem } from './namespaces/tools/catalog.ts';
 export type { Credentials } from './namespaces/tools/credentials.ts';
 export type { ToolInfo } from './namespaces/tools/info.ts';
+export { type ConversationState, emptyConversation } from './protocol/agent/conversation.ts';
+export { reduce } from './protocol/agent/reduce.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
 export type { Capabilities, ExecutorKind } from './protocol/capabilities.ts';
@@ -29,6 +31,8 @@ export type {
   Woken,
 } from './protocol/events.ts';
 export { eventToJson } from './protocol/events.ts';
+export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/http/permission-routes.ts';
+export type { TurnInfo } from './protocol/http/turns.ts';
 export type { NetworkPolicy } from './protocol/policy.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/terminal.ts';
 export type { TransactionPolicy } from './protocol/transaction.ts';
@@ -49,6 +53,7 @@ export type {
   SessionApi,
   Variable,
 } from './session/api.ts';
+export type { AgentApi, PromptedTurn, PromptOptions, TurnEvent } from './session/api-agent.ts';
 export type {
   ArtifactsApi,
   DepsApi,

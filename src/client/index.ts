@@ -1,6 +1,8 @@
 /** `cella/client`: the sessions of a server, from Node and from browsers. */
 
 export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
+export { type ConversationState, emptyConversation } from '../protocol/agent/conversation.ts';
+export { reduce } from '../protocol/agent/reduce.ts';
 export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';

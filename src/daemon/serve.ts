@@ -122,6 +122,9 @@ export async function serve(
       if (!staff) throw new CellaError('DAEMON_STOPPING', 'The server is not there yet.');
       return await (options.agents?.run?.(task) ?? staff.pool.run(task));
     },
+    admit: async (wish) => {
+      if (!options.agents?.run) await staff?.admit(wish);
+    },
     retire: async (session, why) => await staff?.pool.retire(session, why),
     forget: async (session) => {
       await access.sessionTokens.forgetSession(session);

@@ -10,6 +10,12 @@ await serve(
   new Promise(() => {}),
   async ({ url, adminTokenPath }) => {
     const token = (await readFile(adminTokenPath, 'utf8')).trim();
+    // No turn begins without one.
+    await fetch(new URL('/v1/credentials/anthropic', url), {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ value: 'sk-ant-of-the-child-0123456789' }),
+    });
     process.stdout.write(`${JSON.stringify({ url, token })}\n`);
   },
 );

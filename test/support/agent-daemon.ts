@@ -42,6 +42,8 @@ export async function agentDaemon({ modelUrl, runner, programs, ...more }: Agent
     ...more,
     agents: { ...more.agents, programs: { ...agents, ...more.agents?.programs } },
   });
+  // No turn begins without one.
+  await setKey(daemon);
   return daemon;
 }
 

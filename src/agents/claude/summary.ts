@@ -20,10 +20,12 @@ function pathOf(input: unknown): string | undefined {
   return FILE_FIELDS.map((name) => fieldOf(input, name)).find((path) => path !== undefined);
 }
 
-/** A command is shown whole: what is cut off cannot be decided on. */
+/** A command, or code, is shown whole and as it is: what is cut off cannot be decided on. */
 export function summaryOf(tool: string, input: unknown, cwd: string): string {
   const command = fieldOf(input, 'command');
   if (command !== undefined) return command.slice(0, MOST_SUMMARY).toWellFormed();
+  const code = fieldOf(input, 'code');
+  if (code !== undefined && tool === 'mcp__cella__run_code') return code.slice(0, MOST_SUMMARY).toWellFormed();
   const path = pathOf(input);
   if (path !== undefined) return `${tool} ${oneLine(shownPath(path, cwd), 4096)}`;
   const other = fieldOf(input, 'url') ?? fieldOf(input, 'query') ?? fieldOf(input, 'description');

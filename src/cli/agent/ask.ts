@@ -29,7 +29,7 @@ async function decide(request: Extract<Request, { type: 'permission_requested' }
   const { tool, summary, exactly } = request;
   await terminal.errLines(`The agent wants to use ${toPlain(tool)}:`);
   await terminal.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');
-  if (exactly !== undefined && exactly !== summary) await terminal.errLines(`  ${toPlain(exactly)}`, 'dim');
+  if (exactly !== undefined && !summary.endsWith(exactly)) await terminal.errLines(`  ${toPlain(exactly)}`, 'dim');
   const wider = exactly === undefined ? '' : ', (s) for this session, (a) always';
   for (;;) {
     const line = await read(desk, `Allow it? (y) once${wider}, (n) no: `);

@@ -25,8 +25,10 @@ export interface Used {
 }
 
 export function headline({ tool, title, input }: Used): string {
-  const [first = ''] = (title ?? tellingOf(input)).trim().split('\n');
-  return cut(toPlain(`${tool} ${first}`.trim()), LONGEST);
+  // What it is given says what happens; a title may be the agent's own words for it.
+  const [first = ''] = (tellingOf(input) || (title ?? '')).trim().split('\n');
+  const about = first === tool || first.startsWith(`${tool} `) ? first.slice(tool.length) : first;
+  return cut(toPlain(`${tool} ${about.trim()}`.trim()), LONGEST);
 }
 
 function tellingOf(input: unknown): string {

@@ -91,6 +91,19 @@ describe('a turn at the terminal', () => {
     ]);
   });
 
+  it('tells the error of a turn once', () => {
+    const error = { code: 'PROVIDER_REFUSED', message: 'No.', advice: 'Ask again.' };
+    const { err } = shown({ type: 'agent_error', turn, error }, { type: 'turn_ended', turn, status: 'failed', error });
+    expect(err).toEqual(['No. (PROVIDER_REFUSED)\nAsk again.', 'The turn failed.']);
+  });
+
+  it('names a tool once, and what it is given before what the agent calls it', () => {
+    const tool = (name: string, title: string, input: object) =>
+      shown({ type: 'item_started', turn, item: 't', kind: 'tool', tool: name, title, input }).err;
+    expect(tool('Bash', 'Runs a command', { command: 'rm -r x' })).toEqual(['* Bash rm -r x']);
+    expect(tool('Todo', 'Todo [1,2]', { list: [1, 2] })).toEqual(['* Todo [1,2]']);
+  });
+
   it('lets no agent write to the terminal what it would obey', () => {
     const { out, err } = shown(
       { type: 'item_started', turn, item: 'a', kind: 'message' },

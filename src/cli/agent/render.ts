@@ -22,6 +22,8 @@ export class Rendering {
   /** The last character of what was said of each, if anything was. */
   readonly #messages = new Map<string, string>();
   readonly #inner = new Set<string>();
+  /** A turn often ends with the error that it has told before. */
+  #failed: string | undefined;
 
   take(event: AgentLogEvent): Shown[] {
     switch (event.type) {
@@ -40,11 +42,12 @@ export class Rendering {
       case 'agent_notice':
         return [note(toPlain(event.text))];
       case 'agent_error':
+        this.#failed = event.error.message;
         return [failure(event.error)];
       case 'network_denied':
         return [line(`(no network to ${toPlain(event.host)}:${event.port}: ${toPlain(event.reason)})`, 'yellow')];
       case 'turn_ended':
-        return ended(event);
+        return ended(event, this.#failed);
       case 'turn_started':
       case 'agent_session':
       case 'permission_requested':
@@ -91,9 +94,10 @@ function resolved({ outcome, reason, by }: Of<'permission_resolved'>): Shown[] {
   return [note(`  (${outcome.replace('_', ' ')}${who}${why})`)];
 }
 
-function ended({ status, usage, error }: Of<'turn_ended'>): Shown[] {
+function ended({ status, usage, error }: Of<'turn_ended'>, before: string | undefined): Shown[] {
   const told: Shown[] = [];
-  if (error) told.push(failure(error));
+  if (error && error.message === before) told.push(line(`The turn ${status.replace('_', ' ')}.`, 'red'));
+  else if (error) told.push(failure(error));
   else if (status !== 'completed') told.push(line(`The turn was ${status.replace('_', ' ')}.`, 'yellow'));
   if (usage) told.push(note(usageToText(usage)));
   return told;

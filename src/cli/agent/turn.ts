@@ -9,6 +9,7 @@ import type { LineSource } from '../lines.ts';
 import type { Terminal } from '../terminal.ts';
 import { ask, type Request } from './ask.ts';
 import { Rendering } from './render.ts';
+import { Silence } from './silence.ts';
 
 export interface TurnDesk {
   readonly session: Pick<AgentApi, 'prompt' | 'stop' | 'decidePermission'> & { readonly id?: string };
@@ -43,9 +44,13 @@ export class TerminalTurn {
   async run(prompt: string, options: PromptOptions): Promise<number> {
     const { session, leaving } = this.#desk;
     const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
-    for await (const event of prompted) {
-      if (leaving.aborted) break;
-      this.#take(event);
+    {
+      using silence = new Silence(this.#desk.terminal, () => this.#asked.size > 0);
+      for await (const event of prompted) {
+        if (leaving.aborted) break;
+        silence.broken(event);
+        this.#take(event);
+      }
     }
     await this.#screen;
     if (leaving.aborted) return Exit.interrupted;

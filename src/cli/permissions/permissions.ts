@@ -58,10 +58,13 @@ export async function decide(
   return Exit.ok;
 }
 
+const EVERYWHERE = 'No rule holds in all sessions. `--session SESSION` shows those of one.';
+
 export async function listRules(client: Client, session: string | undefined, report: Report): Promise<number> {
   const rules = await rulesOf(client, session);
   const rows = rules.map(({ id, tool, pattern, createdAt }) => [id, tool, toPlain(pattern), agoToText(createdAt)]);
-  if (rules.length === 0) await report.nothing({ rules }, 'There is no rule.');
+  if (rules.length === 0)
+    await report.nothing({ rules }, session === undefined ? EVERYWHERE : 'The session has no rule of its own.');
   else await report.table({ rules }, ruleColumns, rows);
   return Exit.ok;
 }

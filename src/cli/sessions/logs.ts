@@ -1,9 +1,11 @@
 /** What has happened in a session of a server, and what happens. */
 
 import type { Client, ClientSession, FeedItem } from '../../client/index.ts';
+import { AgentLogEvent } from '../../protocol/agent/events.ts';
 import { Exit } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 import { toPlain } from '../texts.ts';
+import { AgentLog } from './agent-log.ts';
 import { findSession } from './server.ts';
 
 export interface LogsRequest {
@@ -20,9 +22,10 @@ export async function logs(
 ): Promise<number> {
   const session = await client.session((await findSession(client, name)).id);
   const events = follow ? session.events({ after, signal }) : pages(session, after);
+  const agents = new AgentLog();
   for await (const event of events) {
     if (json) await terminal.outLines(JSON.stringify(event));
-    else await showEvent(event, terminal);
+    else await showEvent(event, terminal, agents);
   }
   signal.throwIfAborted();
   return Exit.ok;
@@ -37,7 +40,7 @@ async function* pages(session: ClientSession, after: number): AsyncGenerator<Fee
   }
 }
 
-async function showEvent(event: FeedItem, terminal: Terminal): Promise<void> {
+async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog): Promise<void> {
   switch (event.type) {
     case 'execution_started':
       return await terminal.outLines(
@@ -68,6 +71,14 @@ async function showEvent(event: FeedItem, terminal: Terminal): Promise<void> {
     case 'floor':
       return await terminal.outLines(`(events up to ${event.floor} are no longer kept)`, 'dim');
     default:
-      return;
+      return await showAgent(event, terminal, agents);
+  }
+}
+
+async function showAgent(event: FeedItem, terminal: Terminal, agents: AgentLog): Promise<void> {
+  const told = AgentLogEvent.safeParse(event);
+  if (!told.success) return;
+  for (const { text, style, whole } of agents.take(told.data)) {
+    await (whole ? terminal.outLines(text, style) : terminal.out(text, style));
   }
 }

@@ -103,6 +103,8 @@ export type RunTurn = (task: TurnTask) => Promise<TurnEnding>;
 /** What runs the turns of all sessions. */
 export interface AgentRunner {
   readonly run: RunTurn;
+  /** Rejects where a turn could only fail: no such agent, no program of it here, no key of this user's. */
+  admit(wish: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
   /** The session is closed: its executor is not needed. */
   retire(session: string, why: string): Promise<void>;
   /** The session is deleted: nothing is kept of its agents. */

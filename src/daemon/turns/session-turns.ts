@@ -158,6 +158,7 @@ export class SessionTurns implements SessionTurnsApi {
     this.#live.set(id, turn);
     try {
       if (wish.agent === undefined) await this.#choose(turn);
+      await this.#parts.agents?.admit({ agent: turn.record.agent, userId: wish.by });
       await this.#records.add(turn.record);
       this.#checkOpen();
     } catch (error) {

@@ -2,10 +2,10 @@
 
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { agentProgram } from '../../agents/registry.ts';
 import type { AgentName } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { packageFile } from '../../sandbox/home.ts';
 
 export const RUNNER_FILE = 'cella-runner.mjs';
 
@@ -21,18 +21,10 @@ export interface Programs {
 export function programsOf(dataDir: string, given: Partial<Programs> = {}): Programs {
   return {
     node: dirname(process.execPath),
-    runner: builtRunner(),
+    runner: packageFile('dist/runner'),
     agents: join(dataDir, 'programs'),
     ...given,
   };
-}
-
-/** Beside this file where Cella is built, else where a checkout has built it. */
-function builtRunner(): string {
-  const beside = fileURLToPath(new URL('../../runner', import.meta.url));
-  return existsSync(join(beside, RUNNER_FILE))
-    ? beside
-    : fileURLToPath(new URL('../../../dist/runner', import.meta.url));
 }
 
 /** The folder of an agent below that of all agents; `AGENT_NOT_INSTALLED` where there is none. */

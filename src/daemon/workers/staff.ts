@@ -11,13 +11,13 @@ import type { Access } from '../access/contract.ts';
 import type { Models } from '../gateway/models.ts';
 import type { Logger } from '../http/logs.ts';
 import type { McpEndpoints } from '../http/mcp-endpoints.ts';
-import type { RunTurn } from '../turns/contract.ts';
+import type { AgentRunner, RunTurn } from '../turns/contract.ts';
 import { type OpenPlace, WorkerSettings } from './contract.ts';
 import { Conversations } from './conversations.ts';
 import type { LinkParts } from './executor-link.ts';
 import { placeOpener } from './place.ts';
 import { WorkerPool } from './pool.ts';
-import { type Programs, programsOf } from './programs.ts';
+import { type Programs, programFolder, programsOf } from './programs.ts';
 import type { WorkerParts } from './worker.ts';
 
 export interface AgentOptions {
@@ -41,16 +41,21 @@ export interface StaffParts {
 export class Staff implements AsyncDisposable {
   readonly pool: WorkerPool;
   readonly #folder: string;
+  readonly #models: Models;
+  readonly #programs: Programs | undefined;
 
   constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
     const settings = WorkerSettings.parse(workers);
+    this.#models = models;
+    const installed = programsOf(dataDir, programs);
+    this.#programs = openPlace === undefined ? installed : undefined;
     // Names of sockets are short: below the folder for what is passing, which nobody else can enter.
     this.#folder = mkdtempSync(join(tmpdir(), 'cella-gates-'));
     const shared: WorkerParts = {
       settings,
       tokens: access.sessionTokens,
-      open: openPlace ?? placeOpener(programsOf(dataDir, programs)),
+      open: openPlace ?? placeOpener(installed),
       conversations: new Conversations(),
       gates: { folder: this.#folder, models: models.gateway.handle },
       mcp:
@@ -65,6 +70,13 @@ export class Staff implements AsyncDisposable {
     };
     this.pool = new WorkerPool(shared);
   }
+
+  /** Told before anything starts, and in words that no agent has passed on. */
+  readonly admit: AgentRunner['admit'] = async ({ agent, userId }) => {
+    const { provider } = await loadAdapter(agent);
+    if (this.#programs) programFolder(this.#programs, agent);
+    await this.#models.credentials.reveal(userId, provider);
+  };
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.pool[Symbol.asyncDispose]();
