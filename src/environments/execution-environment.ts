@@ -113,7 +113,9 @@ export class ExecutionEnvironment implements AsyncDisposable {
     signal?.throwIfAborted();
     if (query.mode === 'bypass' && !this.primitive.isolated) {
       const message = 'An agent may do everything only where it is isolated, and a local environment is not.';
-      throw new CellaError('FORBIDDEN', message, { advice: 'Use another mode, or a sandbox or docker environment.' });
+      throw new CellaError('BYPASS_REFUSED', message, {
+        advice: 'Use another mode, or a sandbox or docker environment.',
+      });
     }
     const late = new AbortController();
     let say: (line: QueryInput) => void = () => {};

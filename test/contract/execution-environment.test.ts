@@ -214,7 +214,7 @@ describe.each(['local', 'sandbox'] as const)('an execution environment, %s', (ki
     const other = await create('other');
     await expect(other.prepareSession()).rejects.toMatchObject({ code: 'AGENT_UNKNOWN' });
     const everything = query([{ say: 'x' }], { mode: 'bypass' });
-    if (kind === 'local') await expect(everything).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    if (kind === 'local') await expect(everything).rejects.toMatchObject({ code: 'BYPASS_REFUSED' });
     else expect(said(await everything)).toEqual(['x']);
   });
 

@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { Turns } from '../../pool/turns.ts';
+import type { TurnStatus } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import { isOver } from '../../protocol/http/turns.ts';
@@ -47,6 +48,7 @@ export interface SessionTurnsParts {
   readonly stopping: () => boolean;
   /** Undefined where this server runs no agents. */
   readonly agents: AgentRunner | undefined;
+  readonly onEnded: (status: TurnStatus) => void;
 }
 
 export class SessionTurns implements SessionTurnsApi {
@@ -289,6 +291,7 @@ export class SessionTurns implements SessionTurnsApi {
       try {
         await this.#update(turn, { ...facts, endedAt: Date.now() });
         await this.#parts.writer.write(endedEvent(turn.record), { flushed: true });
+        this.#parts.onEnded(status);
         return;
       } catch (cause) {
         if (this.#closed) throw cause;

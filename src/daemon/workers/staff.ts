@@ -1,8 +1,7 @@
 /** The executors of a server, put together with what they reach: models, the sessions' MCP servers, tokens. */
 
-import { mkdtempSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadAdapter } from '../../agents/registry.ts';
 import { ProviderName } from '../../protocol/credentials.ts';
@@ -19,6 +18,9 @@ import { placeOpener } from './place.ts';
 import { WorkerPool } from './pool.ts';
 import { type Programs, programsOf } from './programs.ts';
 import type { WorkerParts } from './worker.ts';
+
+/** Below the data folder: the sockets of executors. Whoever has no right to it reaches none of them. */
+const GATES = 'gates';
 
 export interface AgentOptions {
   readonly workers?: Partial<WorkerSettings> | undefined;
@@ -44,8 +46,9 @@ export class Staff implements AsyncDisposable {
 
   constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
-    // Names of sockets are short: below the folder for what is passing, which nobody else can enter.
-    this.#folder = mkdtempSync(join(tmpdir(), 'cella-gates-'));
+    this.#folder = join(dataDir, GATES);
+    // A server that was killed has left its own: this one alone has the data folder.
+    rmSync(this.#folder, { recursive: true, force: true });
     const shared: WorkerParts = {
       settings: WorkerSettings.parse(workers),
       tokens: access.sessionTokens,
@@ -60,6 +63,7 @@ export class Staff implements AsyncDisposable {
           return await endpoint.fetch(request);
         },
       keyFor: keysOf(models),
+      refusalOf: (turn) => models.gateway.refused.take(turn),
       log: (worker, line) => log.info({ worker, line }, 'executor'),
     };
     this.pool = new WorkerPool(shared);
