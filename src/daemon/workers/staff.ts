@@ -29,6 +29,8 @@ export interface AgentOptions {
   readonly openPlace?: OpenPlace | undefined;
   /** In place of executors: whoever embeds the server runs the turns. */
   readonly run?: RunTurn | undefined;
+  /** Told of the executors, once they can be: for whoever looks after them. */
+  readonly onPool?: ((pool: WorkerPool) => void) | undefined;
 }
 
 export interface StaffParts {
@@ -44,7 +46,7 @@ export class Staff implements AsyncDisposable {
   readonly pool: WorkerPool;
   readonly #folder: string;
 
-  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace }: AgentOptions = {}) {
+  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace, onPool }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
     this.#folder = join(dataDir, GATES);
     // A server that was killed has left its own: this one alone has the data folder.
@@ -67,6 +69,7 @@ export class Staff implements AsyncDisposable {
       log: (worker, line) => log.info({ worker, line }, 'executor'),
     };
     this.pool = new WorkerPool(shared);
+    onPool?.(this.pool);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
