@@ -24,7 +24,7 @@ beforeAll(async () => {
     modelUrl: 'http://127.0.0.1:9',
     programs: await namedPrograms(),
     agents: {
-      workers: { maxWorkers: 1, stopMs: 5000, idleMs: 500, graceMs: 500, pingEveryMs: 100, pingMs: 3000 },
+      workers: { maxWorkers: 1, stopMs: 5000, idleMs: 500, graceMs: 500, pingEveryMs: 100, pingMs: 2000 },
     },
   });
 });
