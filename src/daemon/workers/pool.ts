@@ -194,8 +194,8 @@ export class WorkerPool implements AsyncDisposable {
     if (this.#reasons.size > MOST_REASONS && oldest !== undefined) this.#reasons.delete(oldest);
     this.#parts.log(session, `executor lost: ${reason.message}`);
     const { tenant, agent } = held;
-    // One that never had a turn is not started again and again.
-    if (agent !== undefined) this.#replacing.add(session);
+    // Whoever waits has its place; and one that never had a turn is not started again and again.
+    if (agent !== undefined && this.#waiting.length === 0) this.#replacing.add(session);
     void this.#drop(session, held, reason.message).then(() => {
       if (this.#replacing.delete(session) && agent !== undefined) void this.#warm(tenant, agent);
     });
