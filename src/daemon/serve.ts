@@ -6,6 +6,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Quotas } from '../protocol/access.ts';
+import type { TokenUsage } from '../protocol/agent/names.ts';
 import { SOCKET_FILE } from '../protocol/daemon-files.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { PoolLimits } from '../session/pool.ts';
@@ -19,6 +20,7 @@ import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
 import type { GivenKeys } from './credentials/keyring.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
+import { ModelCounts } from './gateway/model-counts.ts';
 import { Models } from './gateway/models.ts';
 import { holdingsOf } from './holdings.ts';
 import { isLoopback } from './http/addresses.ts';
@@ -109,7 +111,9 @@ export async function serve(
   );
   const { masterKey, gateway: settings } = options;
   const { documents } = storage;
-  const models = stack.use(new Models({ documents, access, dataDir, masterKey, settings, log: logs.log }));
+  const counts = new ModelCounts();
+  const onUsage = (_binding: unknown, usage: TokenUsage) => counts.add(usage);
+  const models = stack.use(new Models({ documents, access, dataDir, masterKey, settings, log: logs.log, onUsage }));
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const shared = peers && {
@@ -142,7 +146,8 @@ export async function serve(
   const kernels = new KernelQuota(access.quotas, host);
   const profiles = new Profiles(documents);
   const endpoints = options.mcp && new McpEndpoints({ host, access, kernels, room }, options.mcp);
-  staff = stack.use(new Staff({ dataDir, access, models, endpoints, log }, options.agents));
+  const made = stack.use(new Staff({ dataDir, access, models, endpoints, log }, options.agents));
+  staff = made;
   const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new StopWish();
@@ -168,6 +173,7 @@ export async function serve(
     names,
     peers,
     life,
+    agentNumbers: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
     socketPath: socket,
   };
   const server = stack.use(await HttpServer.listen({ ...options, ...parts }));

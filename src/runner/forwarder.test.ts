@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,6 +36,16 @@ async function all(socket: Socket): Promise<Buffer> {
 }
 
 describe('the loopback port', () => {
+  test('leads to a socket whose name is longer than the name of one may be', async () => {
+    const deep = join(folder, 'd'.repeat(120));
+    await mkdir(deep);
+    await symlink(join(folder, 'gateway.sock'), join(deep, 'socket'));
+    await forwarder.close();
+    forwarder = await openForwarder(join(deep, 'socket'));
+    onConnection = (socket) => socket.end('hello');
+    expect(String(await all(dial().end()))).toBe('hello');
+  });
+
   test('listens on loopback alone', () => {
     expect(new URL(forwarder.url).hostname).toBe('127.0.0.1');
   });

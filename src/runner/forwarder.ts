@@ -3,7 +3,9 @@
  * the session's MCP server. Bytes pass as they are; who may use it is decided behind the socket, by token.
  */
 
+import { closeSync, constants, openSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
+import { basename, dirname } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
 
 export interface Forwarder extends AsyncDisposable {
@@ -13,9 +15,10 @@ export interface Forwarder extends AsyncDisposable {
 }
 
 export async function openForwarder(socketPath: string): Promise<Forwarder> {
+  const there = reach(socketPath);
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (near) => {
-    const far = connect({ path: socketPath, allowHalfOpen: true });
+    const far = connect({ path: there.path, allowHalfOpen: true });
     for (const socket of [near, far]) {
       open.add(socket);
       socket.once('close', () => open.delete(socket));
@@ -33,8 +36,26 @@ export async function openForwarder(socketPath: string): Promise<Forwarder> {
   const close = async (): Promise<void> => {
     for (const socket of open) socket.destroy();
     await new Promise<void>((resolve) => server.close(() => resolve()));
+    there.letGo();
   };
   return { url: `http://127.0.0.1:${address.port}`, close, [Symbol.asyncDispose]: close };
+}
+
+/** The most that the name of a socket has room for, with some to spare. */
+const LONGEST_NAME = 100;
+
+/** A long name goes by a descriptor of its folder. */
+function reach(socketPath: string): { readonly path: string; letGo(): void } {
+  const long = Buffer.byteLength(socketPath) > LONGEST_NAME;
+  if (!long || process.platform !== 'linux') return { path: socketPath, letGo: () => {} };
+  let folder: number | undefined = openSync(dirname(socketPath), constants.O_RDONLY | constants.O_DIRECTORY);
+  return {
+    path: `/proc/self/fd/${folder}/${basename(socketPath)}`,
+    letGo: () => {
+      if (folder !== undefined) closeSync(folder);
+      folder = undefined;
+    },
+  };
 }
 
 /** Each end of a direction is passed on by itself; where one side breaks off, so does the other. */

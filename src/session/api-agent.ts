@@ -13,7 +13,7 @@ export interface PromptOptions {
   readonly model?: string;
   /** Of the turn, once it runs; 0 means no limit. */
   readonly timeoutMs?: number;
-  /** `refuse`: `TURN_BUSY` where another turn runs. By default it waits for its turn. */
+  /** `refuse`: `TURN_RUNNING` where another turn runs. By default it waits for its turn. */
   readonly onBusy?: 'queue' | 'refuse';
   readonly profile?: string;
   /** Stops the turn. */

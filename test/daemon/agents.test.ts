@@ -1,11 +1,15 @@
 /** The real Claude, prompted by way of a server: in the no-network sandbox of its session, through the gateway, under permissions. */
 
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect } from '../../src/client/index.ts';
+import type { WorkerPool } from '../../src/daemon/workers/pool.ts';
 import { agentDaemon, bundledRunner, decide, eventsOf, KEY, prompt, setKey, until } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { Model } from '../support/model.ts';
@@ -20,17 +24,27 @@ let model: Model;
 let daemon: Daemon;
 let dataDir: string;
 let logFile: string;
+let pool: WorkerPool;
+let runner: string;
+let programs: string;
 
 beforeAll(async () => {
   model = await Model.start();
   dataDir = await scratchFolder();
   logFile = join(await scratchFolder(), 'log');
-  const [runner, program] = await Promise.all([bundledRunner(), sharedProgram('claude')]);
+  const [bundled, program] = await Promise.all([bundledRunner(), sharedProgram('claude')]);
+  runner = bundled;
+  programs = dirname(dirname(program));
   daemon = await agentDaemon({
     modelUrl: model.url,
     runner,
-    programs: dirname(dirname(program)),
+    programs,
     dataDir,
+    agents: {
+      onPool: (made) => {
+        pool = made;
+      },
+    },
     log: { level: 'debug', file: logFile },
   });
 }, 180_000);
@@ -57,6 +71,14 @@ function shownByProcesses(): string {
     }
   });
   return [...files.map(read), ...links].join('\n');
+}
+
+function environOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'latin1');
+  } catch {
+    return ''; // it has ended
+  }
 }
 
 /** Those alone that came from this process. */
@@ -153,6 +175,79 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(keyOf('mine')).toEqual(new Set([KEY]));
     expect(keyOf('hers')).toEqual(new Set([ANOTHER_KEY]));
     expect(keyOf('his')).toEqual(new Set());
+    expect(none.json.error).toMatchObject({ code: 'CREDENTIAL_MISSING', message: expect.stringContaining('bob') });
+  });
+
+  test('that meets its budget ends with that told in its own words, and what was used is there for the person', async () => {
+    const token = await daemon.user('carl', 'member');
+    await setKey(daemon, ANOTHER_KEY, token);
+    await daemon.call('PATCH /v1/users/carl', { body: { quotas: { modelTokensPerDay: 10 } } });
+    const { id } = await daemon.session({ agentKey: 'spends' }, token);
+    expect((await prompt(daemon, id, '#plain', { token })).json.status).toBe('completed');
+    const { json } = await prompt(daemon, id, '#plain', { token });
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code: 'BUDGET_EXCEEDED', message: expect.stringContaining('10 tokens of models a day') },
+    });
+    const { json: used } = await daemon.call<{ days: { calls: number; output: number }[] }>('GET /v1/usage', { token });
+    expect(used.days).toMatchObject([{ calls: expect.any(Number), output: expect.any(Number) }]);
+    const { json: ofSession } = await daemon.call(`GET /v1/sessions/${id}/usage`, { token });
+    expect(ofSession.output).toBe(used.days[0]?.output);
+    const { text } = await daemon.call('GET /metrics');
+    expect(text).toMatch(/^cella_model_tokens_total\{kind="output"\} [1-9]/m);
+  });
+
+  test('reaches a listed host through the proxy, and what it may not reach is told with its turn', async () => {
+    const host = createServer((_request, response) => response.end('from the listed host')).listen(0, '127.0.0.1');
+    await once(host, 'listening');
+    onTestFinished(() => void host.close());
+    const { port } = host.address() as AddressInfo;
+    const { id } = await daemon.session({ sandbox: { network: { allow: [`127.0.0.1:${port}`] } } });
+    const fetching = (url: string) =>
+      `#run NO_PROXY= no_proxy= python3 -c 'import urllib.request as u; print(u.urlopen("${url}").read())'`;
+    const reached = await prompt(daemon, id, fetching(`http://127.0.0.1:${port}/`), { mode: 'bypass' });
+    expect(reached.json).toMatchObject({ status: 'completed', text: expect.stringContaining('from the listed host') });
+    const { json } = await prompt(daemon, id, fetching('http://other.example/'), { mode: 'bypass' });
+    expect(json).toMatchObject({ status: 'completed', text: expect.stringContaining('403') });
+    const denied = (await eventsOf(daemon, id)).filter(({ type }) => type === 'network_denied');
+    expect(denied).toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed', turn: json.id }]);
+  });
+
+  test('goes on or ends with a typed error where the gateway is restarted in the middle of an answer', async () => {
+    const { id } = await daemon.session({ agentKey: 'gateway' });
+    const hangs = model.hangs();
+    const hanging = prompt(daemon, id, '#hang');
+    await hangs;
+    const again = model.hangs();
+    await (await pool.worker(id))?.gate.restart();
+    await Promise.race([again, hanging]);
+    await daemon.call(`POST /v1/sessions/${id}/stop`);
+    const { json } = await hanging;
+    if (json.status !== 'cancelled') {
+      expect(json).toMatchObject({ status: 'failed', error: { code: expect.stringMatching(/^(PROVIDER|AGENT)_/) } });
+    }
+    expect((await prompt(daemon, id, '#plain')).json.status).toBe('completed');
+  });
+
+  test('with keys just in time: the key is in the agent’s own process alone', async () => {
+    model.seen.length = 0;
+    const given = await agentDaemon({
+      modelUrl: model.url,
+      gateway: { providers: [`anthropic=${model.url}`], keys: 'just-in-time' },
+      runner,
+      programs,
+    });
+    await setKey(given, ANOTHER_KEY);
+    const { id } = await given.session({ agentKey: 'key', sandbox: { network: 'host' } });
+    const writing = prompt(given, id, `#write ${INSIDE}/a.txt x`);
+    await until(given, id, ({ type }) => type === 'permission_requested');
+    const holders = descendants(process.pid).filter(({ pid }) => environOf(pid).includes(ANOTHER_KEY));
+    expect(holders).not.toEqual([]);
+    for (const { command } of holders) expect(command).toContain('claude');
+    await decide(given, id, { decision: 'allow' });
+    expect((await writing).json.status).toBe('completed');
+    expect(new Set(model.seen.map(({ key }) => key))).toEqual(new Set([ANOTHER_KEY]));
+    expect(JSON.stringify(await eventsOf(given, id))).not.toContain(ANOTHER_KEY);
   });
 
   test('is there for the client: events as they come, and how it ended', async () => {

@@ -2,6 +2,9 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -265,8 +268,11 @@ test('a server that is killed while a permission waits marks the turn and the re
   await pending(() => ask(`/v1/sessions/${id}/permissions?state=pending`));
   child.kill('SIGKILL');
   await once(child, 'exit');
+  expect(await readdir(join(dataDir, 'gates'))).toHaveLength(1);
 
   const again = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
+  // What an executor reached the server by is gone with it.
+  expect(existsSync(join(dataDir, 'gates'))).toBe(false);
   const statusOf = async (one: string) => (await again.call(`GET /v1/sessions/${id}/turns/${one}`)).json.status;
   expect([await statusOf(turn.id), await statusOf(queued.id)]).toEqual(['interrupted', 'interrupted']);
   const events = await eventsOf(again, id);

@@ -17,6 +17,7 @@ import { askedHeaders } from './headers.ts';
 import { presentedToken } from './presented-token.ts';
 import { costOf } from './prices.ts';
 import { eventOf, refuse } from './refusal.ts';
+import { RefusedTurns } from './refused-turns.ts';
 import { relay } from './relay.ts';
 import { defaultPatience, failed, type Patience, Upstream } from './upstream.ts';
 import type { UsageLedger } from './usage.ts';
@@ -49,6 +50,7 @@ export class ModelGateway implements Disposable {
   readonly #patience: Patience;
   readonly #upstream: Upstream;
   readonly #calls = new Map<string, number>();
+  readonly refused = new RefusedTurns();
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
@@ -103,11 +105,16 @@ export class ModelGateway implements Disposable {
         advice: 'See docs/gateway.md.',
       });
     using _place = this.#enter(binding.session);
-    const asked = await readAsked(request, door, this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES);
-    checkModel(rules, provider, asked.model);
-    if (door.wire !== 'free') await checkBudgets(this.#parts, binding, asked.model);
-    await this.#call({ door, asked, binding, signal }, request, response);
-    response.end();
+    try {
+      const asked = await readAsked(request, door, this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES);
+      checkModel(rules, provider, asked.model);
+      if (door.wire !== 'free') await checkBudgets(this.#parts, binding, asked.model);
+      await this.#call({ door, asked, binding, signal }, request, response);
+      response.end();
+    } catch (error) {
+      if (error instanceof CellaError && door.wire !== 'free') this.refused.note(binding.task, error);
+      throw error;
+    }
   }
 
   async #call(call: Call, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -122,6 +129,7 @@ export class ModelGateway implements Disposable {
       signal,
     });
     const { streamed, good } = kindOf(answer);
+    if (door.wire !== 'free') this.refused.answered(binding.task);
     const reader = new UsageReader(door.wire, streamed);
     const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
     try {

@@ -2,6 +2,7 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { HostMetrics, SessionHost } from '../sessions/contract.ts';
+import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300];
 
@@ -21,7 +22,8 @@ export class HttpMetrics {
   readonly #host: Measured;
   readonly #update: (told: HostMetrics) => void;
 
-  constructor(host: Measured) {
+  /** `agents`: what is known of them now. */
+  constructor(host: Measured, agents: () => AgentNumbers) {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     this.#requests = new Histogram({
@@ -56,7 +58,11 @@ export class HttpMetrics {
       registers,
     });
     this.#host = host;
-    this.#update = hostNumbers(this.#registry);
+    const [tellHost, tellAgents] = [hostNumbers(this.#registry), agentNumbers(this.#registry)];
+    this.#update = (told) => {
+      tellHost(told);
+      tellAgents(agents());
+    };
     host.onEnded((status, ms) => this.#executions.observe({ status }, ms / 1000));
   }
 
@@ -119,6 +125,12 @@ function hostNumbers(registry: Registry): (told: HostMetrics) => void {
     labelNames: ['status'],
     registers,
   });
+  const turns = new Counter({
+    name: 'cella_turns_total',
+    help: 'Turns of coding agents that have ended, by how they did.',
+    labelNames: ['status'],
+    registers,
+  });
   return (told) => {
     live(told.pool.live);
     spare(told.pool.spare);
@@ -134,5 +146,7 @@ function hostNumbers(registry: Registry): (told: HostMetrics) => void {
     readers(told.readers);
     executions.reset();
     for (const [status, count] of Object.entries(told.executions)) executions.inc({ status }, count);
+    turns.reset();
+    for (const [status, count] of Object.entries(told.turns)) turns.inc({ status }, count);
   };
 }

@@ -11,6 +11,7 @@ import type { Models } from '../gateway/models.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
+import type { AgentNumbers } from './agent-numbers.ts';
 import { makeApp } from './app.ts';
 import { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -58,6 +59,8 @@ export interface HttpOptions {
   readonly kernels: KernelQuota;
   readonly profiles: Profiles;
   readonly life: ServerLife;
+  /** What is known of coding agents now. */
+  readonly agentNumbers: () => AgentNumbers;
   /** The other servers of the same storage. */
   readonly peers?: Peers | undefined;
 }
@@ -128,7 +131,7 @@ export class HttpServer implements AsyncDisposable {
   #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
     const { access, models, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
     const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
-    const metrics = new HttpMetrics(host);
+    const metrics = new HttpMetrics(host, this.#options.agentNumbers);
     const { peers } = this.#options;
     const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, hops: peers?.hops });
     const ending = this.#ending.signal;

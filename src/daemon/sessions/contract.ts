@@ -172,6 +172,8 @@ export interface HostMetrics {
   readonly restarts: number;
   /** By how they ended: a status, `failed` or `interrupted`. */
   readonly executions: Readonly<Record<string, number>>;
+  /** Of agents, by how they ended. */
+  readonly turns: Readonly<Record<string, number>>;
   readonly events: number;
   readonly eventsLost: number;
   readonly appendFailures: number;

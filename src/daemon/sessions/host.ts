@@ -213,8 +213,8 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async metrics(): Promise<contract.HostMetrics> {
-    const { executions, onEnded: _, ...counters } = this.#counters;
-    return { pool: await this.#share.pool.metrics(), executions: { ...executions }, ...counters };
+    const { executions, turns, onEnded: _, ...counters } = this.#counters;
+    return { pool: await this.#share.pool.metrics(), executions: { ...executions }, turns: { ...turns }, ...counters };
   }
 
   kernelMemory(): Promise<number> {

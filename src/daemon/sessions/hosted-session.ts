@@ -128,6 +128,9 @@ export class HostedSession implements contract.HostedSession {
       queueLimit: () => settingsOf(this.#definition).queueLimit,
       stopping: share.stopping,
       agents: share.agents,
+      onEnded: (status) => {
+        share.counters.turns[status] = (share.counters.turns[status] ?? 0) + 1;
+      },
     });
     this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
     this.#lock.watch((state) => {
@@ -279,7 +282,10 @@ export class HostedSession implements contract.HostedSession {
 
   async tenant(): Promise<Tenant> {
     this.#checkOpen();
-    return await tenantOf(this.#share, this.#definition, await this.info());
+    const made = await tenantOf(this.#share, this.#definition, await this.info());
+    const tellDenied: Tenant['tellDenied'] = (attempt, turn) =>
+      this.#writer.add({ type: 'network_denied', ...attempt, ...(turn === undefined ? {} : { turn }) }, 0);
+    return { ...made, tellDenied };
   }
 
   /** Its kernel does not fall asleep meanwhile. */

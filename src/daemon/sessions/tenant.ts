@@ -12,7 +12,7 @@ export async function tenantOf(
   { storage, dataDir, session }: Share,
   { ownerId, agentKey, settings }: Definition,
   info: SessionInfo,
-): Promise<Tenant> {
+): Promise<Omit<Tenant, 'tellDenied'>> {
   const key = storageKeyOf(ownerId, agentKey);
   const workspaceOf = (await storage.records.get(key))?.workspaceOf;
   const options = { ...session, ...settings, agentKey: key, dataDir };

@@ -1,6 +1,7 @@
 /** One turn from its beginning to its one ending, both durable: what runs it may fail, and storage for a while, too. */
 
 import { setTimeout as delay } from 'node:timers/promises';
+import type { TurnStatus } from '../../protocol/agent/names.ts';
 import type { SessionPermissions } from '../permissions/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';
@@ -31,6 +32,7 @@ export interface StageParts {
   readonly transcripts: Transcripts;
   /** Whether its session has ended: the next who opens it tells what could not be told here. */
   readonly isClosed: () => boolean;
+  readonly onEnded: (status: TurnStatus) => void;
 }
 
 /** Where the turns of one session run. */
@@ -133,6 +135,7 @@ export class Stage {
       try {
         await this.#update(turn, { ...facts, endedAt: Date.now() });
         await this.#parts.writer.write(endedEvent(turn.record), { flushed: true });
+        this.#parts.onEnded(status);
         return;
       } catch (cause) {
         if (this.#parts.isClosed()) throw cause;

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { EnvironmentPrimitive } from '../../environments/contract.ts';
 import type { AgentName } from '../../protocol/agent/names.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { Denied } from '../../sandbox/proxy/denials.ts';
 import type { SessionOptions } from '../../session/options.ts';
 
 const HOUR_MS = 3_600_000;
@@ -36,6 +37,8 @@ export interface Tenant {
   readonly options: SessionOptions;
   /** The agent in whose folder it works, where it is a fork. */
   readonly workspaceOf?: string | undefined;
+  /** Writes into its log what something in the executor's place tried to reach, and may not; with the turn that ran then. */
+  tellDenied(attempt: Denied, turn: string | undefined): void;
 }
 
 /** Where the runner of a session runs. Paths are as they are there. */
@@ -51,5 +54,5 @@ export interface Place {
   readonly gatewaySocket: string;
 }
 
-/** `gateway`: a folder of the host's with that socket, for this place alone. */
-export type OpenPlace = (tenant: Tenant, gateway: string) => Promise<Place>;
+/** `gateway`: a folder of the host's with that socket, for this place alone. `onDenied`: told of hosts that may not be reached. */
+export type OpenPlace = (tenant: Tenant, gateway: string, onDenied: (attempt: Denied) => void) => Promise<Place>;

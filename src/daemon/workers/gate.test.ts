@@ -9,6 +9,8 @@ import { Gate } from './gate.ts';
 
 const binding = { session: 'ses_0000000000000001', executor: 'wrk_one' };
 
+const PIECE = 1024 * 1024;
+
 async function open() {
   const folder = mkdtempSync(join(tmpdir(), 'cella-test-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,24 +28,28 @@ async function open() {
       response.end(`model for ${executor}`);
       return true;
     },
-    mcp: async (_request, as) => new Response(`mcp for ${as.session}`),
+    mcp: async (message, as) => new Response(`mcp for ${as.session}${await message.text()}`),
     onError: (error) => expect.unreachable(String(error)),
   });
   onTestFinished(() => gate[Symbol.asyncDispose]());
   return gate;
 }
 
-async function ask(gate: Gate, path: string, token?: string, more: { method?: string; chunk?: string } = {}) {
+async function ask(gate: Gate, path: string, token?: string, bytes?: number) {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const { method = 'GET', chunk } = more;
-  const asked = request({ socketPath: join(gate.folder, 'socket'), path, headers, method, agent: false });
+  const asked = request({
+    socketPath: join(gate.folder, 'socket'),
+    path,
+    headers,
+    agent: false,
+    method: bytes === undefined ? 'GET' : 'POST',
+  });
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number | undefined; body: string }>();
   asked.on('error', reject);
   asked.on('response', async (answer) => resolve({ status: answer.statusCode, body: await text(answer) }));
-  // Without its end: whoever reads to the end waits for ever.
-  if (chunk === undefined) asked.end();
-  else asked.write(chunk);
-  onTestFinished(() => void asked.destroy());
+  // Without a length: in pieces.
+  for (let left = bytes ?? 0; left > 0; left -= PIECE) asked.write(Buffer.alloc(Math.min(left, PIECE)));
+  asked.end();
   return await promise;
 }
 
@@ -57,16 +63,20 @@ test('behind it are models and the session’s own MCP server, the latter for it
   expect((await ask(gate, '/mcp/../v1/sessions', 'cst_good')).status).toBe(404);
 });
 
-test('a message that tells no length is refused before it is read', async () => {
-  const gate = await open();
-  const { status, body } = await ask(gate, '/mcp', 'cst_good', { method: 'POST', chunk: '{' });
-  expect({ status, body }).toMatchObject({ status: 400, body: expect.stringContaining('INVALID_REQUEST') });
-});
-
 test('after a restart it is there again, in the same place', async () => {
   const gate = await open();
   const { folder } = gate;
   await gate.restart();
   expect(gate.folder).toBe(folder);
   expect((await ask(gate, '/mcp', 'cst_good')).status).toBe(200);
+});
+
+test('a message that tells no length is read no further than one may go', async () => {
+  const gate = await open();
+  const { status, body } = await ask(gate, '/mcp', 'cst_good', 16 * PIECE);
+  expect([status, body.length]).toEqual([200, `mcp for ${binding.session}`.length + 16 * PIECE]);
+  expect(await ask(gate, '/mcp', 'cst_good', 16 * PIECE + 1)).toMatchObject({
+    status: 413,
+    body: expect.stringContaining('TOO_LARGE'),
+  });
 });

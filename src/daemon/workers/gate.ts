@@ -101,8 +101,7 @@ export class Gate implements AsyncDisposable {
     const { tokens, binding, mcp } = this.#parts;
     try {
       const as = await tokens.check(tokenIn(request), binding);
-      checkLength(request);
-      return await mcp(request, as);
+      return await mcp(await bounded(request), as);
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#parts.onError(error);
@@ -119,12 +118,22 @@ function tokenIn(request: Request): string {
   });
 }
 
-/** A message is held in memory as a whole: what tells no length could be without end. */
-function checkLength(request: Request): void {
-  if (request.headers.has('transfer-encoding')) {
-    throw new CellaError('INVALID_REQUEST', 'A message to the MCP server tells its length, and is not sent in chunks.');
+/** The same message, read as far as one may go: also where it does not tell its length. */
+async function bounded(request: Request): Promise<Request> {
+  const { url, method, headers, signal } = request;
+  const length = Number(headers.get('content-length') ?? 0);
+  if (length > MOST_MESSAGE_BYTES) throw tooLarge();
+  if (!request.body) return request;
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  let bytes = 0;
+  for await (const part of request.body) {
+    bytes += part.length;
+    if (bytes > MOST_MESSAGE_BYTES) throw tooLarge();
+    parts.push(part);
   }
-  const length = Number(request.headers.get('content-length') ?? 0);
-  if (length <= MOST_MESSAGE_BYTES) return;
-  throw new CellaError('TOO_LARGE', `A message may have ${MOST_MESSAGE_BYTES} bytes, and this one has ${length}.`);
+  return new Request(url, { method, headers, signal, body: new Blob(parts) });
+}
+
+function tooLarge(): CellaError {
+  return new CellaError('TOO_LARGE', `A message may have ${MOST_MESSAGE_BYTES} bytes, and this one has more.`);
 }

@@ -15,19 +15,24 @@ import { type Programs, programFolder, RUNNER_FILE } from './programs.ts';
 
 /** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
 export function placeOpener(programs: Programs): OpenPlace {
-  return async (tenant, gateway) => {
+  return async (tenant, gateway, onDenied) => {
     const { executor, sandbox } = tenant.info.settings;
     if (executor === 'in-process') throw noPlace();
     if (executor !== 'container' && sandbox === 'off') return await localPlace(tenant, gateway, programs);
-    return await enclosedPlace(tenant, gateway, programs);
+    return await enclosedPlace(tenant, { gateway, onDenied }, programs);
   };
 }
 
-async function enclosedPlace(tenant: Tenant, gateway: string, programs: Programs): Promise<Place> {
+interface Ways {
+  readonly gateway: string;
+  readonly onDenied: Parameters<OpenPlace>[2];
+}
+
+async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, programs: Programs): Promise<Place> {
   const { options: session, workspaceOf } = tenant;
   const { node, runner, agents } = programs;
   const folders = { node, runner, programs: agents, gateway };
-  const first = await openAgentEnclosure({ session, workspaceOf, folders });
+  const first = await openAgentEnclosure({ session, workspaceOf, folders, onDenied });
   // An environment may open another enclosure after its first; an executor ends with that.
   const environment = await EnclosedEnvironment.create({ open: async () => first });
   const { paths } = first;

@@ -15,6 +15,10 @@ interface Held {
   readonly worker: Promise<Worker>;
   /** Who has prompted it; nobody yet where it was started ahead. */
   userId: string | undefined;
+  readonly tenant: Tenant;
+  /** Set by its first turn: the agent that it ran. */
+  agent: string | undefined;
+  starting: boolean;
   users: number;
   idleSince: number;
   timer: NodeJS.Timeout | undefined;
@@ -26,9 +30,12 @@ interface Waiting {
 
 export interface PoolMetrics {
   readonly live: number;
+  /** Of those, the ones that are not there yet, and the ones that have a turn. */
+  readonly starting: number;
   readonly busy: number;
   readonly waiting: number;
-  /** Executors that ended without being asked to. */
+  /** Executors that began, and those that ended without being asked to. */
+  readonly started: number;
   readonly failures: number;
 }
 
@@ -40,6 +47,9 @@ export class WorkerPool implements AsyncDisposable {
   readonly #waiting: Waiting[] = [];
   /** By session: why the executor before ended by itself, for the next turn to tell. */
   readonly #reasons = new Map<string, string>();
+  /** Sessions whose executor has ended by itself, and is replaced when it is gone. */
+  readonly #replacing = new Set<string>();
+  #started = 0;
   #failures = 0;
   #closed = false;
 
@@ -57,26 +67,23 @@ export class WorkerPool implements AsyncDisposable {
     }
   };
 
-  /** Starts an executor ahead, where there is room for one; what goes wrong is met again by the first turn. */
-  async warm(tenant: Tenant, agent: string): Promise<void> {
-    const { id } = tenant.info;
-    if (this.#closed || this.#held.has(id) || this.#full) return;
-    const held = this.#start(tenant, agent);
-    held.users++;
-    await held.worker.catch(() => {}); // the first turn meets it again
-    this.#giveBack(id, held);
-  }
-
   /** Ends the executor of a session, which is over or has changed. */
   async retire(session: string, why: string): Promise<void> {
+    this.#replacing.delete(session);
     const held = this.#held.get(session);
     if (held) await this.#drop(session, held, why);
   }
 
   metrics(): PoolMetrics {
-    const busy = [...this.#held.values()].filter(({ users }) => users > 0).length;
-    const live = this.#held.size + this.#ending.size;
-    return { live, busy, waiting: this.#waiting.length, failures: this.#failures };
+    const held = [...this.#held.values()];
+    return {
+      live: held.length + this.#ending.size,
+      starting: held.filter(({ starting }) => starting).length,
+      busy: held.filter(({ users, starting }) => users > 0 && !starting).length,
+      waiting: this.#waiting.length,
+      started: this.#started,
+      failures: this.#failures,
+    };
   }
 
   /** For whoever looks after one executor: tests of faults, and the operator's. */
@@ -102,6 +109,7 @@ export class WorkerPool implements AsyncDisposable {
       const text = `The agent’s executor was started anew. The one before: ${reason}`;
       await task.emit({ type: 'agent_notice', turn: task.turn, text });
     }
+    held.agent = task.agent;
     return await worker.run(task);
   }
 
@@ -162,10 +170,24 @@ export class WorkerPool implements AsyncDisposable {
   #start(tenant: Tenant, agent: string): Held {
     const { id } = tenant.info;
     const worker = Worker.start(newWorkerId(), tenant, agent, this.#parts);
-    const held: Held = { shape: shapeOf(tenant), worker, userId: undefined, users: 0, idleSince: 0, timer: undefined };
+    const held: Held = {
+      shape: shapeOf(tenant),
+      worker,
+      tenant,
+      userId: undefined,
+      agent: undefined,
+      starting: true,
+      users: 0,
+      idleSince: 0,
+      timer: undefined,
+    };
     this.#held.set(id, held);
     worker.then(
-      (made) => void made.died.then((reason) => this.#lost(id, held, reason)),
+      (made) => {
+        held.starting = false;
+        this.#started++;
+        void made.died.then((reason) => this.#lost(id, held, reason));
+      },
       () => this.#forget(id, held), // told to whoever waits for it
     );
     return held;
@@ -179,7 +201,22 @@ export class WorkerPool implements AsyncDisposable {
     const [oldest] = this.#reasons.keys();
     if (this.#reasons.size > MOST_REASONS && oldest !== undefined) this.#reasons.delete(oldest);
     this.#parts.log(session, `executor lost: ${reason.message}`);
-    void this.#drop(session, held, reason.message);
+    const { tenant, agent } = held;
+    // Whoever waits has its place; and one that never had a turn is not started again and again.
+    if (agent !== undefined && this.#waiting.length === 0) this.#replacing.add(session);
+    void this.#drop(session, held, reason.message).then(() => {
+      if (this.#replacing.delete(session) && agent !== undefined) void this.#warm(tenant, agent);
+    });
+  }
+
+  /** Starts an executor ahead of the next turn, where there is room for one. */
+  async #warm(tenant: Tenant, agent: string): Promise<void> {
+    const { id } = tenant.info;
+    if (this.#closed || this.#held.has(id) || this.#full) return;
+    const held = this.#start(tenant, agent);
+    held.users++;
+    await held.worker.catch(() => {}); // the next turn meets it again
+    this.#giveBack(id, held);
   }
 
   #giveBack(session: string, held: Held): void {

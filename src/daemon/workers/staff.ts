@@ -1,8 +1,7 @@
 /** The executors of a server, put together with what they reach: models, the sessions' MCP servers, tokens. */
 
-import { mkdtempSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadAdapter } from '../../agents/registry.ts';
 import { ProviderName } from '../../protocol/credentials.ts';
@@ -20,6 +19,9 @@ import { WorkerPool } from './pool.ts';
 import { type Programs, programFolder, programsOf } from './programs.ts';
 import type { WorkerParts } from './worker.ts';
 
+/** Below the data folder: the sockets of executors. Whoever has no right to it reaches none of them. */
+const GATES = 'gates';
+
 export interface AgentOptions {
   readonly workers?: Partial<WorkerSettings> | undefined;
   /** In place of where they are by default. */
@@ -27,6 +29,8 @@ export interface AgentOptions {
   readonly openPlace?: OpenPlace | undefined;
   /** In place of executors: whoever embeds the server runs the turns. */
   readonly run?: RunTurn | undefined;
+  /** Told of the executors, once they can be: for whoever looks after them. */
+  readonly onPool?: ((pool: WorkerPool) => void) | undefined;
 }
 
 export interface StaffParts {
@@ -44,14 +48,15 @@ export class Staff implements AsyncDisposable {
   readonly #models: Models;
   readonly #programs: Programs | undefined;
 
-  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace }: AgentOptions = {}) {
+  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace, onPool }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
     const settings = WorkerSettings.parse(workers);
     this.#models = models;
     const installed = programsOf(dataDir, programs);
     this.#programs = openPlace === undefined ? installed : undefined;
-    // Names of sockets are short: below the folder for what is passing, which nobody else can enter.
-    this.#folder = mkdtempSync(join(tmpdir(), 'cella-gates-'));
+    this.#folder = join(dataDir, GATES);
+    // A server that was killed has left its own: this one alone has the data folder.
+    rmSync(this.#folder, { recursive: true, force: true });
     const shared: WorkerParts = {
       settings,
       tokens: access.sessionTokens,
@@ -66,9 +71,11 @@ export class Staff implements AsyncDisposable {
           return await endpoint.fetch(request);
         },
       keyFor: keysOf(models),
+      refusalOf: (turn) => models.gateway.refused.take(turn),
       log: (worker, line) => log.info({ worker, line }, 'executor'),
     };
     this.pool = new WorkerPool(shared);
+    onPool?.(this.pool);
   }
 
   /** Told before anything starts, and in words that no agent has passed on. */

@@ -6,6 +6,7 @@ import { checkMode } from '../../environments/mode.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionTokens } from '../access/contract.ts';
 import type { TurnEnding, TurnTask } from '../turns/contract.ts';
+import { toFailure } from '../turns/ending.ts';
 import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';
 import type { Conversations } from './conversations.ts';
 import { ExecutorLink, type LinkParts } from './executor-link.ts';
@@ -23,6 +24,8 @@ export interface WorkerParts {
   readonly gates: Pick<GateParts, 'folder' | 'models'>;
   readonly mcp: (tenant: Tenant) => GateParts['mcp'];
   readonly keyFor?: LinkParts['keyFor'];
+  /** Why the gateway refused the last call of a turn. */
+  readonly refusalOf: (turn: string) => CellaError | undefined;
   readonly log: (worker: string, line: string) => void;
 }
 
@@ -73,7 +76,8 @@ export class Worker {
     stack.defer(() => tokens.revokeExecutor(id));
     const binding = { session, executor: id };
     const gate = stack.use(await Gate.open({ ...gates, binding, tokens, mcp: mcp(tenant), onError }));
-    const place = await parts.open(tenant, gate.folder);
+    let made: Worker | undefined;
+    const place = await parts.open(tenant, gate.folder, (attempt) => tenant.tellDenied(attempt, made?.turn));
     stack.use(place.environment);
     const execution = await place.environment.exec([...place.runner, 'serve'], { stdin: 'pipe', cwd: place.cwd });
     const words = new Lines(execution.stderr, (line) => log(id, line));
@@ -87,12 +91,17 @@ export class Worker {
     const never = execution.exited.then((exit) => Promise.reject(ended(exit, words.last)));
     never.catch(() => {}); // told where it matters
     await Promise.race([link.hello(agent, settings.startMs), never]);
-    const made = { place, gate, execution, link, words, stack: stack.move() };
-    return new Worker(id, tenant, parts, made);
+    made = new Worker(id, tenant, parts, { place, gate, execution, link, words, stack: stack.move() });
+    return made;
   }
 
   get state(): State['kind'] {
     return this.#state.kind;
+  }
+
+  /** The one that it has now. */
+  get turn(): string | undefined {
+    return this.#state.kind === 'busy' ? this.#state.turn : undefined;
   }
 
   /** Resolves with the reason when it has ended. */
@@ -160,7 +169,10 @@ export class Worker {
       const running = link.execute(task, token);
       if (task.signal.aborted) stop();
       const { status, conversation, token_usage: usage, error } = await running;
-      return { status, conversation, usage, error };
+      // The agent has it in its provider's words; whoever prompts can do something about ours.
+      const refused = this.#parts.refusalOf(task.turn);
+      const told = status === 'failed' && refused ? toFailure(refused) : error;
+      return { status, conversation, usage, error: told };
     } catch (error) {
       // How it ended says more than that it did.
       if (error instanceof CellaError && error.code === 'RUNNER_GONE') throw await this.died;

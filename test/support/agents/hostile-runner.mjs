@@ -17,6 +17,10 @@ const call = (method, params) =>
     say({ id, method, params });
   });
 
+/** Decisions, which may come right behind the answer that names the request. */
+const early = new Map();
+const later = (request) => new Promise((resolve) => waiting.set(request, resolve));
+
 /** From a prompt before: kept past the end of its task. */
 let old;
 let stopped;
@@ -94,7 +98,7 @@ const tricks = {
   deaf: () => new Promise(() => {}),
   async permit({ claim, report }, rest) {
     const reply = await call('request_permission', { ...claim, tool: 'Bash', summary: rest, input: { command: rest } });
-    const decision = reply.decision ?? (await new Promise((resolve) => waiting.set(reply.request_id, resolve)));
+    const decision = reply.decision ?? early.get(reply.request_id) ?? (await later(reply.request_id));
     await report({
       type: 'item_completed',
       item: 'm',
@@ -155,6 +159,7 @@ function hear({ id, method, params, result, error }) {
   if (method === 'ping') say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
   if (method === 'execute_prompt') void execute(id, params);
   if (method === 'permission_resolved') {
+    early.set(params.request_id, params);
     waiting.get(params.request_id)?.(params);
     say({ id, result: { accepted: true } });
   }

@@ -1,0 +1,37 @@
+/** Why the gateway refused the last call of a turn: an agent tells it in a provider's words, and a person is told in ours. */
+
+import type { CellaError, ErrorCode } from '../../protocol/errors.ts';
+
+/** What the person who prompts, or the operator, can do something about. */
+const TOLD: ReadonlySet<ErrorCode> = new Set([
+  'BUDGET_EXCEEDED',
+  'MODEL_NOT_ALLOWED',
+  'CREDENTIAL_MISSING',
+  'CREDENTIAL_UNREADABLE',
+]);
+/** Of turns that nobody asks for any more. */
+const MOST_TURNS = 1000;
+
+export class RefusedTurns {
+  readonly #refused = new Map<string, CellaError>();
+
+  note(turn: string, error: CellaError): void {
+    if (!TOLD.has(error.code)) return;
+    this.#refused.delete(turn);
+    this.#refused.set(turn, error);
+    const [oldest] = this.#refused.keys();
+    if (this.#refused.size > MOST_TURNS && oldest !== undefined) this.#refused.delete(oldest);
+  }
+
+  /** A call that was answered: what was refused before is not why the turn ends. */
+  answered(turn: string): void {
+    this.#refused.delete(turn);
+  }
+
+  /** Asked for once, when the turn is over. */
+  take(turn: string): CellaError | undefined {
+    const error = this.#refused.get(turn);
+    this.#refused.delete(turn);
+    return error;
+  }
+}
