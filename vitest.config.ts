@@ -43,6 +43,7 @@ export default defineConfig({
           name: 'user',
           include: ['test/user/**/*.test.ts'],
           exclude: long,
+          globalSetup: ['test/support/agents-setup.ts', 'test/support/cache-setup.ts'],
           sequence: { groupOrder: 2 },
           ...crossing,
         },

@@ -51,6 +51,12 @@ export function prepareUser(root) {
   mkdirSync(scratch);
   const parts = [...copied, ...alsoRead].map((part) => join(root, part)).filter((path) => existsSync(path));
   must('cp', ['-a', '--reflink=auto', ...parts, checkout]);
+  // The agents that the suites before have brought.
+  const agents = join(root, '.cache', 'agents');
+  if (existsSync(agents)) {
+    mkdirSync(join(checkout, '.cache'));
+    must('cp', ['-a', '--reflink=auto', agents, join(checkout, '.cache')]);
+  }
   must('chown', ['-R', `${user.uid}:${user.gid}`, checkout, scratch]);
   must('chmod', ['-R', 'u+rwX,go+rX', checkout]);
   const modules = join(root, 'node_modules');

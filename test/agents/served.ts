@@ -28,14 +28,16 @@ export interface Served {
   /** The folder of the agent's program, and how its process can be known. */
   readonly program: string;
   readonly process: string;
+  /** The folder of the runner, in place of one that is bundled from the source. */
+  readonly runner?: string;
   readonly session?: ServeOptions['session'];
 }
 
 /** All turns are in one session, and so in one conversation. */
-export function servedPlace({ executor, program, process, session }: Served): OpenPlace {
+export function servedPlace({ executor, program, process, session, ...given }: Served): OpenPlace {
   return async ({ modelUrl, profile }) => {
     const dataDir = shareCache(await scratchFolder());
-    const runner = await bundledRunner();
+    const runner = given.runner ?? (await bundledRunner());
     const programs = dirname(dirname(program));
     const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session });
     const place = await ServedPlace.start({ executor, dataDir, process, start });
