@@ -10,7 +10,16 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
-import { agentDaemon, decide, eventsOf, hostileRunner, namedPrograms, prompt, until } from '../support/agent-daemon.ts';
+import {
+  agentDaemon,
+  decide,
+  eventsOf,
+  hostileRunner,
+  namedPrograms,
+  prompt,
+  setKey,
+  until,
+} from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
 
@@ -70,6 +79,7 @@ describe('an executor that speaks for another', () => {
 test('an executor is kept for the one who has prompted, and never for another person in the same session', async () => {
   const id = await session({ shares: [{ role: 'member', right: 'use' }] });
   const token = await daemon.user('guest', 'member');
+  await setKey(daemon, undefined, token);
   const left = async (more = {}) => (await prompt(daemon, id, 'left', more)).json.text;
   await prompt(daemon, id, 'plain');
   expect(await left()).toContain('was left');
