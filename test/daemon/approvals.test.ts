@@ -2,19 +2,11 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ClientSession, UseOptions } from '../../src/client/index.ts';
+import { SAY } from '../support/approved-tool.ts';
 import { connectTo, sharedDaemon } from '../support/client.ts';
 import type { Daemon } from '../support/daemon.ts';
 
 type Attend = NonNullable<UseOptions['approve']>;
-
-const SAY = `name: say
-description: Says
-command: echo
-requires_approval: true
-schema:
-  options: {}
-  positional: [{ name: words, variadic: true, type: string }]
-`;
 
 let daemon: Daemon;
 beforeAll(async () => {

@@ -6,7 +6,7 @@ import { AgentProfile, ProfileName } from '../agent/profile.ts';
 import { DayUsage, ModelUsage } from '../agent/usage.ts';
 import { milliseconds } from '../session-settings.ts';
 import { endpoint } from './endpoint.ts';
-import { IdempotencyKey } from './execution-routes.ts';
+import { Idempotent } from './execution-routes.ts';
 import { SessionId } from './sessions.ts';
 import { TurnInfo } from './turns.ts';
 
@@ -45,9 +45,7 @@ export type Prompted = z.infer<typeof Prompted>;
 export const PromptAgent = endpoint('post /v1/sessions/{id}/prompt', tag, use, {
   summary: 'Prompt the agent of a session: how its turn ended as JSON, or its events as they come, by Accept',
   audit: 'session.prompt',
-  headers: z.object({
-    'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
-  }),
+  headers: Idempotent,
   body: PromptBody,
   result: Prompted,
   gives: streams,

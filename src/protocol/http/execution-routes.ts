@@ -42,12 +42,15 @@ export type Executed = z.infer<typeof Executed>;
 
 export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 printable characters');
 
+/** The header of what may be sent again. */
+export const Idempotent = z.object({
+  'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
+});
+
 export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', tag, use, {
   summary: 'Run code: one JSON result, or its events as they come, by Accept. Idempotency-Key makes a retry run once',
   audit: 'session.execute',
-  headers: z.object({
-    'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
-  }),
+  headers: Idempotent,
   body: ExecuteBody,
   result: Executed,
   gives: streams,
