@@ -44,6 +44,15 @@ def descendants(root: int, spare: Collection[int] = ()) -> List[int]:
     return sorted(found - {root})
 
 
+def is_held_still(pid: int) -> bool:
+    """Whether somebody has stopped it, or traces it."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False  # it has ended
+
+
 def send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)

@@ -20,7 +20,7 @@ from .command import GENTLY
 from .doorbell import Doorbell, Doorbells
 from .frames import Channel
 from .memory_watch import MemoryWatch
-from .processes import descendants, parents, send_signal
+from .processes import descendants, is_held_still, parents, send_signal
 from .ringing import AGAIN_S, Ringer
 from .sandbox.cgroup import Group, OwnGroup
 from .sandbox.linux import LayerError
@@ -28,8 +28,9 @@ from .sandbox.linux import LayerError
 _MOST_TWINS = 128
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
-# Longer than whoever stands over a command needs to end all that came from it.
-_LONGEST_END_S = 3.0
+# Longer than whoever stands over a command needs to end all that came from it, and how often that one is looked at:
+# the command may hold it still.
+_LONGEST_END_S, _END_LOOK_S = 3.0, 0.05
 # How often processes that fork faster than they are found are looked for, before everything is held still for that.
 _MOST_ROUNDS = 50
 
@@ -84,11 +85,11 @@ class Residents:
         self._end_late()
 
     def _end_late(self) -> None:
-        """Ends commands over which nobody stands any more who can: they are held still for good."""
+        """Ends commands for whoever stands over them and cannot: it was told to go on, and is held still again."""
         now = time.monotonic()
         for number, deadline in list(self._ending.items()):
-            if now > deadline:
-                pid = self._commands[number]
+            pid = self._commands[number]
+            if now > deadline or is_held_still(pid):
                 for each in [*descendants(pid), pid]:
                     send_signal(each, signal.SIGKILL)
 
@@ -99,7 +100,7 @@ class Residents:
         if self._watch is not None and self._commands:
             pauses.append(self._watch.pause_s)
         if self._ending:
-            pauses.append(_LONGEST_END_S)
+            pauses.append(_END_LOOK_S)
         return min(pauses) if pauses else None
 
     def new_bell(self) -> Doorbell:

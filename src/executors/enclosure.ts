@@ -19,6 +19,8 @@ const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
 /** An enclosure that has been told to end is waited for this long. */
 const LONGEST_END_MS = 2000;
+/** More than pid 1 gives whoever stands over a command, which ends all that came from it. */
+const LONGEST_COMMAND_END_MS = 4000;
 /** Programs of a terminal are told before they are killed, and may be many. */
 const LONGEST_HANG_UP_MS = 10_000;
 
@@ -174,12 +176,13 @@ export class SupervisedEnclosure implements Preparable {
 
   #stop(command: number, { graceMs = 0 }: KillOptions = {}): void {
     const exit = this.#exits.get(command);
+    const cut = () => this.#kill(command, LONGEST_COMMAND_END_MS);
     if (graceMs <= 0 || !exit) {
-      this.#kill(command);
+      cut();
       return;
     }
     this.#supervisor.send(FrameType.kill, command, JSON.stringify({ gently: true }));
-    const timer = setTimeout(() => this.#kill(command), graceMs);
+    const timer = setTimeout(cut, graceMs);
     void exit.promise.then(() => clearTimeout(timer));
   }
 
