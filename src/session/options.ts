@@ -78,12 +78,14 @@ const CheckpointOptions = z.strictObject({
   durable: z.boolean().default(false),
 });
 
+const OwnKeyOnly = z.object({ agentKey: OwnKey.optional() });
+
 /** What a fork may have instead of what its parent has. */
 export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress'>;
 
 /** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
 export function checkOwnKey(agentKey: unknown): void {
-  check(z.object({ agentKey: OwnKey.optional() }), { agentKey });
+  check(OwnKeyOnly, { agentKey });
 }
 
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {
