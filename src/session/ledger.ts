@@ -12,6 +12,8 @@ import { storageFor } from './storages.ts';
 
 const MOST_HISTORY = 1000;
 const MB = 1024 * 1024;
+/** Whoever opens a session is about to run something: that comes first. */
+const TELL_AFTER_MS = 10;
 
 interface LedgerParts {
   readonly agentKey: string;
@@ -111,9 +113,9 @@ export class Ledger {
 
   /** Told to others by and by: whoever opened it does not wait for that. */
   opened(pid: number): void {
-    setImmediate(() => {
+    setTimeout(() => {
       if (!this.#closed) this.#write({ pid, state: 'live' });
-    });
+    }, TELL_AFTER_MS).unref();
   }
 
   saved({ id, createdAt, execution }: Manifest): void {

@@ -112,10 +112,14 @@ export class Namespaces implements NamespacesApi {
   handler(): CallHandler {
     let artifacts: Promise<{ readonly methods: Methods; closeAll(): Promise<void> }> | undefined;
     const openHandles = firstUse(async () => (await this.#openArtifacts()).methods());
+    // Their schemas take longer to build than most calls.
+    const tools = firstUse(async () => (await this.#openTools()).methods());
+    const skills = firstUse(async () => (await this.#openSkills()).methods());
+    const deps = firstUse(async () => (await this.#openDeps()).methods());
     const methodsOf = async (namespace: string): Promise<Methods> => {
-      if (namespace === 'tools') return (await this.#openTools()).methods();
-      if (namespace === 'skills') return (await this.#openSkills()).methods();
-      if (namespace === 'deps') return (await this.#openDeps()).methods();
+      if (namespace === 'tools') return await tools();
+      if (namespace === 'skills') return await skills();
+      if (namespace === 'deps') return await deps();
       if (namespace !== 'artifacts') return {};
       artifacts = openHandles();
       return (await artifacts).methods;

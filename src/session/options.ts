@@ -6,6 +6,7 @@ import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { problemsOf } from '../protocol/problems.ts';
+import { isReserved } from '../protocol/reserved-key.ts';
 import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Storage } from '../storage/contract.ts';
@@ -85,7 +86,8 @@ export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgres
 
 /** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
 export function checkOwnKey(agentKey: unknown): void {
-  check(OwnKeyOnly, { agentKey });
+  // What else may be wrong with it is found where all options are checked.
+  if (typeof agentKey === 'string' && isReserved(agentKey)) check(OwnKeyOnly, { agentKey });
 }
 
 export function checkForkOptions(options: unknown): z.output<typeof ForkOptions> {

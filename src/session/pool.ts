@@ -271,9 +271,11 @@ export class KernelPool implements AsyncDisposable {
   }
 }
 
+const Key = z.object({ agentKey: AgentKey });
+
 /** As a session would call it. */
 function normal(agentKey: string): string {
-  return checkPoolOptions(z.object({ agentKey: AgentKey }), { agentKey }).agentKey;
+  return checkPoolOptions(Key, { agentKey }).agentKey;
 }
 
 function ownNormal(agentKey: string): string {

@@ -99,13 +99,18 @@ export class Session implements SessionApi {
 
   /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
   static async open(options: SessionOptions = {}): Promise<Session> {
+    wakeSpares();
     checkOwnKey(options?.agentKey);
-    return await Session.openIn(unlimited, options);
+    return await Session.#openAwake(unlimited, options);
   }
 
   /** For a pool: its kernel lives only while it has one of these slots. */
   static async openIn(slots: Slots, options: SessionOptions): Promise<Session> {
     wakeSpares();
+    return await Session.#openAwake(slots, options);
+  }
+
+  static async #openAwake(slots: Slots, options: SessionOptions): Promise<Session> {
     const checked = checkOptions(options);
     return await tellingWaysOut(checked.executor, () => Session.#openChecked(slots, checked));
   }

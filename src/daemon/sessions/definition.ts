@@ -69,7 +69,9 @@ export function changed(there: Definition, change: unknown): Definition {
   };
 }
 
+const AnyRecord = z.record(z.string(), z.unknown());
+
 /** After the schema has said that it is one. */
 function asRecord(value: unknown): Record<string, unknown> {
-  return z.record(z.string(), z.unknown()).parse(value);
+  return AnyRecord.parse(value);
 }

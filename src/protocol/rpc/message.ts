@@ -69,8 +69,10 @@ function invalid(id: RpcId | null, why: string): RpcMessage {
   return { kind: 'fault', id, code: RpcCode.invalidRequest, why };
 }
 
+const Call = z.object({ id: RpcId, method: z.unknown().refine((method) => method !== undefined) });
+
 /** Of a message that is wrong otherwise. A reply is never answered, so only a call's counts. */
 function idOf(json: unknown): RpcId | null {
-  const call = z.object({ id: RpcId, method: z.unknown().refine((method) => method !== undefined) }).safeParse(json);
+  const call = Call.safeParse(json);
   return call.success ? call.data.id : null;
 }

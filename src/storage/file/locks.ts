@@ -15,6 +15,8 @@ import { agentColumn } from './schema.ts';
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 20;
 
+const HOST = hostname();
+
 interface Taker {
   readonly grip: string;
   readonly holder: Holder;
@@ -81,7 +83,7 @@ export class FileLocks implements Locks {
       grip,
       holder,
       process.pid,
-      hostname(),
+      HOST,
       command,
       Math.trunc(this.#clock()),
     );
