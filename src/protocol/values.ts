@@ -35,6 +35,7 @@ const MOST_PARTS = 24_000_000;
 const NESTING_COST = 16;
 /** Longer integers, of over 36 million decimal digits, come as their size alone. */
 const MOST_DIGITS = 8_000_000;
+const SHORT_TEXT = 64;
 
 /** Reads one value that fills `bytes` exactly; anything else throws a FrameError. */
 export function decodeValue(bytes: Buffer): PyValue {
@@ -73,7 +74,7 @@ class Reader {
       case 0x73: // s
         return new Uint8Array(this.#take(this.#size()));
       case 0x75: // u
-        return decodeText(this.#take(this.#size()));
+        return this.#text();
       case 0x5b: // [
       case 0x28: // (
         return this.#list(depth);
@@ -93,11 +94,27 @@ class Reader {
   }
 
   #byte(): number {
-    return this.#take(1)[0] as number;
+    const byte = this.#bytes[this.offset];
+    if (byte === undefined) throw new FrameError('a value ends too early');
+    this.offset++;
+    return byte;
   }
 
   #int32(): number {
-    return this.#take(4).readInt32LE(0);
+    const from = this.offset;
+    this.#skip(4);
+    return this.#bytes.readInt32LE(from);
+  }
+
+  #text(): string {
+    const size = this.#size();
+    const from = this.offset;
+    this.#skip(size);
+    const bytes = this.#bytes;
+    // Names of fields, above all: what is plain and short costs less this way than a view of its bytes.
+    return size <= SHORT_TEXT && isAscii(bytes, from, this.offset)
+      ? bytes.toString('latin1', from, this.offset)
+      : decodeText(bytes.subarray(from, this.offset));
   }
 
   #size(): number {
@@ -106,12 +123,16 @@ class Reader {
     return size;
   }
 
-  #take(count: number): Buffer {
+  #skip(count: number): void {
     const end = this.offset + count;
     if (end > this.#bytes.length) throw new FrameError('a value ends too early');
-    const part = this.#bytes.subarray(this.offset, end);
     this.offset = end;
-    return part;
+  }
+
+  #take(count: number): Buffer {
+    const from = this.offset;
+    this.#skip(count);
+    return this.#bytes.subarray(from, this.offset);
   }
 
   /** Digits of 15 bits, lowest first; a negative count is a negative number. */
@@ -176,6 +197,11 @@ function bigFromDigits(digits: Buffer): bigint {
     letters.push((low % 0x10000000).toString(16).padStart(7, '0'));
   }
   return BigInt(`0x${letters.join('') || '0'}`);
+}
+
+function isAscii(bytes: Buffer, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if ((bytes[at] as number) > 0x7f) return false;
+  return true;
 }
 
 /** UTF-8 as Python writes it with `surrogatepass`: a lone surrogate is three bytes, and stays what it was. */

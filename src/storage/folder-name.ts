@@ -1,6 +1,6 @@
 /** One plain name for any text: how an agent key becomes a folder. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Readable where the key is, unique always: two keys never share a folder. */
 export function folderName(agentKey: string): string {
@@ -9,6 +9,6 @@ export function folderName(agentKey: string): string {
     .replace(/[^A-Za-z0-9]+/g, '-')
     .replace(/^-+|-+$/g, '')
     .slice(0, 40);
-  const hash = createHash('sha256').update(Buffer.from(agentKey, 'utf16le')).digest('hex').slice(0, 16);
-  return readable ? `${readable}-${hash}` : hash;
+  const digest = hash('sha256', Buffer.from(agentKey, 'utf16le')).slice(0, 16);
+  return readable ? `${readable}-${digest}` : digest;
 }

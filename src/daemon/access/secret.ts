@@ -1,6 +1,6 @@
 /** Random ids and secrets. A secret is shown once; storage only ever has its SHA-256. */
 
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 /** 32 of them, so that five bits of chance make one character. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
@@ -15,7 +15,7 @@ export function newId(length: number): string {
   return Array.from(randomBytes(length), (byte) => ALPHABET[byte & 31]).join('');
 }
 
-export const digestOf = (secret: string): string => createHash('sha256').update(secret).digest('hex');
+export const digestOf = (secret: string): string => hash('sha256', secret);
 
 /** Takes as long for any two texts of this length: what is compared are digests, never secrets. */
 export function sameDigest(one: string, other: string): boolean {

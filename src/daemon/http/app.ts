@@ -31,7 +31,9 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
     if (c.req.method === 'HEAD') await c.res.body?.cancel();
     c.res.headers.set('x-request-id', requestId);
     addSecurityHeaders(c.res.headers, { tls: isTls(c.env) });
-    tell(c, log, metrics, performance.now() - began);
+    const ms = performance.now() - began;
+    // Nobody waits for what is written of a request.
+    setImmediate(() => tell(c, log, metrics, ms));
   });
   app.use(async (c, next) => {
     const { method } = c.req;

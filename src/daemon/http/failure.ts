@@ -5,7 +5,6 @@ import { z } from 'zod';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import type { Failure } from '../../protocol/http/failure.ts';
 import { elsewhere } from '../sessions/ownership.ts';
-import { textResponse } from './text-response.ts';
 
 /** What somebody may be told of any error. What was not foreseen is told by the id of its request alone. */
 export function toCellaError(error: unknown, requestId: string): CellaError {
@@ -48,5 +47,5 @@ export function failureResponse(error: CellaError): Response {
   const { retryAfterMs } = error.details;
   if (typeof retryAfterMs === 'number') headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
   if (error.code === 'UNAUTHENTICATED') headers.set('www-authenticate', 'Bearer realm="cella"');
-  return textResponse(JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
+  return new Response(JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
 }

@@ -4,8 +4,9 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
 const texts = new WeakMap<Response, string>();
 
+/** Only for what `sendText` sends: the text is not its body, which as a stream would cost more than all else about it. */
 export function textResponse(text: string, init: ResponseInit): Response {
-  const response = new Response(text, init);
+  const response = new Response(null, init);
   texts.set(response, text);
   return response;
 }
