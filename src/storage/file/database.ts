@@ -2,11 +2,12 @@
  * cella.db: opened at first use, safe with several processes at once. Writers take turns and do not block the event
  * loop while they wait for another process.
  *
- * A commit is in the write-ahead log when it returns, and so survives kill -9. It is flushed to the disk from another
- * thread, together with all that were made meanwhile; SQLite's own way (synchronous = FULL) would do it on this one.
+ * A commit is in the write-ahead log when it returns, and so survives kill -9. Where there are many, or the disk is slow,
+ * it is flushed from another thread, together with all that were made meanwhile; SQLite's own way (synchronous = FULL)
+ * would always do it on this one.
  */
 
-import { fdatasync } from 'node:fs';
+import { fdatasync, fdatasyncSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { CellaError } from '../../protocol/errors.ts';
@@ -24,8 +25,13 @@ export class Database {
   #connection: Connection | undefined;
   #closed = false;
   #turn: Promise<unknown> = Promise.resolve();
-  readonly #sync = new GroupSync(async () => {
-    if (this.#connection) await flush(this.#connection.log);
+  readonly #sync = new GroupSync({
+    flush: () => {
+      if (this.#connection) fdatasyncSync(this.#connection.log);
+    },
+    flushElsewhere: async () => {
+      if (this.#connection) await flush(this.#connection.log);
+    },
   });
 
   constructor(path: string) {

@@ -1,22 +1,40 @@
 import { describe, expect, it } from 'vitest';
 import { GroupSync } from './group-sync.ts';
 
-/** Flushes that end when the test says so. */
-function flushes() {
+/** A disk whose flushes elsewhere end when the test says so, and take as long here as it says. */
+function disk() {
   const begun: PromiseWithResolvers<void>[] = [];
-  const sync = new GroupSync(() => {
-    const flush = Promise.withResolvers<void>();
-    begun.push(flush);
-    return flush.promise;
-  });
-  return { begun, sync };
+  const state = { now: 0, flushMs: 100, flushedHere: 0, problem: undefined as Error | undefined };
+  const sync = new GroupSync(
+    {
+      flush() {
+        state.flushedHere++;
+        state.now += state.flushMs;
+        if (state.problem) throw state.problem;
+      },
+      flushElsewhere() {
+        const flush = Promise.withResolvers<void>();
+        begun.push(flush);
+        return flush.promise;
+      },
+    },
+    () => state.now,
+  );
+  return { begun, sync, state };
+}
+
+/** One that was slow a moment ago. */
+async function slowDisk() {
+  const all = disk();
+  await all.sync.reached();
+  return all;
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('waiting for the disk in groups', () => {
   it('serves all who asked before the flush began with one, and those who ask later with the next', async () => {
-    const { begun, sync } = flushes();
+    const { begun, sync } = await slowDisk();
     const ended: string[] = [];
     const ask = (name: string) => sync.reached().then(() => ended.push(name));
     const first = [ask('a'), ask('b')];
@@ -35,7 +53,7 @@ describe('waiting for the disk in groups', () => {
   });
 
   it('tells a failure to those who waited for it, and to no others', async () => {
-    const { begun, sync } = flushes();
+    const { begun, sync } = await slowDisk();
     const first = sync.reached();
     await turn();
     const second = sync.reached();
@@ -44,5 +62,47 @@ describe('waiting for the disk in groups', () => {
     await turn();
     begun[1]?.resolve();
     await second;
+  });
+});
+
+describe('waiting for the disk alone', () => {
+  it('has a quick disk flush at once, as long as nobody else asks', async () => {
+    const { begun, sync, state } = disk();
+    state.flushMs = 0.1;
+    for (let round = 0; round < 3; round++) {
+      await sync.reached();
+      state.now += 2;
+    }
+    expect([state.flushedHere, begun.length]).toEqual([3, 0]);
+    const both = [sync.reached(), sync.reached()];
+    await turn();
+    expect([state.flushedHere, begun.length]).toEqual([4, 1]);
+    // While one flushes elsewhere, another shares the next.
+    state.now += 2;
+    both.push(sync.reached());
+    begun[0]?.resolve();
+    await turn();
+    expect([state.flushedHere, begun.length]).toEqual([4, 2]);
+    begun[1]?.resolve();
+    await Promise.all(both);
+  });
+
+  it('goes to another thread once the disk was slow, and comes back to a quick one later', async () => {
+    const { begun, sync, state } = await slowDisk();
+    state.now += 2;
+    const waiting = sync.reached();
+    await turn();
+    expect([state.flushedHere, begun.length]).toEqual([1, 1]);
+    begun[0]?.resolve();
+    await waiting;
+    state.now += 11_000;
+    await sync.reached();
+    expect([state.flushedHere, begun.length]).toEqual([2, 1]);
+  });
+
+  it('tells its failure', async () => {
+    const { sync, state } = disk();
+    state.problem = new Error('disk');
+    await expect(sync.reached()).rejects.toThrow('disk');
   });
 });
