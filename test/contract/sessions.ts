@@ -318,7 +318,7 @@ export function separationContract(open: Open): void {
       expect(seen.size).toBe(3);
     });
 
-    it('open thirty at once, none lost', async () => {
+    it('open thirty at once, none lost', { timeout: 240_000 }, async () => {
       const sessions = await Promise.all(Array.from({ length: 30 }, (_, n) => open({ agentKey: `many ${n}` })));
       const results = await Promise.all(sessions.map((session, n) => session.run(`x = ${n}\nx`)));
       expect(results.map(({ value }) => value)).toEqual(Array.from({ length: 30 }, (_, n) => n));
