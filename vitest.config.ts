@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/support/longest-first.ts';
 
 /** Three at a time, also on two cores: they wait for other processes a good part of their time. */
 const crossing = { testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: 3, isolate: true };
@@ -19,12 +20,15 @@ export default defineConfig({
   test: {
     cache: false,
     fsModuleCache: false,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
           name: 'unit',
           include: ['src/**/*.test.ts', 'bench/**/*.test.ts'],
           isolate: false,
+          maxWorkers: 2,
+          testTimeout: 20_000,
           sequence: { groupOrder: 0 },
         },
       },

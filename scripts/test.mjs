@@ -54,7 +54,12 @@ async function runHere(project, scratch) {
   console.log(`\n── ${project} tests, as ${userInfo().username}`);
   const report = join(scratch, `${project}.json`);
   const path = [dirname(node), process.env.PATH].join(delimiter);
-  const folders = { TMPDIR: join(scratch, 'tmp'), CELLA_DATA_DIR: join(scratch, 'data') };
+  const folders = {
+    TMPDIR: join(scratch, 'tmp'),
+    CELLA_DATA_DIR: join(scratch, 'data'),
+    // Hosts that tests start from the sources are compiled once and not each time.
+    NODE_COMPILE_CACHE: join(scratch, 'compiled'),
+  };
   const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...folders };
   await inTwoRuns(root, project, report, (files) =>
     run(node, vitest(root, project, report, files), { cwd: root, env }),
@@ -72,6 +77,7 @@ async function runAsOrdinaryUser() {
     TMPDIR: user.scratch,
     CELLA_PYTHON: python,
     CELLA_DATA_DIR: join(user.scratch, 'data'),
+    NODE_COMPILE_CACHE: join(user.scratch, 'compiled'),
     CELLA_TEST_ALL: process.env.CELLA_TEST_ALL ?? '1',
     ...(process.env.CI ? { CI: process.env.CI } : {}),
   };

@@ -13,17 +13,17 @@ import { valuesContract } from './values.ts';
 /** `lend`: gives kernels that another test may have used before, where starting one takes long. */
 export function executorContract(name: string, open: Open, lend = open): void {
   describe(`${name} executor`, () => {
-    capabilitiesContract(open);
+    capabilitiesContract(open, lend);
     executionContract(open, lend);
     valuesContract(open, lend);
-    outputContract(open);
-    inputContract(open);
-    queueContract(open);
-    interruptContract(open);
-    timeoutContract(open);
-    deathContract(open);
-    lifeContract(open);
-    introspectionContract(open);
+    outputContract(open, lend);
+    inputContract(open, lend);
+    queueContract(open, lend);
+    interruptContract(open, lend);
+    timeoutContract(open, lend);
+    deathContract(open, lend);
+    lifeContract(open, lend);
+    introspectionContract(open, lend);
     separationContract(open);
   });
 }

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExecutionEvent, InputRequestEvent, Session } from '../../src/index.ts';
-import { lacks } from '../support/lacks.ts';
+import { kindLacks, lacks } from '../support/lacks.ts';
 import { collect, type Open } from '../support/session.ts';
 
 /** Runs code until it asks; `rest` gives what comes after. */
@@ -26,10 +26,10 @@ async function untilAsked(session: Session, code: string, options = {}) {
 
 const caught = 'try:\n    print("got", input("? "))\nexcept EOFError as error:\n    print("EOF:", error)';
 
-export function inputContract(open: Open): void {
+export function inputContract(open: Open, lend = open): void {
   describe('input', () => {
     it('is asked and answered in every cell, the fifth as the first', async () => {
-      await using session = await open();
+      await using session = await lend();
       for (let cell = 1; cell <= 5; cell++) {
         const asked: string[] = [];
         const onInput = ({ prompt, password }: InputRequestEvent) => {
@@ -43,7 +43,7 @@ export function inputContract(open: Open): void {
     });
 
     it('comes after what was printed before it', async () => {
-      await using session = await open();
+      await using session = await lend();
       const seen: string[] = [];
       await session.run('print("one")\ninput("two")\nprint("three")', {
         onInput: () => 'x',
@@ -56,14 +56,14 @@ export function inputContract(open: Open): void {
     });
 
     it('keeps the answer as it is: empty, quotes, newlines, any character', async () => {
-      await using session = await open();
+      await using session = await lend();
       for (const text of ['', '"\'\\', 'é😀', 'two\nlines', '\ud800', '\0']) {
         expect((await session.run('input()', { onInput: () => text })).value).toBe(text);
       }
     });
 
     it('by getpass is marked as a password', async () => {
-      await using session = await open();
+      await using session = await lend();
       const asked: InputRequestEvent[] = [];
       const result = await session.run('import getpass\ngetpass.getpass("key: ")', {
         onInput: (request) => {
@@ -76,7 +76,7 @@ export function inputContract(open: Open): void {
     });
 
     it('by sys.stdin is read line by line', async () => {
-      await using session = await open();
+      await using session = await lend();
       const answers = ['first', 'second'];
       const onInput = () => answers.shift() ?? Promise.reject(new Error('no more'));
       const { value } = await session.run('import sys\n[sys.stdin.readline(), *sys.stdin]', { onInput });
@@ -84,7 +84,7 @@ export function inputContract(open: Open): void {
     });
 
     it('in a thread is answered too', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'threads')) return;
       const code =
         'import threading\ngot = []\nt = threading.Thread(target=lambda: got.append(input("t")))\nt.start()\nt.join()\ngot';
@@ -92,7 +92,7 @@ export function inputContract(open: Open): void {
     });
 
     it('in many threads at once gives each its own answer', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'threads')) return;
       const code = [
         'import threading',
@@ -116,7 +116,7 @@ export function inputContract(open: Open): void {
     });
 
     it('in a thread whose cell ends without an answer is an EOFError', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'threads')) return;
       const code = [
         'import threading',
@@ -139,8 +139,8 @@ export function inputContract(open: Open): void {
     });
 
     it('between two cells is an EOFError at once', async () => {
+      if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
-      if (await lacks(session, 'threads')) return;
       const background = session.background()[Symbol.asyncIterator]();
       await session.run(
         `import threading\ndef late():\n    ${caught.replaceAll('\n', '\n    ')}\nthreading.Timer(0.05, late).start()`,
@@ -149,8 +149,8 @@ export function inputContract(open: Open): void {
     });
 
     it('of a kernel that has died is not answered by what was meant for it in the next', async () => {
+      if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
-      if (await lacks(session, 'threads')) return;
       let late = 0;
       for await (const event of session.stream(
         'import os, threading\nthreading.Timer(0.2, os._exit, (1,)).start()\ninput()',
@@ -166,7 +166,7 @@ export function inputContract(open: Open): void {
     });
 
     it('that is cancelled is an EOFError with the reason', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { request, rest } = await untilAsked(session, caught);
       await session.cancelInput(request.id, 'not today');
       expect((await rest()).stdout).toBe('EOF: not today\n');
@@ -179,7 +179,7 @@ export function inputContract(open: Open): void {
     });
 
     it('with nobody there to answer is an EOFError at once', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('input("anyone? ")');
       expect(result).toMatchObject({ status: 'error', error: { name: 'EOFError' } });
       expect(result.error?.message).toContain('onInput');
@@ -187,7 +187,7 @@ export function inputContract(open: Open): void {
     });
 
     it('of a cell whose reader has left is an EOFError at once', async () => {
-      await using session = await open();
+      await using session = await lend();
       const asking = 'print("first", flush=True)\ntry: input()\nexcept EOFError as error: asked = str(error)';
       for await (const event of session.stream(asking)) {
         expect(event).toMatchObject({ type: 'stdout', text: 'first\n' });
@@ -197,7 +197,7 @@ export function inputContract(open: Open): void {
     });
 
     it('whose answer fails is an EOFError that says why', async () => {
-      await using session = await open();
+      await using session = await lend();
       const onInput = () => {
         throw new Error('the person left');
       };
@@ -205,7 +205,7 @@ export function inputContract(open: Open): void {
     });
 
     it('with a prompt of millions of characters is asked with a part of it', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { value } = await session.run('input("p" * 5_000_000)', {
         onInput: ({ prompt }) => `${prompt.length > 1000}`,
       });
@@ -213,7 +213,7 @@ export function inputContract(open: Open): void {
     });
 
     it('is answered once: a second answer, and one to nobody, are refused', async () => {
-      await using session = await open();
+      await using session = await lend();
       await expect(session.answerInput(1, 'x')).rejects.toMatchObject({ code: 'INPUT_NOT_PENDING' });
       const { request, rest } = await untilAsked(session, 'input()');
       await session.answerInput(request.id, 'first');
@@ -223,7 +223,7 @@ export function inputContract(open: Open): void {
     });
 
     it('can be interrupted, and its late answer goes to no one', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { request, rest } = await untilAsked(session, 'input("wait ")');
       expect(await session.interrupt()).toBe(true);
       expect(await rest()).toMatchObject({ status: 'interrupted', error: { name: 'KeyboardInterrupt' } });
@@ -232,7 +232,7 @@ export function inputContract(open: Open): void {
     });
 
     it('can be interrupted at any moment of asking and answering', async () => {
-      await using session = await open();
+      await using session = await lend();
       for (let round = 0; round < 150; round++) {
         let asked = 0;
         const { status, death } = await session.run('while True: input()', {
@@ -247,7 +247,7 @@ export function inputContract(open: Open): void {
     });
 
     it('does not count as running time', async () => {
-      await using session = await open();
+      await using session = await lend();
       // The one who answers takes longer than the code may run.
       const onInput = () => new Promise<string>((resolve) => setTimeout(resolve, 700, 'slow'));
       const result = await session.run('input()', { timeoutMs: 500, onInput });
@@ -255,7 +255,7 @@ export function inputContract(open: Open): void {
     });
 
     it('reads from a file that the code put in place of stdin', async () => {
-      await using session = await open();
+      await using session = await lend();
       const code =
         'import io, sys\nkept, sys.stdin = sys.stdin, io.StringIO("from file\\n")\nline = input()\nsys.stdin = kept\nline';
       expect((await session.run(code)).value).toBe('from file');

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExecutionEvent, Session } from '../../src/index.ts';
-import { lacks } from '../support/lacks.ts';
+import { kindLacks, lacks } from '../support/lacks.ts';
 import { collect, type Open, resultOf } from '../support/session.ts';
 
 const MB = 1024 * 1024;
@@ -22,10 +22,10 @@ async function lateOf(session: Session, end: string): Promise<{ text: string; ex
 const textOf = (events: readonly ExecutionEvent[], type: 'stdout' | 'stderr') =>
   events.map((event) => (event.type === type ? event.text : '')).join('');
 
-export function outputContract(open: Open): void {
+export function outputContract(open: Open, lend = open): void {
   describe('output', () => {
     it('comes on two streams, each whole and in its order, before the result', async () => {
-      await using session = await open();
+      await using session = await lend();
       const events = await collect(
         session.stream('import sys\nfor n in range(2000):\n    print("out", n)\n    print("err", n, file=sys.stderr)'),
       );
@@ -36,7 +36,7 @@ export function outputContract(open: Open): void {
     });
 
     it('streams while the code still runs', async () => {
-      await using session = await open();
+      await using session = await lend();
       const seen: string[] = [];
       for await (const event of session.stream('print("early", end="")\ninput()\nprint("late", end="")')) {
         seen.push(event.type === 'stdout' ? event.text : event.type);
@@ -46,7 +46,7 @@ export function outputContract(open: Open): void {
     });
 
     it('streams without a newline or a flush from code that never ends', async () => {
-      await using session = await open();
+      await using session = await lend();
       const events = session.stream('print("no newline", end="")\nwhile True: pass');
       let first: string | undefined;
       for await (const event of events) {
@@ -59,7 +59,7 @@ export function outputContract(open: Open): void {
     });
 
     it('streams by a write function that an earlier cell kept', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run("import sys, time\nprint('first')\ntime.sleep(0.05)\nwrite = sys.stdout.write");
       const first = Promise.withResolvers<void>();
       const result = session.run("write('early')\ninput()", {
@@ -76,7 +76,7 @@ export function outputContract(open: Open): void {
     });
 
     it('is captured from children, C code and raw descriptors, in order with print', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'subprocesses')) return;
       const result = await session.run(
         [
@@ -98,14 +98,14 @@ export function outputContract(open: Open): void {
     });
 
     it('of C code that does not flush comes with its own cell', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run('import ctypes\nctypes.CDLL(None).printf(b"unflushed");');
       expect(result.stdout).toBe('unflushed');
     });
 
     it('of a fork of the code is captured, and the fork ends with the cell', async () => {
-      await using session = await open();
+      await using session = await lend();
       if (await lacks(session, 'subprocesses')) return;
       const result = await session.run(
         'import os\npid = os.fork()\nif pid == 0: print("child")\nelse: os.waitpid(pid, 0)\npid > 0',
@@ -115,7 +115,7 @@ export function outputContract(open: Open): void {
     });
 
     it('keeps a character whole that is written byte by byte', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run(
         'import os, time\nfor byte in "é😀".encode():\n    os.write(1, bytes([byte]))\n    time.sleep(0.005)',
       );
@@ -123,19 +123,19 @@ export function outputContract(open: Open): void {
     });
 
     it('that is no UTF-8 comes with replacements, and text after it is whole', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('import os\nos.write(1, b"a\\xff\\xfe\\x80b\\n")\nprint("ok")');
       expect(result.stdout).toMatch(/^a\ufffd+b\nok\n$/);
     });
 
     it('may hold null bytes and lone surrogates', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run('print("a\\0b")\nprint("\\ud800")');
       expect(result).toMatchObject({ status: 'ok', stdout: 'a\0b\n\\ud800\n' });
     });
 
     it('of bytes that look like a frame or a mark is text', async () => {
-      await using session = await open();
+      await using session = await lend();
       const result = await session.run(
         'import os\nos.write(1, b"\\xff" * 100 + b"\\x05\\0\\0\\0r\\1\\0\\0\\0hello")\n1',
       );
@@ -144,7 +144,7 @@ export function outputContract(open: Open): void {
     });
 
     it('of a hundred megabytes is streamed whole in bounded memory, and the result says what it leaves out', async () => {
-      await using session = await open();
+      await using session = await lend();
       const before = process.memoryUsage().rss;
       let most = 0;
       let bytes = 0;
@@ -166,7 +166,7 @@ export function outputContract(open: Open): void {
     });
 
     it('of one line of fifty megabytes is streamed whole', async () => {
-      await using session = await open();
+      await using session = await lend();
       let bytes = 0;
       for await (const event of session.stream('print("y" * 50_000_000)')) {
         if (event.type === 'stdout') bytes += event.text.length;
@@ -182,7 +182,7 @@ export function outputContract(open: Open): void {
     });
 
     it('waits for a slow reader, who slows the code and misses nothing', async () => {
-      await using session = await open();
+      await using session = await lend();
       const events = session
         .stream('for n in range(40): print("z" * 100_000)\nprint("written")')
         [Symbol.asyncIterator]();
@@ -198,7 +198,7 @@ export function outputContract(open: Open): void {
     });
 
     it('without a reader does not keep the code from being stopped', async () => {
-      await using session = await open();
+      await using session = await lend();
       const stream = session.stream('print("ready")\nwhile True: print("w" * 10_000)');
       const events = stream[Symbol.asyncIterator]();
       await events.next();
@@ -209,7 +209,7 @@ export function outputContract(open: Open): void {
     });
 
     it('goes on for a reader who has left', async () => {
-      await using session = await open();
+      await using session = await lend();
       for await (const _ of session.stream('for _ in range(100): print("v" * 100_000)\ndone = True')) break;
       expect((await session.run('done')).value).toBe(true);
     });
@@ -244,8 +244,8 @@ export function outputContract(open: Open): void {
     });
 
     it('of a thread that outlives its cell comes by itself, and not in the next result', async () => {
+      if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
-      if (await lacks(session, 'threads')) return;
       await session.run(
         'import threading\ngo = threading.Event()\ndef late():\n    go.wait()\n    print("late")\nthreading.Thread(target=late).start()',
       );
@@ -256,16 +256,16 @@ export function outputContract(open: Open): void {
     });
 
     it('of a child process that outlives its cell comes by itself', async () => {
+      if (await kindLacks(lend, 'subprocesses')) return;
       await using session = await open();
-      if (await lacks(session, 'subprocesses')) return;
       const background = session.background()[Symbol.asyncIterator]();
       await session.run('import subprocess\np = subprocess.Popen(["sh", "-c", "sleep 0.1; echo from child"])');
       expect((await background.next()).value).toEqual({ type: 'stdout', text: 'from child\n', execution: 1 });
     });
 
     it('of a thread, and of threads that it starts, is no part of another cell that runs', async () => {
+      if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
-      if (await lacks(session, 'threads')) return;
       await session.run(
         [
           'import sys, threading',
@@ -313,8 +313,8 @@ export function outputContract(open: Open): void {
     });
 
     it('of a thread that never rests is whole and in order, and the output of other cells too', async () => {
+      if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
-      if (await lacks(session, 'threads')) return;
       const line = '😀é'.repeat(800);
       const first = await session.run(
         [

@@ -8,7 +8,7 @@ import { eventually } from '../support/attack.ts';
 import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 
-export function lifeContract(open: Open): void {
+export function lifeContract(open: Open, lend = open): void {
   describe('a shutdown of Cella in this process', () => {
     it('ends what runs in sessions that are still open, and they are over', async () => {
       const session = await open();
@@ -21,7 +21,7 @@ export function lifeContract(open: Open): void {
 
   describe('reset', () => {
     it('clears every name and module state, and keeps the workspace', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('import random\nrandom.mine = 1\nx = 1\nopen("file", "w").write("kept")');
       await session.reset();
       const result = await session.run('import random\n["x" in dir(), hasattr(random, "mine"), open("file").read()]');
@@ -30,7 +30,7 @@ export function lifeContract(open: Open): void {
     });
 
     it('ends what runs, and what waits runs in the fresh kernel', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { result } = await runUntilReady(session, 'x = 1\nprint("ready", flush=True)\nwhile True: pass');
       const next = session.run('"x" in dir()');
       await session.reset();
@@ -41,7 +41,7 @@ export function lifeContract(open: Open): void {
 
   describe('restart', () => {
     it('clears names, processes and /tmp, and keeps the workspace', async () => {
-      await using session = await open();
+      await using session = await lend();
       const before = session.pid;
       await session.run('x = 1\nopen("/tmp/t", "w").write("t")\nopen("file", "w").write("kept")');
       await session.restart();
@@ -53,7 +53,7 @@ export function lifeContract(open: Open): void {
     });
 
     it('ends what runs, and what waits runs in the fresh kernel', async () => {
-      await using session = await open();
+      await using session = await lend();
       const { result } = await runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass');
       const next = [session.run('1'), session.run('2')];
       await session.restart();
@@ -113,7 +113,7 @@ export function lifeContract(open: Open): void {
     });
 
     it('of a cell are refused, and the session goes on', async () => {
-      await using session = await open();
+      await using session = await lend();
       await expect(session.run('1', { timeoutMs: -1 })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       expect(await session.run('1')).toMatchObject({ status: 'ok', value: 1 });
       expect(await session.variables()).toEqual(expect.any(Array));
@@ -121,10 +121,10 @@ export function lifeContract(open: Open): void {
   });
 }
 
-export function introspectionContract(open: Open): void {
+export function introspectionContract(open: Open, lend = open): void {
   describe('introspection', () => {
     it('completes names, attributes and modules, with offsets as in JavaScript', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('apple = "a"\napricot = 1');
       const names = await session.complete('print("😀", ap');
       expect(names.matches.map(({ text }) => text)).toEqual(expect.arrayContaining(['apple', 'apricot']));
@@ -136,7 +136,7 @@ export function introspectionContract(open: Open): void {
     });
 
     it('inspects what a cell defined, with signature, doc and source', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('def area(w, h=2):\n    """Width times height."""\n    return w * h');
       expect(await session.inspect('area(')).toMatchObject({
         found: true,
@@ -148,7 +148,7 @@ export function introspectionContract(open: Open): void {
     });
 
     it('tells whether code is complete', async () => {
-      await using session = await open();
+      await using session = await lend();
       expect(await session.isComplete('x = 1')).toEqual({ status: 'complete' });
       expect(await session.isComplete('def f():')).toMatchObject({ status: 'incomplete' });
       expect(await session.isComplete('x = (1,')).toMatchObject({ status: 'incomplete' });
@@ -170,7 +170,7 @@ export function introspectionContract(open: Open): void {
     });
 
     it('survives objects that break when they are looked at', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run(
         'class Bad:\n    def __repr__(self): raise ValueError\n    def __len__(self): raise ValueError\n    def __getattr__(self, name): raise RuntimeError\n    def __dir__(self): raise ValueError\nbad = Bad()\ngood = 1',
       );
@@ -181,7 +181,7 @@ export function introspectionContract(open: Open): void {
     });
 
     it('can be asked many things at once', async () => {
-      await using session = await open();
+      await using session = await lend();
       await session.run('x = 1');
       const answers = await Promise.all([
         session.variables(),
@@ -318,7 +318,7 @@ export function separationContract(open: Open): void {
       expect(seen.size).toBe(3);
     });
 
-    it('open thirty at once, none lost', async () => {
+    it('open thirty at once, none lost', { timeout: 240_000 }, async () => {
       const sessions = await Promise.all(Array.from({ length: 30 }, (_, n) => open({ agentKey: `many ${n}` })));
       const results = await Promise.all(sessions.map((session, n) => session.run(`x = ${n}\nx`)));
       expect(results.map(({ value }) => value)).toEqual(Array.from({ length: 30 }, (_, n) => n));

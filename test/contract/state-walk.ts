@@ -6,7 +6,7 @@ import { lacks } from '../support/lacks.ts';
 import type { Open } from '../support/session.ts';
 import { evaluate } from '../support/state.ts';
 
-const STEPS = 120;
+const STEPS = 80;
 /** So few where a kernel takes long to start: each walks through every step. */
 const SOME = [1, 2];
 const MANY = [...SOME, 3, 4, 5];

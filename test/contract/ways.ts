@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Cella, Started, StartOptions } from '../e2e/command.ts';
+import { runHere } from '../support/cli-here.ts';
 
 export interface Way {
   readonly cella: Cella;
@@ -29,12 +30,14 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       if (group && second !== undefined) return [first, second, ...way.flags, ...others];
       return [first, ...way.flags, ...rest];
     };
-    const run = (...given: string[]) => way.cella.run(words(given));
+    const run = (...given: string[]) => runHere(words(given), way.cella.dataDir);
+    /** In a process of its own. */
+    const runThere = (...given: string[]) => way.cella.run(words(given));
     const json = async (...given: string[]) => JSON.parse((await run(...given, '--json')).out);
     const start = (given: readonly string[], options: StartOptions = {}): Started =>
       way.cella.start(words(given), options);
     const chat = (agent: string, ...lines: string[]) =>
-      way.cella.run(words(['chat', '--agent', agent, '--auto-sh']), {
+      runHere(words(['chat', '--agent', agent, '--auto-sh']), way.cella.dataDir, {
         input: lines.map((line) => `${line}\n`).join(''),
       });
     const file = (called: string, content: string) => {
@@ -45,18 +48,18 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
 
     it('runs code: its output, its value, and an exit code that tells how it went', async () => {
       const code = 'import sys; print("to stdout"); print("to stderr", file=sys.stderr); 6 * 7';
-      expect(await run('run', '--agent', 'codes', '-c', code)).toEqual({
+      expect(await runThere('run', '--agent', 'codes', '-c', code)).toEqual({
         code: 0,
         out: 'to stdout\n42\n',
         err: 'to stderr\n',
       });
-      expect(await run('run', '--agent', 'codes', '-c', '1 / 0')).toMatchObject({
+      expect(await runThere('run', '--agent', 'codes', '-c', '1 / 0')).toMatchObject({
         code: 1,
         out: '',
         err: expect.stringMatching(/^Traceback[\s\S]*<cell 2>[\s\S]*ZeroDivisionError: division by zero\n$/),
       });
-      expect(await run('run', '--agent', 'codes', '-c', 'import sys; sys.exit(7)')).toMatchObject({ code: 7 });
-      const late = await run(
+      expect(await runThere('run', '--agent', 'codes', '-c', 'import sys; sys.exit(7)')).toMatchObject({ code: 7 });
+      const late = await runThere(
         'run',
         '--agent',
         'codes',
@@ -69,8 +72,8 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     });
 
     it('keeps names from one command to the next, and tells events as JSON', async () => {
-      expect(await run('run', '--agent', 'kept', '-c', 'x = 41')).toEqual({ code: 0, out: '', err: '' });
-      const { code, out } = await run('run', '--agent', 'kept', '--json', '-c', 'print("hello"); x + 1');
+      expect(await runThere('run', '--agent', 'kept', '-c', 'x = 41')).toEqual({ code: 0, out: '', err: '' });
+      const { code, out } = await runThere('run', '--agent', 'kept', '--json', '-c', 'print("hello"); x + 1');
       const events = out
         .trim()
         .split('\n')
@@ -83,7 +86,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         expect.objectContaining({ agentKey: 'kept', executions: 2, state: expect.stringMatching(/live|hibernated/) }),
       );
       const dry = ['--transaction', 'rollback_always', '-c', 'x = 0; x'];
-      expect((await run('run', '--agent', 'kept', ...dry)).out).toBe('0\n');
+      expect((await runThere('run', '--agent', 'kept', ...dry)).out).toBe('0\n');
     });
 
     it('answers input() and getpass() from a pipe, until it ends', async () => {

@@ -3,8 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../support/attack.ts';
+import { type HereOptions, runHere } from '../support/cli-here.ts';
 import { descendants, type Process, processes } from '../support/processes.ts';
 import { Cella, type Started, type StartOptions } from './command.ts';
 
@@ -17,9 +18,17 @@ afterEach(() => cella[Symbol.dispose]());
 
 const GONE_MS = 5000;
 
+const inputOf = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('');
+/** In a process of its own. */
 const send = (lines: readonly string[], flags: readonly string[] = [], options: StartOptions = {}) =>
-  cella.run(['chat', ...flags], { input: lines.map((line) => `${line}\n`).join(''), ...options });
-const chat = (...lines: string[]) => send(lines, ['--auto-sh']);
+  cella.run(['chat', ...flags], { input: inputOf(lines), ...options });
+
+/** Chats in this process, which leave nothing in it to each other. */
+const place = new Cella();
+afterAll(() => place[Symbol.dispose]());
+const sendHere = (lines: readonly string[], flags: readonly string[] = [], options: HereOptions = {}) =>
+  runHere(['chat', ...flags], place.dataDir, { input: inputOf(lines), ...options });
+const chat = (...lines: string[]) => sendHere(lines, ['--auto-sh']);
 
 /** A chat that goes on; `says` waits for what its lines print. */
 async function open(...flags: string[]): Promise<Started> {
@@ -51,17 +60,17 @@ const agents = (): string[] => {
 
 describe('a chat', () => {
   it('keeps what one line defines for the next', async () => {
-    expect(await chat('/py x=123', '/py print(x)')).toEqual({ code: 0, out: '123\n', err: '' });
+    expect(await send(['/py x=123', '/py print(x)'])).toEqual({ code: 0, out: '123\n', err: '' });
   });
 
   it('has names of its own, also while another one is open', async () => {
     const first = await open();
     first.type('/py x = "first"\n');
-    expect(await chat('/py "x" in globals()')).toEqual({ code: 0, out: 'False\n', err: '' });
+    expect(await send(['/py "x" in globals()'])).toEqual({ code: 0, out: 'False\n', err: '' });
     first.type('/py x\n');
     await first.says("'first'");
     expect(await leave(first)).toBe(0);
-    expect(await chat('/py "x" in globals()')).toEqual({ code: 0, out: 'False\n', err: '' });
+    expect(await send(['/py "x" in globals()'])).toEqual({ code: 0, out: 'False\n', err: '' });
   });
 
   it('resets no other', async () => {
@@ -287,15 +296,15 @@ describe('/sh', () => {
   });
 
   it('is refused where nobody can confirm it', async () => {
-    const { code, out, err } = await send(['/sh echo ran', '/py 1', '/sh echo ran']);
+    const { code, out, err } = await sendHere(['/sh echo ran', '/py 1', '/sh echo ran']);
     expect([code, out]).toEqual([1, '1\n']);
     expect(err).toMatch(/must be confirmed.*no terminal[\s\S]*--auto-sh[\s\S]*CELLA_AUTO_SH=1/);
   });
 
   it('asks nobody with CELLA_AUTO_SH=1', async () => {
-    const allowed = await send(['/sh echo ran'], [], { env: { CELLA_AUTO_SH: '1' } });
+    const allowed = await sendHere(['/sh echo ran'], [], { env: { CELLA_AUTO_SH: '1' } });
     expect(allowed).toEqual({ code: 0, out: 'ran\n', err: '' });
-    expect((await send(['/sh echo ran'], [], { env: { CELLA_AUTO_SH: '0' } })).code).toBe(1);
+    expect((await sendHere(['/sh echo ran'], [], { env: { CELLA_AUTO_SH: '0' } })).code).toBe(1);
   });
 });
 
@@ -397,28 +406,28 @@ describe('/checkpoint and /restore', () => {
 describe('/fork', () => {
   it('makes another agent with the same names, in the same folder', async () => {
     const [from, to] = [`from ${randomUUID()}`, `to ${randomUUID()}`];
-    const { code, err } = await send(
+    const { code, err } = await sendHere(
       ['/py x = [1]; open("f.txt", "w").write("shared")', `/fork ${to}`, '/py x.append(2)'],
       ['--agent', from],
     );
     expect([code, err]).toEqual([0, expect.stringContaining(`cella chat --agent '${to}'`)]);
-    expect((await send(['/py x, open("f.txt").read()'], ['--agent', to])).out).toBe("([1], 'shared')\n");
-    expect((await send(['/py x'], ['--agent', from])).out).toBe('[1, 2]\n');
+    expect((await sendHere(['/py x, open("f.txt").read()'], ['--agent', to])).out).toBe("([1], 'shared')\n");
+    expect((await sendHere(['/py x'], ['--agent', from])).out).toBe('[1, 2]\n');
   });
 
   it('keeps the agent of a chat without a name, since its folder is shared', async () => {
     const to = `to ${randomUUID()}`;
     const { err } = await chat('/py open("f.txt", "w").write("kept")', `/fork ${to}`);
     expect(err).toMatch(/"chat-\w+" stays too/);
-    expect((await send(['/py open("f.txt").read()'], ['--agent', to])).out).toBe("'kept'\n");
+    expect((await sendHere(['/py open("f.txt").read()'], ['--agent', to])).out).toBe("'kept'\n");
   });
 
   it('needs a key that nobody has', async () => {
     const agent = `mine ${randomUUID()}`;
-    await send(['/py 1'], ['--agent', agent]);
+    await sendHere(['/py 1'], ['--agent', agent]);
     const { code, err } = await chat('/fork', `/fork ${agent}`);
     expect([code, err]).toEqual([1, expect.stringMatching(/Type \/fork KEY[\s\S]*There is an agent .* already/)]);
-    expect((await send(['/fork other one', '/fork other one'], ['--agent', agent])).err).toMatch(/already/);
+    expect((await sendHere(['/fork other one', '/fork other one'], ['--agent', agent])).err).toMatch(/already/);
   });
 });
 
@@ -508,7 +517,7 @@ describe('other lines', () => {
       'exit',
       'print("never")',
     ];
-    expect(await send(lines, ['--auto-py'])).toMatchObject({ code: 0, out: '21\n22\n' });
+    expect(await sendHere(lines, ['--auto-py'])).toMatchObject({ code: 0, out: '21\n22\n' });
   });
 });
 

@@ -1,16 +1,18 @@
 /** Choosing where code runs from the command line, and what is told where that cannot be. */
 
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { canRunDocker } from '../support/docker.ts';
+import { shareCache } from '../support/shared-cache.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
 import { makeWheel } from '../support/wheels.ts';
 import { Cella } from './command.ts';
 import { McpHost } from './mcp-client.ts';
 
 const cella = new Cella();
+shareCache(cella.dataDir);
 const empty = mkdtempSync(join(tmpdir(), 'cella-no-python-'));
 // Whoever installs packages is another user.
 chmodSync(empty, 0o755);
@@ -99,6 +101,8 @@ describe('in-process', () => {
 
   it('is named at a terminal, and that it isolates nothing', async () => {
     const data = join(empty, 'first');
+    mkdirSync(data);
+    shareCache(data);
     const repl = cella.start(['repl', '--executor', 'in-process', '--data', data], { terminal: true });
     await repl.says('>>> ');
     expect(repl.out).toContain('Python in WebAssembly, with no isolation: ');
@@ -115,6 +119,7 @@ describe('in-process', () => {
 describe('an MCP server', () => {
   it('runs the code of its clients where its flags say, and lists packages without a Python of the machine', async () => {
     using host = new McpHost();
+    shareCache(host.dataDir);
     await using connected = await host.stdio({ flags: ['--executor', 'in-process'], env: noPython.env });
     expect((await connected.run('import sys; sys.platform')).text).toContain('emscripten');
     expect((await connected.call('list_deps')).isError).not.toBe(true);

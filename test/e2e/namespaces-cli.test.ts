@@ -1,4 +1,5 @@
-/** `cella deps`, `skills`, `tools`, `artifacts` and `store`: through the real program, real pip and a real Redis. */
+/** `cella deps`, `skills`, `tools`, `artifacts` and `store`: through the real program, real pip and a real Redis. What needs no
+ * process of its own runs in this one. */
 
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { removeTree } from '../../src/namespaces/deps/frozen.ts';
+import { runHere } from '../support/cli-here.ts';
 import { type PackageIndex, startIndex } from '../support/package-index.ts';
 import { RedisServer } from '../support/redis.ts';
 import { makeWheel } from '../support/wheels.ts';
@@ -24,8 +26,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const run = (...words: string[]) => cella.run(words);
-const json = async (...words: string[]) => JSON.parse((await cella.run([...words, '--json'])).out);
+const run = (...words: string[]) => runHere(words, cella.dataDir);
+const json = async (...words: string[]) => JSON.parse((await run(...words, '--json')).out);
 
 function file(name: string, content: string | Uint8Array): string {
   const path = join(folder, name);

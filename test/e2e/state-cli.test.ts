@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { runHere } from '../support/cli-here.ts';
 import { Cella, type Started } from './command.ts';
 
 const cella = new Cella();
@@ -15,9 +16,11 @@ beforeEach(() => {
   agent = `agent ${randomUUID()}`;
 });
 
-const run = (code: string, ...flags: string[]) => cella.run(['run', '--agent', agent, ...flags, '-c', code]);
-const checkpoints = (command: string, ...words: string[]) =>
-  cella.run(['checkpoints', command, ...words, '--agent', agent]);
+const here = (...words: string[]) => runHere(words, cella.dataDir);
+const run = (code: string, ...flags: string[]) => here('run', '--agent', agent, ...flags, '-c', code);
+/** In a process of its own. */
+const runThere = (code: string, ...flags: string[]) => cella.run(['run', '--agent', agent, ...flags, '-c', code]);
+const checkpoints = (command: string, ...words: string[]) => here('checkpoints', command, ...words, '--agent', agent);
 
 /** A process that holds the agent until the test is over. */
 async function hold(): Promise<Started> {
@@ -33,37 +36,37 @@ async function hold(): Promise<Started> {
 
 describe('names of an agent', () => {
   it('are there at the next run, functions, classes and imports too', async () => {
-    expect(await run('x = 41')).toEqual({ code: 0, out: '', err: '' });
-    expect(await run('x + 1')).toEqual({ code: 0, out: '42\n', err: '' });
-    await run('import math\nclass Box:\n    side = 2\ndef area(box): return math.pow(box.side, 2)');
-    expect(await run('area(Box())')).toEqual({ code: 0, out: '4.0\n', err: '' });
+    expect(await runThere('x = 41')).toEqual({ code: 0, out: '', err: '' });
+    expect(await runThere('x + 1')).toEqual({ code: 0, out: '42\n', err: '' });
+    await runThere('import math\nclass Box:\n    side = 2\ndef area(box): return math.pow(box.side, 2)');
+    expect(await runThere('area(Box())')).toEqual({ code: 0, out: '4.0\n', err: '' });
   });
 
   it('are no other agent’s', async () => {
-    await run('x = 41');
+    await runThere('x = 41');
     const other = await cella.run(['run', '--agent', `${agent} too`, '-c', '"x" in globals()']);
     expect(other).toEqual({ code: 0, out: 'False\n', err: '' });
   });
 
   it('that could not be saved are told once, with the reason', async () => {
-    await run('import socket\nx, s = 1, socket.socket()');
-    expect(await run('x')).toEqual({
+    await runThere('import socket\nx, s = 1, socket.socket()');
+    expect(await runThere('x')).toEqual({
       code: 0,
       out: '1\n',
       err: expect.stringMatching(/^cella: s did not come back: .*socket.*\n$/),
     });
-    expect(await run('x')).toEqual({ code: 0, out: '1\n', err: '' });
+    expect(await runThere('x')).toEqual({ code: 0, out: '1\n', err: '' });
   });
 
   it('are those of the last save after a death', async () => {
-    await run('x = 1');
-    expect(await run('x = 2\nimport os; os.kill(os.getpid(), 9)')).toMatchObject({ code: 137 });
-    expect(await run('x')).toEqual({ code: 0, out: '1\n', err: '' });
+    await runThere('x = 1');
+    expect(await runThere('x = 2\nimport os; os.kill(os.getpid(), 9)')).toMatchObject({ code: 137 });
+    expect(await runThere('x')).toEqual({ code: 0, out: '1\n', err: '' });
   });
 
   it('are told to a program, with what came back', async () => {
-    await run('x = 1');
-    const { out } = await run('x', '--json');
+    await runThere('x = 1');
+    const { out } = await runThere('x', '--json');
     expect(JSON.parse(out)).toMatchObject({ type: 'result', execution: 2, woken: { restored: ['x'], lost: [] } });
   });
 });
@@ -154,7 +157,7 @@ describe('cella checkpoints', () => {
       out: '',
       err: expect.stringContaining('no checkpoints'),
     });
-    expect((await cella.run(['ps', '--json'])).out).not.toContain(agent);
+    expect((await here('ps', '--json')).out).not.toContain(agent);
   });
 
   it('lists also while another process holds the agent, and changes nothing then', async () => {
@@ -181,14 +184,14 @@ describe('cella checkpoints', () => {
 });
 
 describe('cella fork', () => {
-  const fork = (...words: string[]) => cella.run(['fork', ...words, '--agent', agent]);
+  const fork = (...words: string[]) => here('fork', ...words, '--agent', agent);
 
   it('gives another agent the same names, and both go on by themselves', async () => {
     const other = `${agent} too`;
     await run('x = [1]\nopen("file.txt", "w").write("shared")');
     const forked = await fork(other);
     expect(forked).toMatchObject({ code: 0, out: expect.stringContaining(`cella chat --agent '${other}'`), err: '' });
-    const there = (code: string) => cella.run(['run', '--agent', other, '-c', code]);
+    const there = (code: string) => here('run', '--agent', other, '-c', code);
     expect((await there('x.append(2); x, open("file.txt").read()')).out).toBe("([1, 2], 'shared')\n");
     expect((await run('x')).out).toBe('[1]\n');
     expect((await there('x')).out).toBe('[1, 2]\n');
@@ -203,12 +206,12 @@ describe('cella fork', () => {
   it('replaces no agent unless it is told to', async () => {
     const other = `${agent} too`;
     await run('x = 1');
-    await cella.run(['run', '--agent', other, '-c', 'x = "mine"']);
+    await here('run', '--agent', other, '-c', 'x = "mine"');
     const refused = await fork(other);
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('--replace') });
-    expect((await cella.run(['run', '--agent', other, '-c', 'x'])).out).toBe("'mine'\n");
+    expect((await here('run', '--agent', other, '-c', 'x')).out).toBe("'mine'\n");
     expect(await fork(other, '--replace')).toMatchObject({ code: 0 });
-    expect((await cella.run(['run', '--agent', other, '-c', 'x'])).out).toBe('1\n');
+    expect((await here('run', '--agent', other, '-c', 'x')).out).toBe('1\n');
   });
 
   it('refuses an agent that is not there', async () => {
@@ -217,7 +220,7 @@ describe('cella fork', () => {
 });
 
 describe('cella ps', () => {
-  const ps = async () => JSON.parse((await cella.run(['ps', '--json'])).out);
+  const ps = async () => JSON.parse((await here('ps', '--json')).out);
 
   it('shows who lives, held by whom, and who sleeps', async () => {
     await run('x = 1');
@@ -229,13 +232,13 @@ describe('cella ps', () => {
     const live = (await ps()).agents.find(({ agentKey }: { agentKey: string }) => agentKey === agent);
     expect(live).toMatchObject({ state: 'live', holder: { pid: holder.child.pid }, pid: expect.any(Number) });
     expect(live.memoryBytes).toBeGreaterThan(1_000_000);
-    const { out } = await cella.run(['ps']);
+    const { out } = await here('ps');
     expect(out).toMatch(/^AGENT +STATE +KERNEL +HELD BY +MEMORY +IDLE +LAST SAVE +CELLS/);
     expect(out).toMatch(new RegExp(`\n${agent} +live +${live.pid} +${holder.child.pid} +\\S+ MB `));
   });
 
   it('says that there is none', async () => {
-    const { code, out, err } = await cella.run(['ps', '--data', join(cella.temporary, 'none')]);
+    const { code, out, err } = await here('ps', '--data', join(cella.temporary, 'none'));
     expect([code, out]).toEqual([0, '']);
     expect(err).toContain('No agent has worked in');
   });

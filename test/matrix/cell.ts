@@ -1,6 +1,7 @@
 /** One cell of the matrix: an executor with a storage, and a server, folders and a package index of its own. */
 
 import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
 import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { removeTree } from '../../src/namespaces/deps/frozen.ts';
 import type { ExecutorKind } from '../../src/protocol/capabilities.ts';
 import { type PackageIndex, startIndex } from '../support/package-index.ts';
 import { RedisServer } from '../support/redis.ts';
+import { shareCache } from '../support/shared-cache.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
 import { makeWheel } from '../support/wheels.ts';
 
@@ -41,7 +43,7 @@ export class Cell {
     this.index = parts.index;
     this.#folder = parts.folder;
     this.wheels = wheelsIn(parts.folder);
-    this.dataDir = join(parts.folder, 'data');
+    this.dataDir = dataFolder(join(parts.folder, 'data'));
     this.#executor = parts.executor;
     this.#redis = parts.redis;
   }
@@ -95,10 +97,10 @@ export class Cell {
     return session;
   }
 
-  /** A data folder with nothing in it, as another machine has one. */
+  /** A data folder with nothing in it but what kernels start from, as another machine has one. */
   newDataDir(): string {
     this.#agents += 1;
-    return join(this.#folder, `data-${this.#agents}`);
+    return dataFolder(join(this.#folder, `data-${this.#agents}`));
   }
 
   /** Another index, which nobody has configured: its requests tell who was led astray. */
@@ -119,3 +121,9 @@ export class Cell {
 }
 
 const wheelsIn = (folder: string): string => join(folder, 'wheels');
+
+/** What kernels start from is the same for all cells, and is no part of what they prove. */
+function dataFolder(path: string): string {
+  mkdirSync(path, { mode: 0o711 });
+  return shareCache(path);
+}

@@ -15,15 +15,19 @@ const main = join(root, 'src', 'main.ts');
 /** Kept from one run to the next: it is some 400 MB. */
 const dataDir = join(root, '.cache', 'agents');
 
-export default async function setup(project: TestProject): Promise<() => void> {
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = mkdtempSync(join(tmpdir(), 'cella-agents-'));
   const brought = new Map<string, Promise<string>>();
-  const answer = async (socket: Socket) => {
-    const [word] = await once(socket, 'data');
-    const agent = String(word).trim();
+  const bring = (agent: string) => {
     const path = brought.get(agent) ?? bringAgent(agent);
     brought.set(agent, path);
-    return await path;
+    return path;
+  };
+  // In a run of all suites it is needed, and takes a while that nobody then waits for. Who asks is told where it fails.
+  if (process.env.CELLA_TEST_ALL === '0') bring('claude').catch(() => {});
+  const answer = async (socket: Socket) => {
+    const [word] = await once(socket, 'data');
+    return await bring(String(word).trim());
   };
   const door = createServer((socket) => {
     socket.on('error', () => {}); // a test that was broken off
@@ -35,8 +39,9 @@ export default async function setup(project: TestProject): Promise<() => void> {
   door.listen(join(folder, 'door'));
   await once(door, 'listening');
   project.provide('agentsDoor', join(folder, 'door'));
-  return () => {
+  return async () => {
     door.close();
+    await Promise.allSettled(brought.values());
     rmSync(folder, { recursive: true, force: true });
   };
 }

@@ -10,7 +10,9 @@ import { shareCache } from './shared-cache.ts';
 const FIRST_START_MS = 240_000;
 
 const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
-  const folder = shareCache(dataDir ?? (await scratchFolder()));
+  const own = dataDir ?? (await scratchFolder());
+  // A snapshot with other modules in it would take the place of the one that the others start from.
+  const folder = options.preload === undefined ? shareCache(own) : own;
   return { executor: 'in-process', startTimeoutMs: FIRST_START_MS, dataDir: folder, ...options };
 };
 

@@ -2,6 +2,7 @@
 
 import { expect } from 'vitest';
 import type { Session } from '../../src/index.ts';
+import type { Open } from './session.ts';
 
 type Need = 'threads' | 'subprocesses' | 'native code' | 'forks';
 
@@ -39,4 +40,15 @@ export async function lacks(session: Session, need: Need): Promise<boolean> {
 export async function lacksFor(session: Session, ...code: readonly string[]): Promise<boolean> {
   const need = WORDS.find(([words]) => code.some((text) => words.test(text)))?.[1];
   return need !== undefined && (await lacks(session, need));
+}
+
+/** The same, for whoever needs a session that nobody has used: it is opened only where it can do what is needed. */
+export async function kindLacks(lend: Open, need: Need): Promise<boolean> {
+  await using session = await lend();
+  return await lacks(session, need);
+}
+
+export async function kindLacksFor(lend: Open, ...code: readonly string[]): Promise<boolean> {
+  await using session = await lend();
+  return await lacksFor(session, ...code);
 }

@@ -8,9 +8,12 @@ import type { Session, SessionOptions } from '../../src/index.ts';
 import type { Open } from './session.ts';
 
 const REMEMBER = '__import__("builtins")._names_before = set(globals()); None';
+/** A kernel that has taken the place of the first, as after a reset, is as new. */
 const CLEAR = `
 def _clear():
     import builtins
+    if not hasattr(builtins, "_names_before"):
+        builtins._names_before = set(globals()) - {"_clear"}
     for name in set(globals()) - builtins._names_before:
         del globals()[name]
 _clear()
@@ -26,9 +29,11 @@ export function lending(open: Open): Open {
     if (Object.keys(options).length > 0) return await open(options);
     const taken = idle;
     idle = undefined;
-    const { session, loans } = taken ?? { session: await begin(open), loans: 0 };
+    const usable = taken && (await isCleared(taken.session));
+    if (!usable) await taken?.session.close();
+    const { session, loans } = usable ? taken : { session: await begin(open), loans: 0 };
     const giveBack = async () => {
-      if (loans < MOST_LOANS && idle === undefined && (await isCleared(session))) idle = { session, loans: loans + 1 };
+      if (loans < MOST_LOANS && idle === undefined) idle = { session, loans: loans + 1 };
       else await session.close();
     };
     return lent(session, giveBack);

@@ -131,7 +131,8 @@ const kinds: [string, () => Promise<AsyncDisposable & { yaml: string }>][] = [
   ]),
 ];
 
-describe.each(kinds)('an MCP server over %s', patient, (_name, open) => {
+// At once: each of them waits for a timeout.
+describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) => {
   it('lists its tools with their arguments, and answers calls of them', async () => {
     await using server = await open();
     await using tools = await testTools([server.yaml]);
