@@ -100,7 +100,10 @@ describe.skipIf(!possible)('an image with musl', { timeout: 180_000 }, () => {
   it('holds no coding agent, because Node is for glibc', async () => {
     const { engine, image } = made();
     const session = { executor: 'container' as const, engine: engine.address, image };
-    const told = { code: 'IMAGE_UNUSABLE', message: expect.stringMatching(/cella-foreign-musl:test .*libraries of glibc/) };
+    const told = {
+      code: 'IMAGE_UNUSABLE',
+      message: expect.stringMatching(/cella-foreign-musl:test .*libraries of glibc/),
+    };
     await expect(openAgent({ session })).rejects.toMatchObject(told);
   });
 
