@@ -23,6 +23,9 @@ const longSuites = JSON.parse(readFileSync(join(root, 'test', 'long.json'), 'utf
 /** A suite that is named is run, however long it takes. */
 const all = process.env.CELLA_TEST_ALL === '1' || filters.length > 0;
 process.env.CELLA_TEST_ALL = all ? '1' : '0';
+/** One suite has a Python compiled, once in a checkout. */
+const compiles =
+  all && (filters.length === 0 || filters.some((word) => 'test/contract/image-foreign.test.ts'.includes(word)));
 /** More broken files than these are no accident of a busy machine. */
 const MOST_SECOND_RUNS = 3;
 const steps = [];
@@ -138,7 +141,7 @@ async function main() {
     console.error('The packages of package.json are not here. Run: npm ci');
     return 1;
   }
-  await requireAll(python);
+  await requireAll(python, { compiling: compiles });
   if ((await run(node, [join(root, 'scripts', 'build.mjs')])) !== 0) {
     steps.push({ project: 'build', files: [], failures: [['the build: it says why above']], flaky: [] });
     return summarise([]);

@@ -9,6 +9,8 @@ const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'j
 const programs = { tmux: 'tmux', 'redis-server': 'redis-server' };
 /** Programs that make and become the ordinary user, and that run containers; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
+/** What compiles a Python for musl, in test/support/foreign; only root runs it, in a container. */
+const compilers = { gcc: 'gcc', make: 'make', 'musl-gcc': 'musl-tools', xz: 'xz-utils', bzip2: 'bzip2' };
 
 const probe = `
 import importlib.util, json, sys
@@ -28,8 +30,8 @@ export function findProgram(name) {
 const packageOf = (name) => `python3-${name.replaceAll('_', '-')}`;
 
 /** The Debian packages that are missing, and what no package can mend. */
-function missing(python) {
-  const needed = { ...programs, ...(isRoot ? rootPrograms : {}) };
+function missing(python, compiling) {
+  const needed = { ...programs, ...(isRoot ? rootPrograms : {}), ...(isRoot && compiling ? compilers : {}) };
   const packages = Object.keys(needed)
     .filter((name) => !findProgram(name))
     .map((name) => needed[name]);
@@ -55,11 +57,11 @@ async function install(packages) {
 }
 
 /** Returns when everything is there; otherwise says what to install and ends the process with 1. */
-export async function requireAll(python) {
-  let { packages, problems } = missing(python);
+export async function requireAll(python, { compiling = false } = {}) {
+  let { packages, problems } = missing(python, compiling);
   if (packages.length > 0 && isRoot && findProgram('apt-get')) {
     await install(packages);
-    ({ packages, problems } = missing(python));
+    ({ packages, problems } = missing(python, compiling));
   }
   if (packages.length === 0 && problems.length === 0) return;
   for (const problem of problems) console.error(`${problem}.`);

@@ -46,7 +46,8 @@ async function finish(link: CommandLink, command: Command, timedOut: () => boole
   clearTimeout(timer);
   command.signal?.throwIfAborted();
   if (exit.problem !== undefined) {
-    throw new CellaError('TOOL_FAILED', `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`);
+    const message = `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`;
+    throw new CellaError('TOOL_FAILED', message, { details: { problem: exit.problem } });
   }
   if (exit.lost !== undefined) {
     throw new CellaError('TOOL_FAILED', `${command.argv[0]} ended with the sandbox that it ran in: ${exit.lost}.`);

@@ -18,14 +18,19 @@ export async function requireNode(executor: Executor, enclosure: Enclosure, imag
     timeoutMs: LONGEST_MS,
     outputLimitBytes: MOST_WORDS,
   };
-  const { exitCode, stderr } = await runCommand(enclosure, command, undefined);
+  const { exitCode, stderr } = await runCommand(enclosure, command, undefined).catch((error: unknown) => {
+    const problem = error instanceof CellaError ? error.details.problem : undefined;
+    // Where the loader that Node names is not in the image, nothing starts that could write a word.
+    throw typeof problem === 'string' ? unusable(image, problem) : error;
+  });
   if (exitCode !== 0) throw unusable(image, stderr.toString().trim().split('\n')[0] || 'it ended without a word');
   proven.add(executor);
 }
 
 function unusable(image: string | undefined, words: string): CellaError {
   const which = image === undefined ? 'The default image' : `The image ${image}`;
-  const advice = image === undefined ? '`cella image build` makes it anew' : 'it needs those of glibc and libstdc++';
+  const advice =
+    image === undefined ? '`cella image build` makes it anew' : 'it needs the libraries of glibc and libstdc++';
   const message = `${which} cannot hold a coding agent, because Node does not run in it (${words}): ${advice}.`;
   return new CellaError('IMAGE_UNUSABLE', message, { details: image === undefined ? {} : { image } });
 }

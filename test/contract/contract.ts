@@ -13,17 +13,22 @@ import { valuesContract } from './values.ts';
 /** `lend`: gives kernels that another test may have used before, where starting one takes long. */
 export function executorContract(name: string, open: Open, lend = open): void {
   describe(`${name} executor`, () => {
-    capabilitiesContract(open, lend);
-    executionContract(open, lend);
     valuesContract(open, lend);
-    outputContract(open, lend);
-    inputContract(open, lend);
-    queueContract(open, lend);
-    interruptContract(open, lend);
-    timeoutContract(open, lend);
-    deathContract(open, lend);
-    lifeContract(open, lend);
-    introspectionContract(open, lend);
-    separationContract(open);
+    plainContract(open, lend);
   });
+}
+
+/** What needs no package, and so can be asked of any image that has a Python and a shell. */
+export function plainContract(open: Open, lend = open): void {
+  capabilitiesContract(open, lend);
+  executionContract(open, lend);
+  outputContract(open, lend);
+  inputContract(open, lend);
+  queueContract(open, lend);
+  interruptContract(open, lend);
+  timeoutContract(open, lend);
+  deathContract(open, lend);
+  lifeContract(open, lend);
+  introspectionContract(open, lend);
+  separationContract(open);
 }

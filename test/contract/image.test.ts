@@ -163,7 +163,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
     });
 
     it('sets a Python of another C library apart', async () => {
-      // A stand-in for Alpine: the same Python with the marks by which musl is known.
+      // A stand-in that costs no minutes: the same Python with the marks of musl. image-foreign.test.ts has a real one.
       const name = await imageWith(engine, bare, 'cella-contract-musl', await muslMarks(engine, bare));
       const { interpreter } = await imageFacts(engine, name, data);
       expect(interpreter.tag).toMatch(/^cp3\d+-musl-\w+$/);

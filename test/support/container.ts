@@ -14,21 +14,28 @@ const FIRST_MS = 300_000;
 
 beforeAll(async () => void (canRunDocker && (await sharedEngineWithImage())), FIRST_MS);
 
-const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
-  const engine = await sharedEngineWithImage();
-  const folder = shareCache(dataDir ?? (await scratchFolder()));
-  return { executor: 'container', engine, dataDir: folder, ...options };
-};
+interface Containers {
+  readonly open: Open;
+  /** From a container that is ready, where a test does not care whose and in which data folder. */
+  readonly openWarm: Open;
+  readonly lend: Open;
+}
 
-export const openContainer: Open = async (options) => await openSession(await settings(options));
+/** Of the default image, or of another that is there when the first test asks. */
+export function containersOf(image?: () => string): Containers {
+  const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
+    const engine = await sharedEngineWithImage();
+    const folder = shareCache(dataDir ?? (await scratchFolder()));
+    return { executor: 'container', engine, image: image?.(), dataDir: folder, ...options };
+  };
+  let shared: Promise<string> | undefined;
+  const open: Open = async (options) => await openSession(await settings(options));
+  const openWarm: Open = async (options = {}) => {
+    if (options.dataDir !== undefined || options.agentKey !== undefined) return await open(options);
+    shared ??= scratchFolder();
+    return await open({ dataDir: await shared, agentKey: randomUUID(), spares: 2, ...options });
+  };
+  return { open, openWarm, lend: lending(async (options) => await openLasting(await settings(options))) };
+}
 
-export const lendContainer: Open = lending(async (options) => await openLasting(await settings(options)));
-
-let shared: Promise<string> | undefined;
-
-/** The same, from a container that is ready, where a test does not care whose and in which data folder. */
-export const openWarmContainer: Open = async (options = {}) => {
-  if (options.dataDir !== undefined || options.agentKey !== undefined) return await openContainer(options);
-  shared ??= scratchFolder();
-  return await openContainer({ dataDir: await shared, agentKey: randomUUID(), spares: 2, ...options });
-};
+export const { open: openContainer, openWarm: openWarmContainer, lend: lendContainer } = containersOf();
