@@ -20,6 +20,9 @@ export interface Combination {
   readonly storage: 'file' | 'redis';
 }
 
+/** On a busy machine the first start in WebAssembly takes this long. */
+const FIRST_START_MS = 150_000;
+
 export class Cell {
   readonly combination: Combination;
   /** Has `tiny-a`, which needs `tiny-b`, and `evil`, which nobody has configured. */
@@ -66,7 +69,7 @@ export class Cell {
     const cell = new Cell(combination, {
       folder,
       index: await startIndex(wheels),
-      executor: { executor, ...engine },
+      executor: { executor, startTimeoutMs: FIRST_START_MS, ...engine },
       redis,
     });
     onTestFinished(() => cell.#close());
