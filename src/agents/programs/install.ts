@@ -1,15 +1,19 @@
-/** Brings the program of an agent, whole or not at all: it is made under another name, and takes its own when it is done. */
+/**
+ * Brings the program of an agent, whole or not at all: it is made under another name, takes its own when it is done, and
+ * is used from then on.
+ */
 
-import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
-import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn } from './folder.ts';
+import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn, partIn } from './folder.ts';
 import { npmInstall } from './npm.ts';
 import type { AgentProgram } from './program.ts';
+import { useVersion } from './used.ts';
 
 export interface InstallOptions {
-  readonly dataDir: string;
+  /** The folder of all agents' programs. */
+  readonly programs: string;
   /** That of the adapter by default. */
   readonly version?: string | undefined;
   readonly signal?: AbortSignal;
@@ -26,15 +30,18 @@ const PROGRESS_MS = 1000;
 const PART = /^\.part-(\d+)-/;
 
 export async function installProgram(program: AgentProgram, options: InstallOptions): Promise<InstallResult> {
-  const { dataDir, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
+  const { programs, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
   const version = checkedVersion(options.version ?? program.version);
-  const find = async () => (await installedVersions(dataDir, program)).find((one) => one.version === version);
+  const find = async () => (await installedVersions(programs, program)).find((one) => one.version === version);
   const there = await find();
-  if (there?.missing.length === 0) return { ...there, kept: true };
-  const folder = agentFolder(dataDir, program);
+  if (there?.missing.length === 0) {
+    await useVersion(programs, program, version);
+    return { ...there, kept: true };
+  }
+  const folder = agentFolder(programs, program);
   await mkdir(folder, { recursive: true });
   await removeLeftovers(folder);
-  const part = join(folder, `.part-${process.pid}-${randomBytes(6).toString('hex')}`);
+  const part = partIn(folder);
   try {
     await bring(part, { ...program, version }, { signal, npm, onProgress });
     // One that is damaged makes room; one that another has brought meanwhile is as good.
@@ -46,23 +53,26 @@ export async function installProgram(program: AgentProgram, options: InstallOpti
     await rm(part, { recursive: true, force: true });
   }
   const installed = await find();
-  if (installed?.missing.length === 0) return { ...installed, kept: false };
-  throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} has gone while it was installed.`);
+  if (installed?.missing.length !== 0) {
+    throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} has gone while it was installed.`);
+  }
+  await useVersion(programs, program, version);
+  return { ...installed, kept: false };
 }
 
-export async function removeProgram(dataDir: string, program: AgentProgram, version?: string): Promise<Installed[]> {
+export async function removeProgram(programs: string, program: AgentProgram, version?: string): Promise<Installed[]> {
   const wanted = version === undefined ? undefined : checkedVersion(version);
-  const all = await installedVersions(dataDir, program);
+  const all = await installedVersions(programs, program);
   const chosen = all.filter((one) => wanted === undefined || one.version === wanted);
   for (const { path } of chosen) {
     // Gone at once for whoever looks, however long it takes.
-    const gone = join(agentFolder(dataDir, program), `.part-${process.pid}-${randomBytes(6).toString('hex')}`);
+    const gone = partIn(agentFolder(programs, program));
     await rename(path, gone);
     await rm(gone, { recursive: true, force: true });
   }
   if (chosen.length > 0) return chosen;
   const what = wanted === undefined ? program.title : `${program.title} ${wanted}`;
-  throw new CellaError('AGENT_NOT_INSTALLED', `${what} is not installed in ${dataDir}.`, {
+  throw new CellaError('AGENT_NOT_INSTALLED', `${what} is not installed in ${programs}.`, {
     advice: '`cella agents list` shows what is.',
   });
 }

@@ -81,7 +81,7 @@ export class Staff implements AsyncDisposable {
   /** Told before anything starts, and in words that no agent has passed on. */
   readonly admit: AgentRunner['admit'] = async ({ agent, userId }) => {
     const { provider } = await loadAdapter(agent);
-    if (this.#programs) programFolder(this.#programs, agent);
+    if (this.#programs) await programFolder(this.#programs, agent);
     await this.#models.credentials.reveal(userId, provider);
   };
 
