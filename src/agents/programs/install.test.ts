@@ -62,6 +62,37 @@ describe('installing the program of an agent', () => {
     expect(await usedProgram(programs, program)).toMatchObject({ path: first.path });
   });
 
+  test('tells from its beginning on what npm does: what it asks for, what it fetches, and how much is there', async () => {
+    const lines = [
+      'npm warn an old package',
+      'npm http fetch GET 200 https://registry/@cella%2fprobe 9ms (cache miss)',
+      'npm http fetch GET 200 https://registry/probe-x64 9ms (cache miss)',
+    ];
+    const tgz = 'npm http cache probe@https://registry/probe/-/probe-1.0.0.tgz 0ms (cache hit)';
+    const waitFor = (name: string) => `while [ -e "$0" ] && [ ! -e "$0.${name}" ]; do sleep 0.02; done`;
+    const npm = npmThat(
+      [
+        ...lines.map((line) => `echo '${line}' >&2`),
+        waitFor('asked'),
+        `echo '${tgz}' >&2`,
+        waitFor('fetched'),
+        `${WHOLE}; head -c 3000000 /dev/zero > node_modules/probe/data`,
+        waitFor('sized'),
+      ].join('\n'),
+    );
+    const told: string[] = [];
+    const onProgress = (text: string) => {
+      told.push(text);
+      if (text.endsWith('asking the registry: 2 packages so far')) writeFileSync(`${npm}.asked`, '');
+      if (text.endsWith('fetching 1 package')) writeFileSync(`${npm}.fetched`, '');
+      if (text.endsWith('3 of about 1 MB')) writeFileSync(`${npm}.sized`, '');
+    };
+    await installProgram(program, { programs, npm, onProgress });
+    expect(told[0]).toBe('Installing Probe 1.2.3 with npm: asking the registry');
+    expect(told.join('\n')).not.toContain(' 0 of');
+    expect(told).toEqual([...new Set(told)]);
+  });
+
   test('one that fails is never seen, and leaves nothing behind', async () => {
     const npm = npmThat(`${WHOLE}; echo 'npm error code EACCES' >&2; exit 243`);
     await expect(installProgram(program, { programs, npm })).rejects.toMatchObject({ code: 'AGENT_INSTALL_FAILED' });

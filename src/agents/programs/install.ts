@@ -9,6 +9,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn, partIn } from './folder.ts';
 import { npmInstall } from './npm.ts';
 import type { AgentProgram } from './program.ts';
+import { Progress } from './progress.ts';
 import { useVersion } from './used.ts';
 
 export interface InstallOptions {
@@ -26,7 +27,6 @@ export interface InstallResult extends Installed {
   readonly kept: boolean;
 }
 
-const PROGRESS_MS = 1000;
 const PART = /^\.part-(\d+)-/;
 
 export async function installProgram(program: AgentProgram, options: InstallOptions): Promise<InstallResult> {
@@ -84,20 +84,13 @@ interface Work {
 }
 
 async function bring(part: string, program: AgentProgram, { signal, npm, onProgress }: Work): Promise<void> {
-  const { title, packageName, version, megabytes } = program;
+  const { packageName, version } = program;
   await mkdir(part);
   const manifest = { name: 'cella-agent', private: true, dependencies: { [packageName]: version } };
   await writeFile(join(part, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
-  const tell = async () => {
-    const done = Math.round((await sizeOf(part)) / 1e6);
-    onProgress(`Installing ${title} ${version} with npm: ${done} of about ${megabytes} MB`);
-  };
-  const timer = setInterval(() => void tell(), PROGRESS_MS);
-  try {
-    await tell();
-    await npmInstall(part, { signal, npm });
-  } finally {
-    clearInterval(timer);
+  {
+    using progress = new Progress(part, program, onProgress);
+    await npmInstall(part, { signal, npm, onStep: progress.take });
   }
   const missing = await missingIn(part, program);
   if (missing.length > 0) {
@@ -135,17 +128,4 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM'; // another user's
   }
-}
-
-async function sizeOf(folder: string): Promise<number> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // npm moves folders about
-  const sizes = entries.map(async (entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return await sizeOf(path);
-    return await stat(path).then(
-      ({ size }) => size,
-      () => 0, // it has gone meanwhile
-    );
-  });
-  return (await Promise.all(sizes)).reduce((total, size) => total + size, 0);
 }
