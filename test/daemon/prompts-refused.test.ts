@@ -44,6 +44,8 @@ describe('a prompt', () => {
     const refused = await prompt(bare, id, 'plain');
     expect(refused).toMatchObject({ status: 409, json: { error: { code: 'AGENT_NOT_INSTALLED' } } });
     expect(refused.text).toContain('cella agents install claude');
+    const agents = async () => (await bare.call(`GET /v1/sessions/${id}/agents`)).json;
+    expect(await agents()).toEqual({ agents: [{ agent: 'claude', title: 'Claude', ready: false }] });
     const npm = await npmStandIn();
     const used = async (version: string) => {
       await installProgram(claudeProgram, { programs, npm, version });
@@ -51,6 +53,7 @@ describe('a prompt', () => {
       expect(json).toMatchObject({ status: 'completed', text: expect.stringMatching(`/claude/${version}$`) });
     };
     await used('0.0.1');
+    expect(await agents()).toMatchObject({ agents: [{ agent: 'claude', ready: true, version: '0.0.1' }] });
     await used(claudeProgram.version);
     await used('0.0.1');
   });
