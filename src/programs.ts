@@ -4,34 +4,38 @@ import type { AgentProgramEntry, Programs } from './cli/context.ts';
 
 export const programsHere: Programs = {
   installAgent: async ({ agent, dataDir, version }, work) => {
-    const [{ agentProgram }, { installProgram }, folder] = await Promise.all([
+    const [{ agentProgram }, { installProgram }, { programsIn }, folder] = await Promise.all([
       import('./agents/registry.ts'),
       import('./agents/programs/install.ts'),
+      import('./agents/programs/folder.ts'),
       dataFolderOf(dataDir),
     ]);
     const program = agentProgram(agent);
-    return { agent, ...(await installProgram(program, { dataDir: folder, version, ...work })) };
+    return { agent, ...(await installProgram(program, { programs: programsIn(folder), version, ...work })) };
   },
   listAgentPrograms: async (dataDir) => {
-    const [{ agentPrograms }, { installedVersions }] = await Promise.all([
+    const [{ agentPrograms }, { installedVersions, programsIn }, { findUsed }] = await Promise.all([
       import('./agents/registry.ts'),
       import('./agents/programs/folder.ts'),
+      import('./agents/programs/used.ts'),
     ]);
+    const programs = programsIn(dataDir);
     return await Promise.all(
       agentPrograms.map(async (program): Promise<AgentProgramEntry> => {
         const { agent, title, packageName, version } = program;
-        const installed = await installedVersions(dataDir, program);
-        const ready = installed.some(({ missing }) => missing.length === 0);
-        return { agent, title, packageName, version, ready, installed };
+        const used = (await findUsed(programs, program))?.version ?? null;
+        const installed = await installedVersions(programs, program);
+        return { agent, title, packageName, version, ready: used !== null, used, installed };
       }),
     );
   },
   removeAgent: async ({ agent, dataDir, version }) => {
-    const [{ agentProgram }, { removeProgram }] = await Promise.all([
+    const [{ agentProgram }, { removeProgram }, { programsIn }] = await Promise.all([
       import('./agents/registry.ts'),
       import('./agents/programs/install.ts'),
+      import('./agents/programs/folder.ts'),
     ]);
-    return await removeProgram(dataDir, agentProgram(agent), version);
+    return await removeProgram(programsIn(dataDir), agentProgram(agent), version);
   },
 };
 

@@ -261,6 +261,8 @@ export interface AgentProgramEntry {
   /** The one that Cella is tested with. */
   readonly version: string;
   readonly ready: boolean;
+  /** The version that turns are worked with; null where none is whole. */
+  readonly used: string | null;
   /** Newest first. */
   readonly installed: readonly InstalledProgram[];
 }

@@ -3,7 +3,13 @@
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
-import { ReadTranscript, StopAgent, type Transcript } from '../protocol/http/agent-routes.ts';
+import {
+  type CodingAgent,
+  ListCodingAgents,
+  ReadTranscript,
+  StopAgent,
+  type Transcript,
+} from '../protocol/http/agent-routes.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
@@ -248,6 +254,11 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.#checkOpen();
     const { link, resumeMs } = this.#parts;
     return new RemoteTurn({ link, sessionId: this.id, prompt, options, resumeMs, closing: this.#closing.signal });
+  }
+
+  /** The coding agents that there are, and whether they can be prompted here. */
+  async agents(): Promise<readonly CodingAgent[]> {
+    return (await this.#call(ListCodingAgents)).agents;
   }
 
   /** Stops the turn that runs, or the one that is named, also where it waits. */

@@ -17,7 +17,8 @@ export interface Wanted extends ServeSettings {
 
 export function serveOptions(wanted: Wanted): ServeOptions {
   const { maxKernels, idleMs, logLevel, logFile, rate, flushResults, retention, ...others } = wanted;
-  const { python, packages, toolFolders, session, maxAgents, agentIdleMs, ...rest } = others;
+  const { python, packages, toolFolders, session, maxAgents, ...more } = others;
+  const { agentIdleMs, agentStartMs, agentStopMs, ...rest } = more;
   return {
     ...rest,
     log: { level: logLevel, file: logFile },
@@ -26,6 +27,8 @@ export function serveOptions(wanted: Wanted): ServeOptions {
       workers: {
         ...(maxAgents === undefined ? {} : { maxWorkers: maxAgents }),
         ...(agentIdleMs === undefined ? {} : { idleMs: agentIdleMs }),
+        ...(agentStartMs === undefined ? {} : { startMs: agentStartMs }),
+        ...(agentStopMs === undefined ? {} : { stopMs: agentStopMs }),
       },
     },
     hosting: {

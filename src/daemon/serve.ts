@@ -173,6 +173,7 @@ export async function serve(
     names,
     peers,
     life,
+    codingAgents: () => made.agents(),
     agentNumbers: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
     socketPath: socket,
   };

@@ -1,9 +1,9 @@
 /** The folder by which one enclosure reaches the host: it holds one socket, and no other enclosure sees it. */
 
-import { once } from 'node:events';
-import { chmodSync, closeSync, constants, mkdirSync, mkdtempSync, openSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync } from 'node:fs';
 import type { Server } from 'node:net';
 import { join } from 'node:path';
+import { listenInFolder } from './listen-in-folder.ts';
 
 /** In the folder, and so inside the enclosure. */
 export const GATEWAY_SOCKET = 'socket';
@@ -21,22 +21,6 @@ export function makeGatewayFolder(parent: string): string {
   return folder;
 }
 
-/** Has a server listen there. The name of a socket has room for a hundred letters: it goes by a descriptor of its folder. */
 export async function listenInGateway(folder: string, server: Server): Promise<void> {
-  const all = { readableAll: true, writableAll: true };
-  if (process.platform !== 'linux') {
-    server.listen({ path: join(folder, GATEWAY_SOCKET), ...all });
-    await once(server, 'listening');
-    return;
-  }
-  const handle = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    server.listen({ path: `/proc/self/fd/${handle}/${GATEWAY_SOCKET}`, ...all });
-    await once(server, 'listening');
-  } catch (error) {
-    closeSync(handle);
-    throw error;
-  }
-  // Its name is taken away by the same path when it closes.
-  server.once('close', () => closeSync(handle));
+  await listenInFolder(server, folder, GATEWAY_SOCKET);
 }

@@ -2,7 +2,7 @@
 
 import type { AgentLogEvent } from '../protocol/agent/events.ts';
 import type { AgentName, PermissionMode } from '../protocol/agent/names.ts';
-import type { Transcript } from '../protocol/http/agent-routes.ts';
+import type { CodingAgent, Transcript } from '../protocol/http/agent-routes.ts';
 import type { PermissionDecision, PermissionInfo } from '../protocol/http/permission-routes.ts';
 import type { TurnInfo } from '../protocol/http/turns.ts';
 
@@ -24,6 +24,8 @@ export interface PromptOptions {
 export type TurnEvent = AgentLogEvent & { readonly seq: number; readonly at: number };
 
 export interface AgentApi {
+  /** The agents that there are, and whether they can be prompted here. */
+  agents(): Promise<readonly CodingAgent[]>;
   /** Iterate over it for the events, or take `turn` alone: how it ended, which is also told where it failed. */
   prompt(prompt: string, options?: PromptOptions): PromptedTurn;
   /** Stops the turn that runs, also while a permission waits. The turns that were stopped. */

@@ -44,14 +44,8 @@ export const megabytesAsBytes = times(megabytes, 1024 * 1024);
 export const days = times(number('a whole number of days', { most: 36_500 }), 24 * 3_600_000);
 
 /** As people write them, to whole milliseconds. */
-export const seconds: Kind<number> = {
-  parse: (given) => {
-    const milliseconds = /^\d*\.?\d+$|^\d+\.$/.test(given) ? Math.ceil(Number(given) * 1000) : 0;
-    if (milliseconds > 0 && milliseconds <= 2_147_483_647) return milliseconds;
-    throw new RangeError('It must be a number of seconds above 0, such as 30 or 0.5.');
-  },
-  written: 'number',
-};
+export const seconds = secondsUpTo(2_147_483, 'a number of seconds above 0, such as 30 or 0.5');
+export const secondsOfDay = secondsUpTo(86_400, 'a number of seconds above 0, such as 30 or 0.5, and at most 86400');
 
 export const dollars: Kind<number> = {
   parse: (given) => {
@@ -72,6 +66,17 @@ function number(what: string, { least = 0, most }: { readonly least?: number; re
     parse: (given) => {
       const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
       if (value >= least && value <= most) return value;
+      throw new RangeError(`It must be ${what}.`);
+    },
+    written: 'number',
+  };
+}
+
+function secondsUpTo(most: number, what: string): Kind<number> {
+  return {
+    parse: (given) => {
+      const milliseconds = /^\d*\.?\d+$|^\d+\.$/.test(given) ? Math.ceil(Number(given) * 1000) : 0;
+      if (milliseconds > 0 && milliseconds <= most * 1000) return milliseconds;
       throw new RangeError(`It must be ${what}.`);
     },
     written: 'number',

@@ -42,8 +42,17 @@ export const serveSettings = {
   agentIdle: setting(
     '--agent-idle <seconds>',
     'how long the executor of an agent is kept for the next prompt',
-    kinds.seconds,
+    kinds.secondsOfDay,
     { otherwise: '300' },
+  ),
+  agentStart: setting('--agent-start <seconds>', 'how long an executor may take to be there', kinds.secondsOfDay, {
+    otherwise: '60',
+  }),
+  agentStop: setting(
+    '--agent-stop <seconds>',
+    'how long a turn that is stopped has to end, before its executor is ended',
+    kinds.secondsOfDay,
+    { otherwise: '10' },
   ),
   grace: setting('--grace <seconds>', 'how long running code has when the server ends', kinds.seconds, {
     otherwise: '10',
@@ -98,9 +107,12 @@ export interface ServeSettings {
   readonly membersMay: readonly Privilege[];
   readonly maxKernels?: number;
   readonly idleMs?: number;
-  /** Executors of agents that may live at a time, and how long one is kept for the next prompt. */
+  /** Executors of agents that may live at a time. */
   readonly maxAgents?: number;
+  /** How long one is kept for the next prompt, may take to be there, and has to end a turn that is stopped. */
   readonly agentIdleMs?: number;
+  readonly agentStartMs?: number;
+  readonly agentStopMs?: number;
   /** How long running code has when the server ends. */
   readonly graceMs: number;
   /** Requests a second of one token. */

@@ -1,7 +1,9 @@
 /** Prompts that could only fail are refused before a turn begins, with what is to be done about it. */
 
 import { beforeAll, describe, expect, test } from 'vitest';
-import { agentDaemon, hostileRunner, namedPrograms, prompt, setKey } from '../support/agent-daemon.ts';
+import { claudeProgram } from '../../src/agents/claude/program.ts';
+import { installProgram } from '../../src/agents/programs/install.ts';
+import { agentDaemon, hostileRunner, namedPrograms, npmStandIn, prompt, setKey } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
 
@@ -35,12 +37,24 @@ describe('a prompt', () => {
     expect((await prompt(daemon, id, 'plain', { token: bob })).json.status).toBe('completed');
   });
 
-  test('to an agent whose program is not here is refused, and names the command that installs it', async () => {
+  test('to an agent whose program is not here is refused with the command that installs it, until a version is', async () => {
     const programs = await scratchFolder();
     const bare = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner: await hostileRunner(), programs });
     const { id } = await bare.session({ agentKey: 'bare' });
     const refused = await prompt(bare, id, 'plain');
     expect(refused).toMatchObject({ status: 409, json: { error: { code: 'AGENT_NOT_INSTALLED' } } });
     expect(refused.text).toContain('cella agents install claude');
+    const agents = async () => (await bare.call(`GET /v1/sessions/${id}/agents`)).json;
+    expect(await agents()).toEqual({ agents: [{ agent: 'claude', title: 'Claude', ready: false }] });
+    const npm = await npmStandIn();
+    const used = async (version: string) => {
+      await installProgram(claudeProgram, { programs, npm, version });
+      const { json } = await prompt(bare, id, 'program');
+      expect(json).toMatchObject({ status: 'completed', text: expect.stringMatching(`/claude/${version}$`) });
+    };
+    await used('0.0.1');
+    expect(await agents()).toMatchObject({ agents: [{ agent: 'claude', ready: true, version: '0.0.1' }] });
+    await used(claudeProgram.version);
+    await used('0.0.1');
   });
 });

@@ -125,4 +125,20 @@ describe('a chat', () => {
     expect(started.err).toContain('Plain lines go to claude in the mode plan.');
     expect(started.out).toBe('You said hello again (plan).\n');
   });
+
+  it('refuses an agent that there is not when it is named, and tells those there are', async () => {
+    const input = '/agent claude\n/agent gpt\nhello\n';
+    const started = start(['chat', '--agent', 'choosing'], { input });
+    expect(await started.ended).toBe(0);
+    expect(started.err).toContain('There is no coding agent "gpt".');
+    expect(started.err).toContain('Use one of these: claude.');
+    // The one before stays.
+    expect(started.out).toBe('You said hello (ask).\n');
+    const refused = await run('chat', '--agent', 'choosing', '--with', 'gpt');
+    expect(refused).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('There is no coding agent "gpt".'),
+    });
+  });
 });

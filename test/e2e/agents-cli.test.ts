@@ -46,8 +46,14 @@ describe('cella agents', () => {
     expect((await run(['install', 'claude'], env)).out).toContain('there already');
     const { agents } = JSON.parse((await run(['list', '--json'])).out);
     expect(agents).toMatchObject([
-      { agent: 'claude', ready: true, installed: [{ version: '0.3.325', path, missing: [] }] },
+      { agent: 'claude', ready: true, used: '0.3.325', installed: [{ version: '0.3.325', path, missing: [] }] },
     ]);
+    await run(['install', 'claude', '--version', '0.3.300'], env);
+    const { out } = await run(['list']);
+    expect(out).toMatch(/ 0\.3\.300 +used /);
+    expect(out).toMatch(/ 0\.3\.325 +not used /);
+    expect((await run(['remove', 'claude', '--version', '0.3.300'])).out).toContain('Removed claude 0.3.300');
+    expect((await run(['list'])).out).toMatch(/ 0\.3\.325 +used /);
     expect((await run(['remove', 'claude'])).out).toContain('Removed claude 0.3.325');
     expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([{ ready: false, installed: [] }]);
   });

@@ -1,9 +1,10 @@
 /** A server with coding agents for tests: the stand-in model behind the gateway, and the runner as it is built. */
 
-import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, copyFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
+import { installProgram } from '../../src/agents/programs/install.ts';
 import type { ServeOptions } from '../../src/daemon/serve.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { SessionEvent } from '../../src/protocol/http/events.ts';
@@ -53,14 +54,20 @@ export async function setKey(daemon: Daemon, value = KEY, token?: string): Promi
   if (status >= 300) throw new Error(`no credential: ${text}`);
 }
 
+/** In place of npm: brings all parts of Claude's program, as empty files. */
+export async function npmStandIn(): Promise<string> {
+  const npm = join(await scratchFolder(), 'npm');
+  const files = claudeProgram.parts.map(([first = '']) => `node_modules/${first}`);
+  const lines = files.map((file) => `mkdir -p ${dirname(file)} && : > ${file}`);
+  await writeFile(npm, ['#!/bin/sh', ...lines, ''].join('\n'), { mode: 0o755 });
+  return npm;
+}
+
 /** A folder with an agent that was installed by name alone: its program is never started. */
 export async function namedPrograms(): Promise<string> {
-  const folder = await scratchFolder();
-  const { packageName, version } = claudeProgram;
-  const place = join(folder, 'claude', version, 'node_modules', packageName);
-  await mkdir(place, { recursive: true });
-  await writeFile(join(place, 'package.json'), '{}');
-  return folder;
+  const programs = await scratchFolder();
+  await installProgram(claudeProgram, { programs, npm: await npmStandIn() });
+  return programs;
 }
 
 /** The folder of a runner that is one of ours, and no honest one. */

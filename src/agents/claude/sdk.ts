@@ -43,7 +43,7 @@ export async function loadSdk(programDir: string): Promise<Sdk> {
   try {
     return Module.parse(await import(pathToFileURL(file).href));
   } catch (cause) {
-    const message = `Claude's program ${claudeProgram.version} is not in ${programDir}.`;
+    const message = `Claude's program is not in ${programDir}.`;
     const advice = 'Install it where the server runs: `cella agents install claude`.';
     throw new CellaError('AGENT_NOT_INSTALLED', message, { cause, advice });
   }

@@ -1,15 +1,20 @@
-/** Brings the program of an agent, whole or not at all: it is made under another name, and takes its own when it is done. */
+/**
+ * Brings the program of an agent, whole or not at all: it is made under another name, takes its own when it is done, and
+ * is used from then on.
+ */
 
-import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
-import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn } from './folder.ts';
+import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn, partIn } from './folder.ts';
 import { npmInstall } from './npm.ts';
 import type { AgentProgram } from './program.ts';
+import { Progress } from './progress.ts';
+import { useVersion } from './used.ts';
 
 export interface InstallOptions {
-  readonly dataDir: string;
+  /** The folder of all agents' programs. */
+  readonly programs: string;
   /** That of the adapter by default. */
   readonly version?: string | undefined;
   readonly signal?: AbortSignal;
@@ -22,19 +27,21 @@ export interface InstallResult extends Installed {
   readonly kept: boolean;
 }
 
-const PROGRESS_MS = 1000;
 const PART = /^\.part-(\d+)-/;
 
 export async function installProgram(program: AgentProgram, options: InstallOptions): Promise<InstallResult> {
-  const { dataDir, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
+  const { programs, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
   const version = checkedVersion(options.version ?? program.version);
-  const find = async () => (await installedVersions(dataDir, program)).find((one) => one.version === version);
+  const find = async () => (await installedVersions(programs, program)).find((one) => one.version === version);
   const there = await find();
-  if (there?.missing.length === 0) return { ...there, kept: true };
-  const folder = agentFolder(dataDir, program);
+  if (there?.missing.length === 0) {
+    await useVersion(programs, program, version);
+    return { ...there, kept: true };
+  }
+  const folder = agentFolder(programs, program);
   await mkdir(folder, { recursive: true });
   await removeLeftovers(folder);
-  const part = join(folder, `.part-${process.pid}-${randomBytes(6).toString('hex')}`);
+  const part = partIn(folder);
   try {
     await bring(part, { ...program, version }, { signal, npm, onProgress });
     // One that is damaged makes room; one that another has brought meanwhile is as good.
@@ -46,23 +53,26 @@ export async function installProgram(program: AgentProgram, options: InstallOpti
     await rm(part, { recursive: true, force: true });
   }
   const installed = await find();
-  if (installed?.missing.length === 0) return { ...installed, kept: false };
-  throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} has gone while it was installed.`);
+  if (installed?.missing.length !== 0) {
+    throw new CellaError('AGENT_INSTALL_FAILED', `${program.title} ${version} has gone while it was installed.`);
+  }
+  await useVersion(programs, program, version);
+  return { ...installed, kept: false };
 }
 
-export async function removeProgram(dataDir: string, program: AgentProgram, version?: string): Promise<Installed[]> {
+export async function removeProgram(programs: string, program: AgentProgram, version?: string): Promise<Installed[]> {
   const wanted = version === undefined ? undefined : checkedVersion(version);
-  const all = await installedVersions(dataDir, program);
+  const all = await installedVersions(programs, program);
   const chosen = all.filter((one) => wanted === undefined || one.version === wanted);
   for (const { path } of chosen) {
     // Gone at once for whoever looks, however long it takes.
-    const gone = join(agentFolder(dataDir, program), `.part-${process.pid}-${randomBytes(6).toString('hex')}`);
+    const gone = partIn(agentFolder(programs, program));
     await rename(path, gone);
     await rm(gone, { recursive: true, force: true });
   }
   if (chosen.length > 0) return chosen;
   const what = wanted === undefined ? program.title : `${program.title} ${wanted}`;
-  throw new CellaError('AGENT_NOT_INSTALLED', `${what} is not installed in ${dataDir}.`, {
+  throw new CellaError('AGENT_NOT_INSTALLED', `${what} is not installed in ${programs}.`, {
     advice: '`cella agents list` shows what is.',
   });
 }
@@ -74,20 +84,13 @@ interface Work {
 }
 
 async function bring(part: string, program: AgentProgram, { signal, npm, onProgress }: Work): Promise<void> {
-  const { title, packageName, version, megabytes } = program;
+  const { packageName, version } = program;
   await mkdir(part);
   const manifest = { name: 'cella-agent', private: true, dependencies: { [packageName]: version } };
   await writeFile(join(part, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
-  const tell = async () => {
-    const done = Math.round((await sizeOf(part)) / 1e6);
-    onProgress(`Installing ${title} ${version} with npm: ${done} of about ${megabytes} MB`);
-  };
-  const timer = setInterval(() => void tell(), PROGRESS_MS);
-  try {
-    await tell();
-    await npmInstall(part, { signal, npm });
-  } finally {
-    clearInterval(timer);
+  {
+    using progress = new Progress(part, program, onProgress);
+    await npmInstall(part, { signal, npm, onStep: progress.take });
   }
   const missing = await missingIn(part, program);
   if (missing.length > 0) {
@@ -125,17 +128,4 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM'; // another user's
   }
-}
-
-async function sizeOf(folder: string): Promise<number> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []); // npm moves folders about
-  const sizes = entries.map(async (entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return await sizeOf(path);
-    return await stat(path).then(
-      ({ size }) => size,
-      () => 0, // it has gone meanwhile
-    );
-  });
-  return (await Promise.all(sizes)).reduce((total, size) => total + size, 0);
 }

@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { CellaError } from '../../protocol/errors.ts';
 
 /** No code of a package runs here: programs must work without. */
@@ -15,7 +16,7 @@ const ARGV = [
   '--no-update-notifier',
   '--package-lock=true',
   '--global=false',
-  '--loglevel=error',
+  '--loglevel=http',
   '--fetch-retries=1',
   '--fetch-retry-mintimeout=1000',
 ];
@@ -24,15 +25,27 @@ const MOST_LINES = 4;
 const UNREACHABLE =
   /\b(ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|ERR_SOCKET_TIMEOUT|EHOSTUNREACH)\b/;
 const UNKNOWN = /\b(ETARGET|E404)\b/;
+/** What it tells of each package: that it has asked for it, and later that it wants its archive. */
+const ASKED = /^npm http fetch GET 200 (?!\S+\.tgz )/;
+const WANTED = /^npm http cache \S+\.tgz /;
+const NO_FAILURE = /^npm (http|warn|notice)\b/;
 
 export interface NpmOptions {
   readonly signal: AbortSignal;
   /** A name in PATH, or a path. */
   readonly npm: string;
+  /** Told as it goes on. */
+  readonly onStep?: (step: NpmStep) => void;
+}
+
+/** `asked`: packages that the registry was asked for. `wanted`: archives of packages that are fetched, once all are known. */
+export interface NpmStep {
+  readonly asked: number;
+  readonly wanted: number;
 }
 
 /** Installs what the package.json of the folder names. */
-export async function npmInstall(folder: string, { signal, npm }: NpmOptions): Promise<void> {
+export async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
   signal.throwIfAborted();
   // A group of its own: its children end with it.
   const child = spawn(npm, ARGV, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
@@ -44,8 +57,12 @@ export async function npmInstall(folder: string, { signal, npm }: NpmOptions): P
     }
   };
   let words = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    words = `${words}${text}`.slice(-MOST_WORDS);
+  let step: NpmStep = { asked: 0, wanted: 0 };
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    if (ASKED.test(line)) step = { ...step, asked: step.asked + 1 };
+    if (WANTED.test(line)) step = { ...step, wanted: step.wanted + 1 };
+    if (NO_FAILURE.test(line)) onStep(step);
+    else words = `${words}${line}\n`.slice(-MOST_WORDS);
   });
   try {
     signal.addEventListener('abort', stop, { once: true });

@@ -5,6 +5,7 @@ import type { PermissionDecision } from '../../protocol/http/permission-routes.t
 import type { LineSource } from '../lines.ts';
 import type { Terminal } from '../terminal.ts';
 import { toPlain } from '../texts.ts';
+import { askedInWords, type PermissionRequest, ruleInWords } from './asked.ts';
 
 export type Request = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 
@@ -24,12 +25,13 @@ export async function ask(request: Request, desk: Desk): Promise<Answer> {
   return request.type === 'question' ? await answer(request, desk) : await decide(request, desk);
 }
 
-async function decide(request: Extract<Request, { type: 'permission_requested' }>, desk: Desk): Promise<Answer> {
+async function decide(request: PermissionRequest, desk: Desk): Promise<Answer> {
   const { terminal } = desk;
-  const { tool, summary, exactly } = request;
-  await terminal.errLines(`The agent wants to use ${toPlain(tool)}:`);
-  await terminal.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');
-  if (exactly !== undefined && !summary.endsWith(exactly)) await terminal.errLines(`  ${toPlain(exactly)}`, 'dim');
+  const { exactly } = request;
+  const { title, text, more } = askedInWords(request);
+  await terminal.errLines(title);
+  await terminal.errLines(text, 'bold');
+  if (more.length > 0) await terminal.errLines(more.join('\n'), 'dim');
   const wider = exactly === undefined ? '' : ', (s) for this session, (a) always';
   for (;;) {
     const line = await read(desk, `Allow it? (y) once${wider}, (n) no: `);
@@ -46,7 +48,7 @@ async function decide(request: Extract<Request, { type: 'permission_requested' }
       case 'a': {
         if (exactly === undefined) break;
         const scope = word.toLowerCase() === 's' ? 'session' : 'always';
-        const pattern = await patternFor(exactly, request.pattern, desk);
+        const pattern = await patternFor(request, scope, exactly, desk);
         if (pattern === 'leave' || pattern === 'stop') return pattern;
         return { decision: 'allow', scope, pattern: pattern.text };
       }
@@ -55,11 +57,14 @@ async function decide(request: Extract<Request, { type: 'permission_requested' }
 }
 
 /** Enter takes the very same; what the agent proposes is shown, and has to be typed. */
-async function patternFor(exactly: string, proposed: string | undefined, desk: Desk) {
+async function patternFor(request: PermissionRequest, scope: 'session' | 'always', exactly: string, desk: Desk) {
+  const { about, same } = ruleInWords(request, scope);
+  const { pattern: proposed } = request;
+  await desk.terminal.errLines(about, 'dim');
   if (proposed !== undefined && proposed !== exactly) {
     await desk.terminal.errLines(`The agent proposes the pattern ${toPlain(proposed)}`, 'dim');
   }
-  const line = await read(desk, `Which uses of it? [${toPlain(exactly)}] `);
+  const line = await read(desk, `Which uses of it? [${same}] `);
   if (typeof line === 'string') return line;
   return { text: line.text.trim() === '' ? exactly : line.text.trim() };
 }

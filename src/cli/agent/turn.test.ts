@@ -124,6 +124,59 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).toContain(JSON.stringify(decision));
   });
 
+  it('shows code as code, and says in words what its rule would allow', async () => {
+    const input = { code: 'for n in (1, 2):\n\tprint(n * 3)\n', timeout: 60 };
+    const exactly = JSON.stringify(input).replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
+    const tool = 'mcp__cella__run_code';
+    const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+      yield { type: 'permission_requested', id, turn, tool, summary: input.code, input, exactly };
+      expect(await decided).toEqual({ decision: 'allow', scope: 'always', pattern: exactly });
+      yield ended('completed');
+    };
+    const person = new Person('a', '');
+    const { exit, texts } = play({ person, events });
+    expect(await exit).toBe(0);
+    expect(texts.err).toBe(
+      [
+        'The agent wants to run this code in the session’s kernel:',
+        '  for n in (1, 2):',
+        '  \tprint(n * 3)',
+        '  timeout: 60',
+        'It holds in every session where you prompt. Enter allows this very code again and no other, ** any code.',
+        '',
+      ].join('\n'),
+    );
+    expect(person.prompts[1]).toBe('Which uses of it? [this very code] ');
+  });
+
+  it('shows all that another tool is given, and lets nobody write to the terminal what it would obey', async () => {
+    const input = { text: 'a\n\u001b[2Jb', list: [1, 'x*'] };
+    const exactly = JSON.stringify(input).replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
+    const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+      yield { type: 'permission_requested', id, turn, tool: 'mcp__x__send', summary: 'send it', input, exactly };
+      expect(await decided).toMatchObject({ scope: 'session', pattern: '**' });
+      yield ended('completed');
+    };
+    const { exit, texts } = play({ person: new Person('s', '**'), events });
+    expect(await exit).toBe(0);
+    expect(texts.err).toContain('mcp__x__send:\n  send it\n  text: a\n    \\u{1b}[2Jb\n  list: [1,"x*"]\n');
+    expect(texts.err).toContain(
+      'It holds in this session, whoever prompts. Enter allows the very same input again and no other, ** every use of mcp__x__send.',
+    );
+  });
+
+  it('asks again where a pattern does not fit', async () => {
+    const person = new Person('a', 'git log', 's', '');
+    let tries = 0;
+    const onDecide = () => {
+      if (++tries === 1) throw new CellaError('INVALID_REQUEST', 'The pattern "git log" does not allow it.');
+    };
+    const { exit, texts } = play({ person, events: asking, onDecide });
+    expect(await exit).toBe(0);
+    expect(texts.err).toContain('The pattern "git log" does not allow it.');
+    expect(texts.err).toContain('"scope":"session"');
+  });
+
   it('makes no rule where none can be', async () => {
     const person = new Person('a', 's', 'y');
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {

@@ -2,6 +2,7 @@
 
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { PermissionDecision } from '../../protocol/http/permission-routes.ts';
 import type { TurnInfo } from '../../protocol/http/turns.ts';
 import type { AgentApi, PromptOptions } from '../../session/api.ts';
 import { Exit } from '../exit.ts';
@@ -102,14 +103,27 @@ export class TerminalTurn {
     const signal = AbortSignal.any([over.signal, this.#desk.leaving]);
     this.#tell(async () => {
       if (signal.aborted) return;
-      const { terminal, lines, session } = this.#desk;
+      const { terminal, lines } = this.#desk;
       if (!terminal.interactive) return await this.#pointTo(request);
-      const answer = await ask(request, { terminal, lines, signal });
-      if (signal.aborted) return;
-      if (answer === 'stop') this.#stop();
-      else if (answer === 'leave') await this.#pointTo(request);
-      else await session.decidePermission(request.id, answer).catch((error) => this.#fail(error));
+      for (let done = false; !done; ) {
+        const answer = await ask(request, { terminal, lines, signal });
+        if (signal.aborted) return;
+        if (answer === 'stop') return this.#stop();
+        if (answer === 'leave') return await this.#pointTo(request);
+        done = await this.#decide(request.id, answer);
+      }
     });
+  }
+
+  /** False where it cannot be decided like that, such as with a pattern that would not allow it. */
+  async #decide(id: string, decision: PermissionDecision): Promise<boolean> {
+    try {
+      await this.#desk.session.decidePermission(id, decision);
+      return true;
+    } catch (error) {
+      await this.#fail(error);
+      return !(error instanceof CellaError && error.code === 'INVALID_REQUEST');
+    }
   }
 
   /** Somebody elsewhere can decide. */

@@ -2,7 +2,7 @@
 
 import { PermissionMode } from '../../protocol/agent/names.ts';
 import { agentIn } from '../agent/agent-in.ts';
-import { agentNamed } from '../agent/agent-named.ts';
+import { agentAt } from '../agent/agent-named.ts';
 import { TerminalTurn } from '../agent/turn.ts';
 import { Exit, UsageError } from '../exit.ts';
 import type { Desk, Outcome } from './desk.ts';
@@ -13,8 +13,8 @@ export async function agent(desk: Desk, argument: string): Promise<Outcome> {
   if (more.length > 0) throw new UsageError('/agent takes a name and a mode.', 'Type /agent claude auto-edit.');
   if (name === 'off') desk.agent = undefined;
   else if (name !== undefined) {
-    agentIn(desk.session);
-    desk.agent = { name: agentNamed(name), mode: modeOf(mode) };
+    const wanted = modeOf(mode);
+    desk.agent = { name: await agentAt(agentIn(desk.session), name), mode: wanted };
   }
   const { agent: chosen } = desk;
   const mood = chosen?.mode === undefined ? '' : ` in the mode ${chosen.mode}`;

@@ -2,7 +2,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import { agentNamed } from '../agent/agent-named.ts';
+import { agentIn } from '../agent/agent-in.ts';
+import { agentAt } from '../agent/agent-named.ts';
 import { finishCell } from '../cell-reader.ts';
 import { Cells } from '../cells.ts';
 import type { CommandContext, OpenOptions, Stores } from '../context.ts';
@@ -53,7 +54,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     place: placeOf(session),
     autoSh: request.autoSh,
     autoPy: request.autoPy,
-    agent: request.agent === undefined ? undefined : { name: agentNamed(request.agent) },
+    agent: undefined,
     turn: undefined,
     terminal,
     json: request.json,
@@ -69,6 +70,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
   };
   try {
     if (signals.exitCode !== undefined) return signals.exitCode;
+    if (request.agent !== undefined) desk.agent = { name: await agentAt(agentIn(session), request.agent) };
     await greet(desk, request, terminal);
     return await Promise.race([converse(desk, terminal), signals.ended]);
   } finally {

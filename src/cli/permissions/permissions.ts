@@ -8,6 +8,7 @@ import type {
   PermissionRule,
   SessionInfo,
 } from '../../client/index.ts';
+import { patternInWords } from '../agent/asked.ts';
 import { Exit } from '../exit.ts';
 import type { Report } from '../report.ts';
 import { findSession } from '../sessions/server.ts';
@@ -62,7 +63,7 @@ const EVERYWHERE = 'No rule holds in all sessions. `--session SESSION` shows tho
 
 export async function listRules(client: Client, session: string | undefined, report: Report): Promise<number> {
   const rules = await rulesOf(client, session);
-  const rows = rules.map(({ id, tool, pattern, createdAt }) => [id, tool, toPlain(pattern), agoToText(createdAt)]);
+  const rows = rules.map((rule) => [rule.id, rule.tool, patternInWords(rule), agoToText(rule.createdAt)]);
   if (rules.length === 0)
     await report.nothing({ rules }, session === undefined ? EVERYWHERE : 'The session has no rule of its own.');
   else await report.table({ rules }, ruleColumns, rows);
@@ -71,7 +72,7 @@ export async function listRules(client: Client, session: string | undefined, rep
 
 export async function addRule(client: Client, rule: NewRule, report: Report): Promise<number> {
   const made = await client.permissionRules.add(rule);
-  await report.done(made, `Allowed for good: ${toPlain(made.tool)} ${toPlain(made.pattern)} (${made.id})`);
+  await report.done(made, `Allowed for good: ${toPlain(made.tool)} ${patternInWords(made)} (${made.id})`);
   return Exit.ok;
 }
 

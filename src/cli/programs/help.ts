@@ -16,7 +16,8 @@ Examples:
   $ cella agents install claude --data /srv/cella
 
 It is brought with npm from its registry, and no script of a package is run. One that is stopped or
-fails leaves nothing behind.`;
+fails leaves nothing behind. What was installed last is used from the next prompt on; without --version
+that is the one that Cella is tested with.`;
 
 export const list = `
 Examples:

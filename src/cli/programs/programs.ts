@@ -7,7 +7,7 @@ import { toPlain } from '../texts.ts';
 
 const columns = [
   { title: 'AGENT' },
-  { title: 'NEEDS' },
+  { title: 'TESTED' },
   { title: 'INSTALLED' },
   { title: 'STATE' },
   { title: 'WHERE' },
@@ -26,7 +26,7 @@ export async function install(
   const installed = await programs.installAgent(request, { signal, onProgress });
   const { agent, version, path, kept } = installed;
   const text = kept ? `${agent} ${version} is there already, in ${path}.` : `Installed ${agent} ${version} in ${path}.`;
-  await report.done({ installed }, toPlain(text));
+  await report.done({ installed }, toPlain(`${text} It is used from the next prompt on.`));
   return Exit.ok;
 }
 
@@ -36,11 +36,11 @@ export async function list(dataDir: string, programs: Programs, report: Report):
   return Exit.ok;
 }
 
-function toRows({ agent, version: needs, installed }: AgentProgramEntry): string[][] {
-  if (installed.length === 0) return [[agent, needs, '', `\`cella agents install ${agent}\``, '']];
+function toRows({ agent, version: tested, used, installed }: AgentProgramEntry): string[][] {
+  if (installed.length === 0) return [[agent, tested, '', `\`cella agents install ${agent}\``, '']];
   return installed.map(({ version, path, missing }) => {
-    const state = missing.length > 0 ? `lacks ${missing.join(', ')}` : version === needs ? 'ready' : 'another version';
-    return [agent, needs, version, state, path].map(toPlain);
+    const state = missing.length > 0 ? `lacks ${missing.join(', ')}` : version === used ? 'used' : 'not used';
+    return [agent, tested, version, state, path].map(toPlain);
   });
 }
 

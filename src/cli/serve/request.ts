@@ -43,6 +43,8 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       idleMs: the(all.idle, flags.idle),
       maxAgents: the(all.maxAgents, flags.maxAgents),
       agentIdleMs: the(all.agentIdle, flags.agentIdle),
+      agentStartMs: the(all.agentStart, flags.agentStart),
+      agentStopMs: the(all.agentStop, flags.agentStop),
       rate: the(all.rate, flags.rate),
       logFile: the(all.logFile, flags.logFile),
       python: the(settings.python, flags.python),

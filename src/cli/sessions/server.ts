@@ -1,13 +1,11 @@
 /** Which server a command line means, and the session there that it names. */
 
-import { join } from 'node:path';
-import { type Client, connect } from '../../client/index.ts';
-import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
+import type { Client } from '../../client/index.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Defaults } from '../arguments.ts';
 import { UsageError } from '../exit.ts';
-import { tokenIn } from '../server/token.ts';
+import { connectAt, connectOn, socketOn } from '../server/connecting.ts';
 import { dataDirOf } from '../storage-flags.ts';
 
 export interface ServerFlags {
@@ -24,29 +22,23 @@ export function urlOf(flags: ServerFlags, defaults: Defaults): string | undefine
 export async function connectTo(flags: ServerFlags, defaults: Defaults): Promise<Client> {
   const url = urlOf(flags, defaults);
   if (url === undefined) return await onFolder(dataDirOf(flags, defaults));
-  const token = await tokenOf(flags, defaults);
-  if (token !== undefined) return await connect({ url, token });
-  throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
+  return await connectAt({ url, ...tokenOf(flags, defaults) });
 }
 
 async function onFolder(dataDir: string): Promise<Client> {
-  try {
-    return await connect({ socket: join(dataDir, SOCKET_FILE) });
-  } catch (error) {
-    if (!(error instanceof CellaError) || error.details.refused !== true) throw error;
-    throw new CellaError('DAEMON_UNREACHABLE', `No server runs on ${dataDir}.`, {
-      cause: error,
-      details: error.details,
-      advice: 'Start one with `cella serve`, or name another with --url or CELLA_URL.',
-    });
-  }
+  const socket = await socketOn(dataDir);
+  const client = socket === undefined ? undefined : await connectOn(socket, dataDir);
+  if (client) return client;
+  throw new CellaError('DAEMON_UNREACHABLE', `No server runs on ${dataDir}.`, {
+    details: { refused: true },
+    advice: 'Start one with `cella serve`, or name another with --url or CELLA_URL.',
+  });
 }
 
 /** A file that is named by hand, else the variable, else a file that something else names. */
-async function tokenOf({ tokenFile }: ServerFlags, defaults: Defaults): Promise<string | undefined> {
-  if (tokenFile !== undefined) return await tokenIn(tokenFile);
-  const { serverToken, serverTokenFile } = defaults;
-  return serverToken ?? (serverTokenFile === undefined ? undefined : await tokenIn(serverTokenFile));
+function tokenOf({ tokenFile }: ServerFlags, { serverToken, serverTokenFile }: Defaults) {
+  if (tokenFile !== undefined) return { tokenFile };
+  return serverToken === undefined ? { tokenFile: serverTokenFile } : { token: serverToken };
 }
 
 /** By its id, or by its agent key. */

@@ -3,6 +3,7 @@
 import type { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentCondition, DocumentStore, ListDocuments } from '../../storage/contract.ts';
+import { everyDocument } from '../every-document.ts';
 import { ParseCache } from '../parse-cache.ts';
 
 export interface Found<T> {
@@ -51,11 +52,15 @@ export class Collection<T> {
 
   /** All that can be read, or all whose ids begin so, in bounded memory. */
   async *all(prefix = ''): AsyncGenerator<Found<T>> {
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      const { items, next }: { items: Found<T>[]; next?: string } = await this.page({ prefix, after, limit: 200 });
-      yield* items;
-      after = next;
+    for await (const { id, revision, value } of everyDocument(this.#documents, this.#name, { prefix })) {
+      const parsed = this.#schema.safeParse(value);
+      if (parsed.success) yield { id, revision, value: parsed.data };
     }
+  }
+
+  /** Those too that cannot be read. */
+  async deleteAll(prefix: string): Promise<void> {
+    for await (const { id } of everyDocument(this.#documents, this.#name, { prefix })) await this.delete(id);
   }
 
   #parse(id: string, value: unknown): T {

@@ -58,6 +58,7 @@ export interface HttpOptions {
   readonly endpoints?: McpEndpoints | undefined;
   readonly kernels: KernelQuota;
   readonly profiles: Profiles;
+  readonly codingAgents: Service['codingAgents'];
   readonly life: ServerLife;
   /** What is known of coding agents now. */
   readonly agentNumbers: () => AgentNumbers;
@@ -158,6 +159,7 @@ export class HttpServer implements AsyncDisposable {
       followers: new Followers(metrics),
       kernels: this.#options.kernels,
       profiles: this.#options.profiles,
+      codingAgents: this.#options.codingAgents,
       room,
       streams,
       membersMay,

@@ -1,6 +1,7 @@
 /** What the routes work with. */
 
 import type { Quotas } from '../../protocol/access.ts';
+import type { CodingAgent } from '../../protocol/http/agent-routes.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
@@ -39,6 +40,8 @@ export interface Service {
   readonly kernels: KernelQuota;
   /** What users have set up for agents. */
   readonly profiles: Profiles;
+  /** Those that there are, and whether they are installed here. */
+  readonly codingAgents: () => Promise<readonly CodingAgent[]>;
   readonly room: Room;
   readonly streams: StreamLimits;
   readonly membersMay: readonly Privilege[];

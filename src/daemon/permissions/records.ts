@@ -54,7 +54,7 @@ export class PermissionRecords {
   }
 
   async deleteAll(): Promise<void> {
-    for (const { info } of await this.all()) await this.#records.delete(this.#id(info.id));
+    await this.#records.deleteAll(this.#id(''));
   }
 
   #id(permission: string): string {

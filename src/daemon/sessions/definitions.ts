@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
+import { everyDocument } from '../every-document.ts';
 import { ParseCache } from '../parse-cache.ts';
 import { Definition } from './definition.ts';
 
@@ -64,14 +65,9 @@ export class Definitions {
 
   /** In the order in which they were made. */
   async *all(after?: string): AsyncGenerator<Definition> {
-    for (let from = after, more = true; more; ) {
-      const page = await this.#documents.list(SESSIONS, from === undefined ? {} : { after: from });
-      for (const { value } of page.documents) {
-        const definition = Definition.safeParse(value);
-        if (definition.success) yield definition.data;
-      }
-      from = page.next;
-      more = from !== undefined;
+    for await (const { value } of everyDocument(this.#documents, SESSIONS, after === undefined ? {} : { after })) {
+      const definition = Definition.safeParse(value);
+      if (definition.success) yield definition.data;
     }
   }
 

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { folderName } from '../../storage/folder-name.ts';
+import { everyDocument } from '../every-document.ts';
 import { Outputs } from './outputs.ts';
 
 const FILES = 'session-files';
@@ -53,14 +54,10 @@ export class Leftovers {
 
   /** Those whose session is no more, by key. */
   async *gone(isThere: (session: string) => Promise<boolean>): AsyncGenerator<string> {
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      const page = await this.#parts.documents.list(FILES, { after });
-      for (const { value } of page.documents) {
-        const kept = Kept.safeParse(value);
-        if (!kept.success || kept.data.storage !== this.#parts.storage) continue;
-        if (!(await isThere(kept.data.session))) yield kept.data.key;
-      }
-      after = page.next;
+    for await (const { value } of everyDocument(this.#parts.documents, FILES)) {
+      const kept = Kept.safeParse(value);
+      if (!kept.success || kept.data.storage !== this.#parts.storage) continue;
+      if (!(await isThere(kept.data.session))) yield kept.data.key;
     }
   }
 

@@ -6,6 +6,7 @@ import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts
 import { ExecutionId } from '../../protocol/http/events.ts';
 import { ExecutionResult } from '../../protocol/http/results.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
+import { type EveryDocument, everyDocument } from '../every-document.ts';
 import type { Outputs } from './outputs.ts';
 
 const COLLECTION = 'idempotency';
@@ -99,16 +100,8 @@ export class Requests {
     for await (const { id } of this.#all()) await this.#documents.delete(COLLECTION, id);
   }
 
-  async *#all() {
-    const prefix = `${this.#sessionId}/`;
-    for (let after: string | undefined; ; ) {
-      const page = await this.#documents.list(COLLECTION, { prefix, ...(after === undefined ? {} : { after }) });
-      yield* page.documents;
-      // What cannot be read is gone with the rest.
-      for (const { id } of page.damaged) yield { id, value: undefined };
-      after = page.next;
-      if (after === undefined) return;
-    }
+  #all(): AsyncGenerator<EveryDocument> {
+    return everyDocument(this.#documents, COLLECTION, { prefix: this.#id('') });
   }
 
   async #outcomeOf(outcome: ExecutionResult | CellaError): Promise<Request['outcome']> {

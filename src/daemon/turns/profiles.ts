@@ -5,6 +5,7 @@ import { AgentProfile, ProfileName } from '../../protocol/agent/profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NamedProfile } from '../../protocol/http/agent-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
+import { type EveryDocument, everyDocument } from '../every-document.ts';
 
 const COLLECTION = 'agent-profiles';
 const MOST_PROFILES = 100;
@@ -22,16 +23,11 @@ export class Profiles {
 
   async list(userId: string): Promise<NamedProfile[]> {
     const profiles: NamedProfile[] = [];
-    const prefix = idOf(userId, '');
-    for (let after: string | undefined; ; ) {
-      const page = await this.#documents.list(COLLECTION, { prefix, ...(after === undefined ? {} : { after }) });
-      for (const { value } of page.documents) {
-        const stored = Stored.safeParse(value);
-        if (stored.success) profiles.push(stored.data);
-      }
-      after = page.next;
-      if (after === undefined) return profiles;
+    for await (const { value } of this.#every(userId)) {
+      const stored = Stored.safeParse(value);
+      if (stored.success) profiles.push(stored.data);
     }
+    return profiles;
   }
 
   async get(userId: string, name: string): Promise<NamedProfile> {
@@ -63,7 +59,11 @@ export class Profiles {
 
   /** Of a user who is deleted. */
   async forget(userId: string): Promise<void> {
-    for (const { name } of await this.list(userId)) await this.#documents.delete(COLLECTION, idOf(userId, name));
+    for await (const { id } of this.#every(userId)) await this.#documents.delete(COLLECTION, id);
+  }
+
+  #every(userId: string): AsyncGenerator<EveryDocument> {
+    return everyDocument(this.#documents, COLLECTION, { prefix: idOf(userId, '') });
   }
 }
 

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { isOver, TurnInfo } from '../../protocol/http/turns.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
+import { type EveryDocument, everyDocument } from '../every-document.ts';
 import type { TurnPage } from './contract.ts';
 
 const COLLECTION = 'turns';
@@ -82,31 +83,20 @@ export class TurnRecords {
 
   /** Every one of the session, those too that cannot be read. */
   async remove(): Promise<void> {
-    for await (const { id } of this.#documentsOf()) await this.#documents.delete(COLLECTION, id);
+    for await (const { id } of this.#every()) await this.#documents.delete(COLLECTION, id);
   }
 
   async #all(): Promise<TurnRecord[]> {
     const records: TurnRecord[] = [];
-    for await (const { value } of this.#documentsOf()) {
+    for await (const { value } of this.#every()) {
       const record = TurnRecord.safeParse(value);
       if (record.success) records.push(record.data);
     }
     return records;
   }
 
-  async *#documentsOf(): AsyncGenerator<{ readonly id: string; readonly value: unknown }> {
-    const prefix = this.#id('');
-    for (let after: string | undefined; ; ) {
-      const page = await this.#documents.list(COLLECTION, {
-        prefix,
-        limit: 1000,
-        ...(after === undefined ? {} : { after }),
-      });
-      yield* page.documents;
-      for (const { id } of page.damaged) yield { id, value: undefined };
-      after = page.next;
-      if (after === undefined) return;
-    }
+  #every(): AsyncGenerator<EveryDocument> {
+    return everyDocument(this.#documents, COLLECTION, { prefix: this.#id(''), limit: 1000 });
   }
 
   #id(turn: string): string {

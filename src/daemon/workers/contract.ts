@@ -13,13 +13,14 @@ const ms = z
   .min(0)
   .max(24 * HOUR_MS);
 
+/** `maxWorkers`, `idleMs`, `startMs` and `stopMs` are an operator's to set; nobody has a reason to set the others. */
 export const WorkerSettings = z.strictObject({
   /** How many executors may live at once; a prompt beyond it waits for one that is idle, or ends. */
   maxWorkers: z.int().min(1).max(10_000).default(8),
   /** How long an executor without a turn is kept for the next one. */
   idleMs: ms.default(300_000),
   /** How long one may take to be there. */
-  startMs: ms.min(100).default(60_000),
+  startMs: ms.min(1).default(60_000),
   /** How often it is asked whether it is well, and how long it has to say so. */
   pingEveryMs: ms.min(10).default(15_000),
   pingMs: ms.min(10).default(15_000),

@@ -41,7 +41,7 @@ async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, progra
     runner: [join(paths.node, 'node'), join(paths.runner, RUNNER_FILE)],
     cwd: paths.workspace,
     homeDir: paths.home,
-    programDir: async (agent) => join(paths.programs, programFolder(programs, agent)),
+    programDir: async (agent) => join(paths.programs, await programFolder(programs, agent)),
     gatewaySocket: paths.socket,
   };
 }
@@ -57,7 +57,7 @@ async function localPlace({ options, workspaceOf }: Tenant, gateway: string, pro
     runner: [process.execPath, join(programs.runner, RUNNER_FILE)],
     cwd,
     homeDir: home,
-    programDir: async (agent) => join(programs.agents, programFolder(programs, agent)),
+    programDir: async (agent) => join(programs.agents, await programFolder(programs, agent)),
     gatewaySocket: join(gateway, GATEWAY_SOCKET),
   };
 }

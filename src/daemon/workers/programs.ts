@@ -1,10 +1,10 @@
 /** Where the programs that run in environments lie on this host: Node, the runner, and the agents that were installed. */
 
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { programsIn } from '../../agents/programs/folder.ts';
+import { usedProgram } from '../../agents/programs/used.ts';
 import { agentProgram } from '../../agents/registry.ts';
 import type { AgentName } from '../../protocol/agent/names.ts';
-import { CellaError } from '../../protocol/errors.ts';
 import { packageFile } from '../../sandbox/home.ts';
 
 export const RUNNER_FILE = 'cella-runner.mjs';
@@ -22,18 +22,13 @@ export function programsOf(dataDir: string, given: Partial<Programs> = {}): Prog
   return {
     node: dirname(process.execPath),
     runner: packageFile('dist/runner'),
-    agents: join(dataDir, 'programs'),
+    agents: programsIn(dataDir),
     ...given,
   };
 }
 
 /** The folder of an agent below that of all agents; `AGENT_NOT_INSTALLED` where there is none. */
-export function programFolder({ agents }: Programs, agent: AgentName): string {
-  const { version, packageName, title } = agentProgram(agent);
-  const folder = join(agent, version);
-  if (existsSync(join(agents, folder, 'node_modules', packageName, 'package.json'))) return folder;
-  throw new CellaError('AGENT_NOT_INSTALLED', `${title} ${version} is not installed on this server.`, {
-    advice: `Install it with \`cella agents install ${agent}\`.`,
-    details: { agent, version },
-  });
+export async function programFolder({ agents }: Programs, agent: AgentName): Promise<string> {
+  const { version } = await usedProgram(agents, agentProgram(agent));
+  return join(agent, version);
 }

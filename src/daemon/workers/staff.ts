@@ -3,9 +3,12 @@
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadAdapter } from '../../agents/registry.ts';
+import type { AgentProgram } from '../../agents/programs/program.ts';
+import { findUsed } from '../../agents/programs/used.ts';
+import { agentPrograms, loadAdapter } from '../../agents/registry.ts';
 import { ProviderName } from '../../protocol/credentials.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { CodingAgent } from '../../protocol/http/agent-routes.ts';
 import type { Access } from '../access/contract.ts';
 import type { Models } from '../gateway/models.ts';
 import type { Logger } from '../http/logs.ts';
@@ -46,14 +49,15 @@ export class Staff implements AsyncDisposable {
   readonly pool: WorkerPool;
   readonly #folder: string;
   readonly #models: Models;
+  /** Undefined where others bring them. */
   readonly #programs: Programs | undefined;
 
-  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace, onPool }: AgentOptions = {}) {
+  constructor(parts: StaffParts, { workers = {}, programs = {}, openPlace, run, onPool }: AgentOptions = {}) {
     const { access, models, endpoints, log, dataDir } = parts;
     const settings = WorkerSettings.parse(workers);
     this.#models = models;
     const installed = programsOf(dataDir, programs);
-    this.#programs = openPlace === undefined ? installed : undefined;
+    this.#programs = openPlace === undefined && run === undefined ? installed : undefined;
     this.#folder = join(dataDir, GATES);
     // A server that was killed has left its own: this one alone has the data folder.
     rmSync(this.#folder, { recursive: true, force: true });
@@ -81,9 +85,21 @@ export class Staff implements AsyncDisposable {
   /** Told before anything starts, and in words that no agent has passed on. */
   readonly admit: AgentRunner['admit'] = async ({ agent, userId }) => {
     const { provider } = await loadAdapter(agent);
-    if (this.#programs) programFolder(this.#programs, agent);
+    if (this.#programs) await programFolder(this.#programs, agent);
     await this.#models.credentials.reveal(userId, provider);
   };
+
+  /** Those that there are, and what turns of them would be worked with now. */
+  async agents(): Promise<CodingAgent[]> {
+    const programs = this.#programs;
+    const one = async (program: AgentProgram): Promise<CodingAgent> => {
+      const { agent, title } = program;
+      if (!programs) return { agent, title, ready: true };
+      const used = await findUsed(programs.agents, program);
+      return used ? { agent, title, ready: true, version: used.version } : { agent, title, ready: false };
+    };
+    return await Promise.all(agentPrograms.map(one));
+  }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.pool[Symbol.asyncDispose]();

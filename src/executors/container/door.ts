@@ -6,12 +6,13 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { closeSync, constants, openSync, unlinkSync } from 'node:fs';
+import { unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { FrameType, HEADER_BYTES } from '../../protocol/frames.ts';
+import { listenInFolder } from '../../sandbox/listen-in-folder.ts';
 
+const SOCKET_NAME = 'host';
 const WORD_BYTES = 32;
 /** How many may stand there without a word, and how long. */
 const MOST_STRANGERS = 16;
@@ -24,7 +25,6 @@ export interface Expected {
 
 export class Door {
   readonly #folder: string;
-  readonly #handle: number;
   readonly #server: Server;
   readonly #expected = new Map<string, PromiseWithResolvers<Socket>>();
   readonly #strangers = new Set<Socket>();
@@ -32,8 +32,6 @@ export class Door {
 
   private constructor(folder: string) {
     this.#folder = folder;
-    // The name of a socket has room for a hundred letters; by a descriptor of its folder it is short wherever that is.
-    this.#handle = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
     this.#server = createServer((socket) => this.#meet(socket));
     this.#server.unref();
   }
@@ -41,8 +39,7 @@ export class Door {
   static async open(folder: string): Promise<Door> {
     const door = new Door(folder);
     try {
-      door.#server.listen({ path: `/proc/self/fd/${door.#handle}/host`, readableAll: true, writableAll: true });
-      await once(door.#server, 'listening');
+      await listenInFolder(door.#server, folder, SOCKET_NAME);
       return door;
     } catch (error) {
       door.close();
@@ -68,13 +65,13 @@ export class Door {
 
   /** Takes the name away: only who holds the socket already can still knock. */
   hide(): void {
-    unlinkSync(join(this.#folder, 'host'));
+    unlinkSync(join(this.#folder, SOCKET_NAME));
   }
 
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#server.close(() => closeSync(this.#handle));
+    this.#server.close();
     for (const socket of this.#strangers) socket.destroy();
     for (const met of this.#expected.values()) met.reject(new Error('the door was closed'));
     this.#expected.clear();

@@ -62,6 +62,17 @@ export const StopAgent = endpoint('post /v1/sessions/{id}/stop', tag, use, {
   }),
 });
 
+/** `ready`: it can be prompted. `version`: the one that its turns are worked with. */
+export const CodingAgent = z
+  .object({ agent: AgentName, title: z.string(), ready: z.boolean(), version: z.string().optional() })
+  .meta({ id: 'CodingAgent' });
+export type CodingAgent = z.infer<typeof CodingAgent>;
+
+export const ListCodingAgents = endpoint('get /v1/sessions/{id}/agents', tag, view, {
+  summary: 'The coding agents that a session can be worked in by, and which of them are installed',
+  result: z.object({ agents: z.array(CodingAgent).readonly() }),
+});
+
 export const ListTurns = endpoint('get /v1/sessions/{id}/turns', tag, view, {
   summary: 'The turns of a session, newest first',
   query: z.strictObject({

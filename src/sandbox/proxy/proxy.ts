@@ -6,12 +6,12 @@
  */
 
 import { lookup } from 'node:dns/promises';
-import { once } from 'node:events';
-import { chmodSync, closeSync, constants, mkdirSync, openSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { readTarget, type Target } from '../../protocol/network-hosts.ts';
+import { listenInFolder } from '../listen-in-folder.ts';
 import { AllowList, type Resolve } from './allow-list.ts';
 import { type Answer, answer, answerRaw, malformed, refused, unreachable, unresolved } from './answers.ts';
 import { connectFirst } from './connect.ts';
@@ -56,7 +56,6 @@ export class NetworkProxy {
   readonly #list: AllowList;
   readonly #limits: ProxyLimits;
   readonly #server: Server;
-  readonly #handle: number;
   readonly #denials = new Denials();
   readonly #open = new Set<Socket>();
   #closed = false;
@@ -68,17 +67,13 @@ export class NetworkProxy {
     mkdirSync(folder, { recursive: true });
     // Whatever the umask of this process is: the sandbox may be another user.
     chmodSync(folder, 0o755);
-    // The name of a socket has room for a hundred letters; by a descriptor of its folder it is short wherever that is.
-    this.#handle = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
     this.#server = this.#makeServer();
   }
 
   static async open(options: ProxyOptions): Promise<NetworkProxy> {
     const proxy = new NetworkProxy(options);
     try {
-      const path = `/proc/self/fd/${proxy.#handle}/${SOCKET_NAME}`;
-      proxy.#server.listen({ path, readableAll: true, writableAll: true });
-      await once(proxy.#server, 'listening');
+      await listenInFolder(proxy.#server, options.folder, SOCKET_NAME);
       return proxy;
     } catch (error) {
       proxy.close();
@@ -90,7 +85,7 @@ export class NetworkProxy {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#server.close(() => closeSync(this.#handle));
+    this.#server.close();
     for (const socket of this.#open) socket.destroy();
   }
 

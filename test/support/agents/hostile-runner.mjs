@@ -127,6 +127,10 @@ const tricks = {
       text: JSON.stringify(answer),
     });
   },
+  async program({ claim, report }) {
+    const { program_dir } = await call('get_execution_context', claim);
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: program_dir });
+  },
   async miscount() {
     return { status: 'completed', message_count: 7 };
   },

@@ -10,7 +10,7 @@ import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
 export function addAgentRoutes(service: Service): void {
-  const { routes, host, profiles, models } = service;
+  const { routes, host, profiles, models, codingAgents } = service;
 
   routes.session(wire.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
     const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
@@ -47,6 +47,8 @@ export function addAgentRoutes(service: Service): void {
     const session = await host.open(info.id);
     return { turns: [...(await session.turns.stop(body))] };
   });
+
+  routes.session(wire.ListCodingAgents, async () => ({ agents: await codingAgents() }));
 
   routes.session(wire.ListTurns, async ({ info, query }) => {
     const session = await host.open(info.id);

@@ -1,0 +1,18 @@
+import { expect, it } from 'vitest';
+import { requestOf } from '../cli/serve/request.ts';
+import { serveSettings } from '../settings/serve-settings.ts';
+import { serveOptions } from './serve-options.ts';
+
+const defaults = { agentKey: undefined, python: undefined, autoSh: false, dataDir: '/nowhere' };
+
+it('what a command line says of executors reaches them', () => {
+  const flags = { maxAgents: 3, agentIdle: 4000, agentStart: 5000, agentStop: 6000 };
+  const { place: _place, ...request } = requestOf(flags, defaults);
+  const { agents } = serveOptions({ ...request, version: '0', dataDir: '/nowhere', session: {} });
+  expect(agents?.workers).toEqual({ maxWorkers: 3, idleMs: 4000, startMs: 5000, stopMs: 6000 });
+});
+
+it.each(['agentIdle', 'agentStart', 'agentStop'] as const)('%s is no longer than a day', (name) => {
+  expect(serveSettings[name].kind.parse('86400')).toBe(86_400_000);
+  expect(() => serveSettings[name].kind.parse('86401')).toThrow('at most 86400');
+});
