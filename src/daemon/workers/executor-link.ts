@@ -13,6 +13,7 @@ import {
   PermissionResolved,
   Ping,
   PROTOCOL_VERSION,
+  ReadTranscript,
   ReportCompletion,
   ReportMessage,
   ReportProgress,
@@ -32,11 +33,14 @@ import type { PermissionAsk, TurnTask } from '../turns/contract.ts';
 import { Assignment, breach, type Claim } from './assignment.ts';
 import type { Place } from './contract.ts';
 import { FloodGuard } from './flood.ts';
+import { wholeTranscript } from './whole-transcript.ts';
 
 /** The name that agents know the session's own MCP server by. */
 const SESSION_MCP = 'cella';
 /** What a runner takes as no limit. */
 const NO_LIMIT_MS = 2 ** 31 - 1;
+/** How long one part of a transcript may take. */
+const READ_MS = 60_000;
 /** How many calls of one executor are worked on at once. */
 const IN_FLIGHT = 128;
 
@@ -124,6 +128,16 @@ export class ExecutorLink {
     } finally {
       this.#current = undefined;
     }
+  }
+
+  /** Undefined where there is no such conversation. */
+  async readTranscript({ agent }: TurnTask, conversation: string): Promise<string | undefined> {
+    const { place } = this.#parts;
+    const where = { cwd: place.cwd, home_dir: place.homeDir, program_dir: await place.programDir(agent) };
+    const wanted = { agentic_tool: agent, conversation, ...where };
+    return await wholeTranscript(conversation, (part) =>
+      this.#peer.call(ReadTranscript, { ...wanted, part }, { timeoutMs: READ_MS }),
+    );
   }
 
   async stopTask(turn: string, timeoutMs: number): Promise<void> {

@@ -141,7 +141,7 @@ export class Worker {
 
   async #perform(task: TurnTask): Promise<TurnEnding> {
     const { conversations } = this.#parts;
-    const { place } = this.#made;
+    const { place, link } = this.#made;
     checkMode(task.mode, place.environment);
     await place.programDir(task.agent);
     let conversation = await conversations.prepare(place, task);
@@ -151,7 +151,9 @@ export class Worker {
     };
     const told = await this.#execute({ ...task, conversation, emit });
     if (conversation !== undefined && this.#reason === undefined) {
-      await conversations.keep(place, task, conversation).catch((error) => this.#note(error));
+      const named = conversation;
+      const read = () => link.readTranscript(task, named);
+      await conversations.keep(place, task, named, read).catch((error) => this.#note(error));
     }
     return told;
   }

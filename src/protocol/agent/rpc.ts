@@ -9,7 +9,7 @@ import {
   ReportProgress,
   RequestPermission,
 } from './rpc-to-daemon.ts';
-import { ExecutePrompt, Hello, PermissionResolved, Ping, Shutdown, StopTask } from './rpc-to-runner.ts';
+import { ExecutePrompt, Hello, PermissionResolved, Ping, ReadTranscript, Shutdown, StopTask } from './rpc-to-runner.ts';
 
 export * from './rpc-terminals.ts';
 export * from './rpc-to-daemon.ts';
@@ -24,6 +24,7 @@ export const toRunner = [
   Hello,
   Ping,
   ExecutePrompt,
+  ReadTranscript,
   StopTask,
   PermissionResolved,
   Shutdown,
