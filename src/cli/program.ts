@@ -27,6 +27,7 @@ import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
 import { addPermissions } from './permissions/commands.ts';
+import { addProfiles } from './profiles/commands.ts';
 import { addAgents } from './programs/commands.ts';
 import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
@@ -104,6 +105,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addChat(program, context, done);
   addAgent(program, context, done);
   addPermissions(program, context, done);
+  addProfiles(program, context, done);
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
