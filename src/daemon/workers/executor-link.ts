@@ -39,8 +39,6 @@ import { wholeTranscript } from './whole-transcript.ts';
 const SESSION_MCP = 'cella';
 /** What a runner takes as no limit. */
 const NO_LIMIT_MS = 2 ** 31 - 1;
-/** How long one part of a transcript may take. */
-const READ_MS = 60_000;
 /** How many calls of one executor are worked on at once. */
 const IN_FLIGHT = 128;
 
@@ -130,13 +128,13 @@ export class ExecutorLink {
     }
   }
 
-  /** Undefined where there is no such conversation. */
-  async readTranscript({ agent }: TurnTask, conversation: string): Promise<string | undefined> {
+  /** Undefined where there is no such conversation. `timeoutMs` is for each part of it. */
+  async readTranscript({ agent }: TurnTask, conversation: string, timeoutMs: number): Promise<string | undefined> {
     const { place } = this.#parts;
     const where = { cwd: place.cwd, home_dir: place.homeDir, program_dir: await place.programDir(agent) };
     const wanted = { agentic_tool: agent, conversation, ...where };
     return await wholeTranscript(conversation, (part) =>
-      this.#peer.call(ReadTranscript, { ...wanted, part }, { timeoutMs: READ_MS }),
+      this.#peer.call(ReadTranscript, { ...wanted, part }, { timeoutMs }),
     );
   }
 

@@ -140,7 +140,7 @@ export class Worker {
   }
 
   async #perform(task: TurnTask): Promise<TurnEnding> {
-    const { conversations } = this.#parts;
+    const { conversations, settings } = this.#parts;
     const { place, link } = this.#made;
     checkMode(task.mode, place.environment);
     await place.programDir(task.agent);
@@ -152,7 +152,7 @@ export class Worker {
     const told = await this.#execute({ ...task, conversation, emit });
     if (conversation !== undefined && this.#reason === undefined) {
       const named = conversation;
-      const read = () => link.readTranscript(task, named);
+      const read = () => link.readTranscript(task, named, settings.pingMs);
       await conversations.keep(place, task, named, read).catch((error) => this.#note(error));
     }
     return told;
