@@ -5,8 +5,9 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
-import { FileStorage, Server, type ServerOptions } from '../../src/index.ts';
+import { FileStorage, RedisStorage, Server, type ServerOptions } from '../../src/index.ts';
 import { Daemon } from '../support/daemon.ts';
+import { RedisServer } from '../support/redis.ts';
 import { scratchFolder } from '../support/session.ts';
 
 describe('a server of the library', () => {
@@ -94,5 +95,21 @@ describe('a server of the library', () => {
       await expect(Server.open(options)).rejects.toEqual(refused);
     }
     expect(existsSync(join(dataDir, 'daemon.sock'))).toBe(false);
+  });
+
+  it('keeps its things on Redis where it is told to, and is no other than the one that runs on its folder', async () => {
+    await using redis = await RedisServer.start();
+    const dataDir = await scratchFolder();
+    await using storage = await RedisStorage.open(redis.url, { prefix: 'library' });
+    await using elsewhere = await RedisStorage.open(redis.url, { prefix: 'elsewhere' });
+    await using server = await Server.open({ dataDir, storage });
+    expect(await server.client.server.status()).toMatchObject({
+      storage: 'redis',
+      url: expect.stringMatching(/^http:..127.0.0.1:/),
+    });
+    await expect(Server.open({ dataDir, storage: elsewhere })).rejects.toMatchObject({ code: 'DAEMON_RUNNING' });
+    await using same = await Server.open({ dataDir, storage });
+    await using any = await Server.open({ dataDir });
+    expect([server.own, same.own, any.own]).toEqual([true, false, false]);
   });
 });
