@@ -161,6 +161,14 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
   );
 }
 
+interface ChatFlags extends SessionFlags {
+  readonly autoSh?: boolean;
+  readonly autoPy?: boolean;
+  readonly with?: string;
+  readonly profile?: string;
+  readonly json?: boolean;
+}
+
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
@@ -168,8 +176,9 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
+    .option('--profile <name>', 'a profile of yours for it; see `cella profiles`', parseText)
     .option('--json', 'print events and answers as JSON, one a line')
-    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; with?: string; json?: boolean }) => {
+    .action(async (flags: ChatFlags) => {
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
@@ -178,6 +187,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
         agent: flags.with,
+        profile: flags.profile,
         json: flags.json === true,
       };
       done(await chat(request, context));
