@@ -37,7 +37,7 @@ export class Profiles {
   async get(userId: string, name: string): Promise<NamedProfile> {
     const stored = Stored.safeParse((await this.#documents.get(COLLECTION, idOf(userId, name)))?.value);
     if (stored.success) return stored.data;
-    throw new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice: 'See yours with `cella profiles list`, or GET /v1/profiles.' });
+    throw missing(name);
   }
 
   async put(userId: string, name: string, profile: AgentProfile): Promise<NamedProfile> {
@@ -58,13 +58,18 @@ export class Profiles {
 
   async delete(userId: string, name: string): Promise<void> {
     if (await this.#documents.delete(COLLECTION, idOf(userId, name))) return;
-    throw new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice: 'See yours with `cella profiles list`, or GET /v1/profiles.' });
+    throw missing(name);
   }
 
   /** Of a user who is deleted. */
   async forget(userId: string): Promise<void> {
     for (const { name } of await this.list(userId)) await this.#documents.delete(COLLECTION, idOf(userId, name));
   }
+}
+
+function missing(name: string): CellaError {
+  const advice = 'See yours with `cella profiles list`, or GET /v1/profiles.';
+  return new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice });
 }
 
 function idOf(userId: string, name: string): string {
