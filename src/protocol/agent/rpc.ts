@@ -17,7 +17,7 @@ export * from './rpc-to-runner.ts';
 export { KeyMode, SessionToken, TaskOutcome, TaskStatus } from './rpc-words.ts';
 
 /** Raised with every change that the other side must know of. Fields that only one side knows are left out by the other. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** From the daemon to the runner. */
 export const toRunner = [
