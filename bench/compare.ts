@@ -4,6 +4,7 @@ import { compareExecutors } from './compare-executors.ts';
 import { compareKernels } from './compare-kernels.ts';
 import { jupyterServerVersion } from './jupyter-server.ts';
 import { describeMachine } from './machine.ts';
+import { measureAgents } from './measurements/agents.ts';
 import { measureDaemon } from './measurements/daemon.ts';
 import { measureGateway } from './measurements/gateway.ts';
 import type { Plan } from './plan.ts';
@@ -26,11 +27,14 @@ export async function compare(
   const daemon = wants('daemon') ? await measureDaemon(subjects, plan.daemon, progress) : undefined;
   if (wants('gateway')) progress.step('the model gateway');
   const gateway = wants('gateway') ? await measureGateway(plan.gateway, progress) : undefined;
+  if (wants('agents')) progress.step('the runner of agents');
+  const agents = wants('agents') ? await measureAgents(plan.agents, progress) : undefined;
   return {
     ...(kernels ? { kernels } : {}),
     ...(executors ? { executors } : {}),
     ...(daemon ? { daemon } : {}),
     ...(gateway ? { gateway } : {}),
+    ...(agents ? { agents } : {}),
     machine: describeMachine(subjects.peer, jupyter),
   };
 }

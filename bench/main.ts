@@ -14,7 +14,7 @@ export interface BenchOptions {
   readonly markdown?: boolean;
   /** Few rounds and small sizes: shows that everything can be measured, and gives no numbers to quote. */
   readonly quick?: boolean;
-  /** One part instead of all: `kernels`, `executors`, `daemon` or `gateway`. */
+  /** One part instead of all: `kernels`, `executors`, `daemon`, `gateway` or `agents`. */
   readonly only?: string;
 }
 

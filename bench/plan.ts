@@ -23,6 +23,7 @@ export interface Plan {
     readonly kernels: number;
   };
   readonly daemon: { readonly rounds: number; readonly cellsPerRound: number; readonly warmUpCells: number };
+  readonly agents: { readonly starts: number; readonly calls: number; readonly warmUpCalls: number };
   readonly gateway: { readonly rounds: number; readonly callsPerRound: number; readonly warmUpCalls: number };
 }
 
@@ -42,6 +43,7 @@ export const full: Plan = {
   pool: { keys: 1000, kernels: 50 },
   executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
   daemon: { rounds: 10, cellsPerRound: 100, warmUpCells: 200 },
+  agents: { starts: 20, calls: 5000, warmUpCalls: 2000 },
   gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
 };
 
@@ -61,5 +63,6 @@ export const quick: Plan = {
   pool: { keys: 12, kernels: 4 },
   executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
   daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5 },
+  agents: { starts: 2, calls: 100, warmUpCalls: 10 },
   gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },
 };

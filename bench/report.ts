@@ -1,7 +1,17 @@
 /** A result for people: one row a measure, with its target. */
 
 import { executorLines } from './report-executors.ts';
-import type { BenchResult, Daemon, Gateway, Kernels, Milliseconds, Rollback, Throughput, Times } from './result.ts';
+import type {
+  Agents,
+  BenchResult,
+  Daemon,
+  Gateway,
+  Kernels,
+  Milliseconds,
+  Rollback,
+  Throughput,
+  Times,
+} from './result.ts';
 
 interface Row {
   readonly measure: string;
@@ -39,11 +49,12 @@ function toText(table: readonly string[], result: BenchResult): string {
   return `${[...measured, ...executors, describe(result)].join('\n')}\n`;
 }
 
-function rows({ kernels, daemon, gateway }: BenchResult): Row[] {
+function rows({ kernels, daemon, gateway, agents }: BenchResult): Row[] {
   return [
     ...(kernels ? kernelRows(kernels) : []),
     ...(daemon ? daemonRows(daemon) : []),
     ...(gateway ? [gatewayRow(gateway)] : []),
+    ...(agents ? agentRows(agents) : []),
   ];
 }
 
@@ -56,6 +67,27 @@ function gatewayRow({ directMs, gatewayMs, gatewayP95Ms, addedMs }: Gateway): Ro
     target: '< 5 ms more',
     met: addedMs < 5,
   };
+}
+
+function agentRows({ startMs, startP95Ms, nodeMs, callMs, callP95Ms, callsPerS }: Agents): Row[] {
+  return [
+    {
+      measure: 'runner of agents: until it answers (median / p95)',
+      cella: `${startMs} / ${startP95Ms} ms, Node alone ${nodeMs} ms`,
+      ipykernel: '',
+      ratio: '',
+      target: '< 300 ms',
+      met: startMs < 300,
+    },
+    {
+      measure: 'runner of agents: one call (median / p95)',
+      cella: `${callMs} / ${callP95Ms} ms, ${callsPerS} a second 64 at a time`,
+      ipykernel: '',
+      ratio: '',
+      target: '',
+      met: undefined,
+    },
+  ];
 }
 
 function daemonRows({ libraryMs, overheadMs, ratio, ...daemon }: Daemon): Row[] {

@@ -76,6 +76,19 @@ export interface Gateway {
   readonly addedMs: number;
 }
 
+/** The runner of coding agents; medians. */
+export interface Agents {
+  /** From the start of its process to its answer to `hello`; Node alone beside it. */
+  readonly startMs: number;
+  readonly startP95Ms: number;
+  readonly nodeMs: number;
+  readonly memoryMb: number;
+  /** One call after the other; and how many a second, 64 at a time. */
+  readonly callMs: number;
+  readonly callP95Ms: number;
+  readonly callsPerS: number;
+}
+
 /** Kernels of the library beside ipykernel. */
 export interface Kernels {
   readonly start: Times;
@@ -117,10 +130,11 @@ export interface BenchResult {
   readonly executors?: Executors;
   readonly daemon?: Daemon;
   readonly gateway?: Gateway;
+  readonly agents?: Agents;
   readonly machine: Machine;
 }
 
-export const parts = ['kernels', 'executors', 'daemon', 'gateway'] as const;
+export const parts = ['kernels', 'executors', 'daemon', 'gateway', 'agents'] as const;
 export type Part = (typeof parts)[number];
 
 export interface Machine {

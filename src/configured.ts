@@ -11,14 +11,24 @@ export interface ConfigFlags {
 }
 
 /** From here on, the file counts for whoever reads the environment of this process. */
-export async function configured({ data, config }: ConfigFlags): Promise<Environment> {
+export async function configured(flags: ConfigFlags): Promise<Environment> {
+  const variables = await variablesIn(flags);
+  if (variables) layBeneath(variables);
+  return readEnvironment();
+}
+
+/** The same for a guest in this process: the file counts for it alone. */
+export async function configuredFor(dataDir: string): Promise<Environment> {
+  return readEnvironment(undefined, await variablesIn({ data: dataDir }));
+}
+
+async function variablesIn({ data, config }: ConfigFlags): Promise<Readonly<Record<string, string>> | undefined> {
   const before = readEnvironment();
   const named = config ?? before.configFile;
   const dataDir = data === undefined ? before.dataDir : resolve(data);
   const path = named === undefined ? join(dataDir, 'config.yaml') : resolve(named);
   // Most have none, and do not wait for what reads one.
-  if (named === undefined && !existsSync(path)) return before;
+  if (named === undefined && !existsSync(path)) return undefined;
   const { readConfig } = await import('./settings/config-file.ts');
-  layBeneath(await readConfig({ path, named: named !== undefined }));
-  return readEnvironment();
+  return await readConfig({ path, named: named !== undefined });
 }

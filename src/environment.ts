@@ -67,9 +67,12 @@ export function layBeneath(variables: Readonly<Record<string, string>>): void {
   beneath = variables;
 }
 
-/** A variable that is set to nothing counts as not set. */
-export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
-  const read: Read = (variable) => env[variable] || (env === process.env ? beneath[variable] : undefined) || undefined;
+/** A variable that is set to nothing counts as not set, and then `under` holds. */
+export function readEnvironment(
+  env: NodeJS.ProcessEnv = process.env,
+  under: Readonly<Record<string, string>> = env === process.env ? beneath : {},
+): Environment {
+  const read: Read = (variable) => env[variable] || under[variable] || undefined;
   const dataDir = read('CELLA_DATA_DIR');
   return {
     agentKey: read('CELLA_AGENT_KEY'),

@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { ServerOptions } from './server-options.ts';
 import { SessionOptions } from './session/options.ts';
 
 const fileOf = (path: string) => new URL(`../${path}`, import.meta.url);
@@ -27,6 +28,11 @@ describe('the pages', () => {
   it('tell every option of a session', () => {
     const page = read('docs/library.md');
     expect(Object.keys(SessionOptions.shape).filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
+  });
+
+  it('tell every option of a server', () => {
+    const [, section = ''] = read('docs/library.md').split('## A server in your program');
+    expect(Object.keys(ServerOptions.shape).filter((name) => !section.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('tell every variable that Cella reads', () => {

@@ -1,5 +1,8 @@
 /** The library's front door. */
 
+export type { Client } from './client/client.ts';
+export type { ClientSession, UseOptions } from './client/session.ts';
+export type { SessionWish } from './client/sessions.ts';
 export type { PackageSourceOptions } from './namespaces/deps/source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/contract.ts';
 export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/approval.ts';
@@ -37,6 +40,8 @@ export type { NetworkPolicy } from './protocol/policy.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/terminal.ts';
 export type { TransactionPolicy } from './protocol/transaction.ts';
 export { PyObject, type PyValue } from './protocol/values.ts';
+export { Server } from './server.ts';
+export type { ServerOptions } from './server-options.ts';
 export { listAgents } from './session/agents.ts';
 export type {
   AgentInfo,

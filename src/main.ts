@@ -1,28 +1,23 @@
 /** Composition: the one file that may import everything. It gives the command line its parts; heavy ones load when used. */
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import type { BenchFlags, McpRequest, OpenOptions, ServeHooks, ServeRequest } from './cli/context.ts';
 import { Exit, UsageError } from './cli/exit.ts';
 import { runProgram } from './cli/program.ts';
 import { Terminal } from './cli/terminal.ts';
 import { configured } from './configured.ts';
-import type { MakeMcp } from './daemon/http/mcp-endpoints.ts';
 import { Doors } from './doors.ts';
 import { readCredential, readEnvironment } from './environment.ts';
 import { imagesHere } from './images.ts';
 import type { Hooks as McpHooks } from './mcp/workshop.ts';
 import { programsHere } from './programs.ts';
+import { serveHere, version } from './serving.ts';
 import { OpenStores } from './stores.ts';
 import { watchFolder } from './watch-folder.ts';
 
 const environment = readEnvironment();
 const { stdin, stdout, stderr } = process;
 const terminal = new Terminal({ stdin, stdout, stderr, noColor: environment.noColor });
-
-function version(): string {
-  const manifest: { version: string } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-  return manifest.version;
-}
 
 const stores = new OpenStores();
 
@@ -76,17 +71,8 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   });
 }
 
-const makeMcp: MakeMcp = async (session) => {
-  const { hostMcp } = await import('./mcp/hosted.ts');
-  return hostMcp({ ...session, version: version() });
-};
-
 async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHooks): Promise<void> {
-  const [daemon, { serveOptions }, executors] = await Promise.all([
-    import('./daemon/serve.ts'),
-    import('./daemon/serve-options.ts'),
-    import('./session/executors.ts'),
-  ]);
+  const executors = await import('./session/executors.ts');
   stores.closeFirst(executors.shutdown);
   // Kernels end with the process that holds them.
   void forced.then(() => process.exit(Exit.failed));
@@ -94,8 +80,8 @@ async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHoo
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
   const masterKey = { current: environment.masterKey, old: environment.oldMasterKey };
-  const hosted = { version: version(), dataDir, storage, mcp: makeMcp, session: { credentials }, masterKey };
-  await daemon.serve(serveOptions({ ...wanted, ...hosted }), ended, onReady);
+  const hosted = { ...wanted, dataDir, storage, session: { credentials }, masterKey };
+  await serveHere(hosted, ended, ({ loginUrl = '', ...facts }) => onReady({ ...facts, loginUrl }));
 }
 
 interface Bench {

@@ -8,6 +8,7 @@ Examples:
   $ cella chat                        Python, shell, undo and checkpoints in one place
   $ cella agent 'Fix the tests'       prompt a coding agent at a server
   $ cella permissions list            what agents wait for your leave to do
+  $ cella profiles list               what you have set up for coding agents
   $ cella checkpoints create before   keep the names of an agent as they are
   $ cella fork other                  make another agent with the same names
   $ cella ps                          see all agents

@@ -27,6 +27,7 @@ import { addMcp } from './mcp.ts';
 import { parseText } from './parse-text.ts';
 import { patiently } from './patience.ts';
 import { addPermissions } from './permissions/commands.ts';
+import { addProfiles } from './profiles/commands.ts';
 import { addAgents } from './programs/commands.ts';
 import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
@@ -104,6 +105,7 @@ function buildProgram(context: ProgramContext, done: (exitCode: number) => void)
   addChat(program, context, done);
   addAgent(program, context, done);
   addPermissions(program, context, done);
+  addProfiles(program, context, done);
   addCheckpoints(program, context, done);
   addFork(program, context, done);
   addPs(program, context, done);
@@ -159,6 +161,14 @@ function addRepl(program: Command, context: ProgramContext, done: (exitCode: num
   );
 }
 
+interface ChatFlags extends SessionFlags {
+  readonly autoSh?: boolean;
+  readonly autoPy?: boolean;
+  readonly with?: string;
+  readonly profile?: string;
+  readonly json?: boolean;
+}
+
 function addChat(program: Command, context: ProgramContext, done: (exitCode: number) => void): void {
   const whose = { about: 'whose kernel it is', otherwise: 'an agent of its own, dropped at the end' };
   const command = defineCommand(program, 'chat', 'work with an agent: Python, shell, undo, checkpoints', help.chat);
@@ -166,8 +176,9 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'take lines that are no command as Python')
     .option('--with <agent>', 'take them as prompts for this coding agent, such as claude', parseText)
+    .option('--profile <name>', 'a profile of yours for it; see `cella profiles`', parseText)
     .option('--json', 'print events and answers as JSON, one a line')
-    .action(async (flags: SessionFlags & { autoSh?: boolean; autoPy?: boolean; with?: string; json?: boolean }) => {
+    .action(async (flags: ChatFlags) => {
       const { chat } = await import('./chat/chat.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
@@ -176,6 +187,7 @@ function addChat(program: Command, context: ProgramContext, done: (exitCode: num
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
         agent: flags.with,
+        profile: flags.profile,
         json: flags.json === true,
       };
       done(await chat(request, context));
@@ -211,7 +223,7 @@ function addBench(program: Command, context: ProgramContext, done: (exitCode: nu
     .option('--json', 'print the numbers as JSON')
     .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
-    .option('--only <part>', 'one part instead of all: kernels, executors, daemon or gateway', parseText)
+    .option('--only <part>', 'one part instead of all: kernels, executors, daemon, gateway or agents', parseText)
     .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
       const part = only === undefined ? {} : { only };
       done(await context.bench({ json, markdown, quick, ...part }, context.terminal));

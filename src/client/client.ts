@@ -7,6 +7,7 @@ import type { AgentInfo } from '../session/api.ts';
 import { Credentials } from './credentials.ts';
 import type { Link } from './link.ts';
 import { PermissionRules } from './permission-rules.ts';
+import { Profiles } from './profiles.ts';
 import { Server } from './server.ts';
 import { ClientSession, type UseOptions } from './session.ts';
 import { Sessions, type SessionWish } from './sessions.ts';
@@ -23,6 +24,7 @@ export class Client implements AsyncDisposable {
   readonly tokens: Tokens;
   readonly credentials: Credentials;
   readonly permissionRules: PermissionRules;
+  readonly profiles: Profiles;
   readonly server: Server;
   readonly #link: Link;
   readonly #resumeMs: number;
@@ -34,6 +36,7 @@ export class Client implements AsyncDisposable {
     this.tokens = new Tokens(link);
     this.credentials = new Credentials(link);
     this.permissionRules = new PermissionRules(link);
+    this.profiles = new Profiles(link);
     this.server = new Server(link);
     this.#link = link;
     this.#resumeMs = resumeMs;

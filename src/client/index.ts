@@ -2,11 +2,12 @@
 
 export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
 export { type ConversationState, emptyConversation } from '../protocol/agent/conversation.ts';
+export type { AgentProfile } from '../protocol/agent/profile.ts';
 export { reduce } from '../protocol/agent/reduce.ts';
 export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
-export type { Transcript } from '../protocol/http/agent-routes.ts';
+export type { NamedProfile, Transcript } from '../protocol/http/agent-routes.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
 export type { FileChange, FileInfo } from '../protocol/http/file-routes.ts';
 export type {
@@ -28,6 +29,7 @@ export { type ConnectOptions, connect } from './connect.ts';
 export type { Credentials } from './credentials.ts';
 export type { RemoteFiles } from './files.ts';
 export type { PermissionRules } from './permission-rules.ts';
+export type { Profiles } from './profiles.ts';
 export type { Server } from './server.ts';
 export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';

@@ -6,7 +6,11 @@ import type { Storage } from '../storage/contract.ts';
 import type { ServeOptions } from './serve.ts';
 
 /** With what the composition adds. */
-export interface Wanted extends ServeSettings {
+export interface Wanted extends Omit<ServeSettings, 'port' | 'quotas' | 'packages'> {
+  readonly packages?: SessionOptions['packages'];
+  readonly quotas?: ServeOptions['quotas'];
+  /** Without it, the server is reached by its socket alone. */
+  readonly port?: number | undefined;
   readonly version: string;
   readonly dataDir: string;
   readonly storage?: Storage | undefined;

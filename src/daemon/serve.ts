@@ -43,8 +43,8 @@ export interface ServeOptions {
   /** In place of the files in the data folder. Whoever opened it closes it. */
   readonly storage?: Storage | undefined;
   readonly address: string;
-  /** 0 for any that is free. */
-  readonly port: number;
+  /** 0 for any that is free. Without it, only the user of this process reaches the server, by its socket. */
+  readonly port?: number | undefined;
   readonly tls?: { readonly certPath: string; readonly keyPath: string } | undefined;
   /** Without TLS on another address than loopback: a proxy in front speaks it. */
   readonly insecureHttp?: boolean | undefined;
@@ -82,8 +82,8 @@ export interface ServedFacts {
   readonly dataDir: string;
   readonly adminTokenPath: string;
   readonly socketPath: string;
-  /** Works once, and not for long. */
-  readonly loginUrl: string;
+  /** Works once, and not for long. Browsers reach no socket. */
+  readonly loginUrl?: string;
 }
 
 const RATES = { burst: 2000, perSecond: 500 };
@@ -187,10 +187,9 @@ export async function serve(
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
   log.info({ url, dataDir, version }, 'serving');
-  const { code } = await access.logins.createCode(access.daemon());
-  const loginUrl = `${url}/login?code=${encodeURIComponent(code)}`;
   const { adminTokenPath } = access;
-  await onReady({ url, dataDir, adminTokenPath, socketPath: socket, loginUrl });
+  const login = options.port === undefined ? {} : { loginUrl: await loginUrlOf(access, url) };
+  await onReady({ url, dataDir, adminTokenPath, socketPath: socket, ...login });
   const patienceMs = await Promise.race([ended.then(() => graceMs), stop.asked]);
   log.info({ graceMs: patienceMs }, 'draining');
   server.stop();
@@ -198,6 +197,11 @@ export async function serve(
   await host.drain(patienceMs);
   await server.close();
   log.info('ended');
+}
+
+async function loginUrlOf(access: Access, url: string): Promise<string> {
+  const { code } = await access.logins.createCode(access.daemon());
+  return `${url}/login?code=${encodeURIComponent(code)}`;
 }
 
 /** Passwords and tokens must not cross a network in the clear unless somebody says by name that they do not. */

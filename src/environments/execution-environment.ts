@@ -11,6 +11,7 @@ import {
   TranscriptLine,
   transcriptPieces,
 } from '../protocol/agent/runner.ts';
+import { checkTranscriptLength } from '../protocol/agent/transcript-limit.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { bursts } from './bursts.ts';
 import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './contract.ts';
@@ -69,8 +70,6 @@ const REST_MS = 500;
 const ANSWER_MS = 10_000;
 /** Of what prepares or reads: a transcript lies in a home that anything of the session writes to, and may be a pipe. */
 const COMMAND_MS = 120_000;
-/** Of one transcript: what the host holds of it at once. */
-const MOST_TRANSCRIPT = 64 * 1024 * 1024;
 
 export class ExecutionEnvironment implements AsyncDisposable {
   readonly sessionId: string;
@@ -151,11 +150,11 @@ export class ExecutionEnvironment implements AsyncDisposable {
     const pieces: string[] = [];
     let found: boolean | undefined;
     let length = 0;
-    const { transcriptCharacters: most = MOST_TRANSCRIPT } = this.#runner.limits ?? {};
+    const { transcriptCharacters: most } = this.#runner.limits ?? {};
     for await (const line of this.#run('read-transcript', [{ ...this.#place(), conversation }], TranscriptLine)) {
       if (line.type === 'text') {
         length += line.text.length;
-        if (length > most) throw tooLong(conversation, most);
+        checkTranscriptLength(conversation, length, most);
         pieces.push(line.text);
       }
       if (line.type === 'end') found = line.found;
@@ -276,11 +275,6 @@ async function answer(ask: PermissionLine, permit: Query['permit']): Promise<Que
   } catch {
     return { allowed: false, reason: 'Whoever was asked could not answer.' }; // the asker has its own way to tell
   }
-}
-
-function tooLong(conversation: string, most: number): CellaError {
-  const message = `The transcript of ${conversation.slice(0, 80)} has more than ${most} characters.`;
-  return new CellaError('TOO_LARGE', message, { advice: 'Begin another conversation.' });
 }
 
 function checkedName(name: string): AgentName {

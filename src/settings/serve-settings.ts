@@ -4,7 +4,7 @@ import { type GatewaySettings, gatewaySettings } from './gateway-settings.ts';
 import * as kinds from './kinds.ts';
 import { setting } from './setting.ts';
 
-const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 /** What members may ask for beside a sandbox of their own; administrators may in any case. */

@@ -38,7 +38,7 @@ function watch(daemon: TestDaemon) {
 
 export function runnerTerminals(parts: RunnerParts): void {
   test('are real ones: what is typed is read, and the size is known', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+    await using daemon = new TestDaemon(parts().real);
     const { shows, exited } = watch(daemon);
     await daemon.hello();
     const argv = ['/bin/sh', '-c', 'stty size; read line; echo "got $line"; exit 3'];
@@ -52,7 +52,7 @@ export function runnerTerminals(parts: RunnerParts): void {
   });
 
   test('that cannot be made are told of, and the runner goes on', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+    await using daemon = new TestDaemon(parts().real);
     await daemon.hello();
     const nowhere = daemon.peer.call(SpawnTerminal, { terminal_id: 'n', cwd: '/there/is/no/such/folder', size });
     expect(await codeOf(nowhere)).toBe('CAPABILITY_MISSING');
@@ -64,7 +64,7 @@ export function runnerTerminals(parts: RunnerParts): void {
   });
 
   test('are taken away with what runs on them', async () => {
-    await using daemon = new TestDaemon(parts().scripted);
+    await using daemon = new TestDaemon(parts().real);
     const { shows, exited } = watch(daemon);
     await daemon.hello();
     const argv = ['/bin/sh', '-c', 'trap "" HUP; sleep 1000 & echo "pid $! ready"; wait'];

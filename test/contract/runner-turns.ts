@@ -1,9 +1,18 @@
 /** What a runner that serves does with prompts. */
 
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { GetApiKey, Hello, Ping, PROTOCOL_VERSION, Shutdown, StopTask } from '../../src/protocol/agent/rpc.ts';
+import {
+  GetApiKey,
+  Hello,
+  Ping,
+  PROTOCOL_VERSION,
+  ReadTranscript,
+  Shutdown,
+  StopTask,
+} from '../../src/protocol/agent/rpc.ts';
 import { codeOf } from '../support/rpc-pair.ts';
 import { type RunnerFiles, sessionId, sessionToken, TestDaemon, taskId } from '../support/runner.ts';
 
@@ -41,6 +50,26 @@ export function runnerTurns(parts: RunnerParts): void {
     expect((await daemon.peer.call(Ping, {})).task_id).toBeUndefined();
     await daemon.peer.call(Shutdown, {});
     expect(await daemon.exited).toEqual([0, null]);
+  });
+
+  test('leave a conversation that is read in parts of one moment, without another process', async () => {
+    const { scripted, folder } = parts();
+    await using daemon = new TestDaemon(scripted);
+    const place = { agentic_tool: 'scripted', cwd: folder, home_dir: folder, program_dir: folder };
+    const read = (conversation: string, part: number) =>
+      daemon.peer.call(ReadTranscript, { ...place, conversation, part });
+    daemon.peer.start();
+    expect(await codeOf(read('talk', 0))).toBe('RUNNER_PROTOCOL');
+    await daemon.hello();
+    expect(await read('talk', 0)).toEqual({ found: false, text: '', parts: 0 });
+    const text = `${'\u{1f40d}'.repeat(400_000)}\n`;
+    await writeFile(join(folder, 'talk'), text);
+    const first = await read('talk', 0);
+    await writeFile(join(folder, 'talk'), 'another\n');
+    const rest = await Promise.all(Array.from({ length: first.parts - 1 }, (_, at) => read('talk', at + 1)));
+    expect(first.parts).toBeGreaterThan(2);
+    expect([first, ...rest].map((part) => part.text).join('') === text).toBe(true);
+    expect(await read('talk', 0)).toEqual({ found: true, text: 'another\n', parts: 1 });
   });
 
   test('reach models through the gateway with the token as their key, and the session’s own MCP server', async () => {

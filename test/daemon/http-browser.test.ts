@@ -31,7 +31,9 @@ async function raw(path: string, headers: Record<string, string>, method = 'GET'
   return response?.statusCode ?? 0;
 }
 
-async function login(path = new URL(daemon.facts.loginUrl)): Promise<{ status: number; cookie: string; set: string }> {
+async function login(
+  path = new URL(daemon.facts.loginUrl ?? ''),
+): Promise<{ status: number; cookie: string; set: string }> {
   const { status, headers } = await daemon.call(`GET ${path.pathname}${path.search}`, { token: null });
   const set = headers.get('set-cookie') ?? '';
   return { status, set, cookie: set.split(';')[0] ?? '' };

@@ -137,3 +137,9 @@ test('a user who is deleted leaves no credential, rule, profile or usage', async
   expect((await daemon.call('DELETE /v1/users/goes')).status).toBe(204);
   expect((await everything()).split('\n').filter((line) => line.includes(json.userId))).toEqual([]);
 });
+
+test('an executor that tells nothing of its conversation keeps no turn from its end', async () => {
+  const { id } = await daemon.session({ agentKey: 'mute' });
+  expect((await prompt(daemon, id, 'mute')).json).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
+  expect((await daemon.call(`GET /v1/sessions/${id}/transcript`)).status).toBe(404);
+});

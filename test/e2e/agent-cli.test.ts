@@ -7,13 +7,14 @@ import { Daemon } from '../support/daemon.ts';
 import { Cella, type StartOptions } from './command.ts';
 
 /** Says something, wants to run the command that the prompt names, and tells what came of it. */
-const scripted: RunTurn = async ({ prompt, turn, mode, emit, permit, signal }) => {
+const scripted: RunTurn = async ({ prompt, turn, mode, profile, emit, permit, signal }) => {
   const say = async (item: string, text: string) => {
     await emit({ type: 'item_started', turn, item, kind: 'message' });
     await emit({ type: 'item_delta', turn, item, text });
     await emit({ type: 'item_completed', turn, item, kind: 'message', status: 'completed', text });
   };
-  await say('first', `You said ${prompt} (${mode}).`);
+  const told = profile.systemPrompt === undefined ? mode : `${mode}, ${profile.systemPrompt}`;
+  await say('first', `You said ${prompt} (${told}).`);
   const [, command] = /^run (.*)$/.exec(prompt) ?? [];
   if (command !== undefined) {
     const input = { command };
@@ -140,5 +141,13 @@ describe('a chat', () => {
       out: '',
       err: expect.stringContaining('There is no coding agent "gpt".'),
     });
+  });
+
+  it('prompts with the profile that it was begun with', async () => {
+    await daemon.call('PUT /v1/profiles/brief', { body: { systemPrompt: 'be brief' } });
+    const words = ['chat', '--agent', 'chatting', '--with', 'claude', '--profile', 'brief'];
+    const started = start(words, { input: 'hello\n' });
+    expect(await started.ended).toBe(0);
+    expect(started.out).toBe('You said hello (ask, be brief).\n');
   });
 });

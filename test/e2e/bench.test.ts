@@ -52,6 +52,15 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
       container: { ...executor, dockerRunMs: number, startRatio: number, roundTripRatio: number },
       inProcess: { ...executor, coldMs: number, startRatio: number },
     },
+    agents: {
+      startMs: number,
+      startP95Ms: number,
+      nodeMs: number,
+      memoryMb: number,
+      callMs: number,
+      callP95Ms: number,
+      callsPerS: number,
+    },
     gateway: { directMs: number, gatewayMs: number, gatewayP95Ms: number, addedMs: number },
     daemon: {
       libraryMs: number,

@@ -108,7 +108,7 @@ function spout(outgoing: ServerResponse): void {
 function asked(messages: readonly Message[]): Asked {
   const results: string[] = [];
   for (const message of messages.toReversed()) {
-    const text = textOf(message.content);
+    const text = inWords(textOf(message.content));
     if (message.role === 'tool') results.unshift(text);
     if (message.role !== 'user') continue;
     const found = [...text.matchAll(/(?:^|\s)#([a-z0-9]+)(?: ([^\n]*))?/g)].at(-1);
@@ -118,6 +118,15 @@ function asked(messages: readonly Message[]): Asked {
     if (found) return { tag: found[1] ?? '', rest: found[2] ?? '', results, earlier };
   }
   return { tag: '', rest: '', results, earlier: [] };
+}
+
+/** Prompts of the pages, which are run as they are written there. */
+const documented: readonly (readonly [prompt: string, word: string])[] = [
+  ['Write a greeting into hello.txt', '#write /agent/workspace/hello.txt good day'],
+];
+
+function inWords(text: string): string {
+  return documented.reduce((said, [prompt, word]) => said.replace(prompt, word), text);
 }
 
 function textOf(content: unknown): string {

@@ -4,19 +4,17 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Agent, AgentAdapter, AgentSetup, Turn, TurnOutcome } from '../contract.ts';
 import { findFile, readConversation, writeConversation } from './conversations.ts';
 import { failureOf } from './failure.ts';
-import { loadSdk, type Sdk } from './sdk.ts';
+import { loadSdk } from './sdk.ts';
 import { eventsOf } from './transcript.ts';
 import { runTurn } from './turn.ts';
 
 class Claude implements Agent {
   readonly name = 'claude';
-  readonly #sdk: Sdk;
   readonly #setup: AgentSetup;
   readonly #closing = new AbortController();
   #running: Promise<unknown> | undefined;
 
-  constructor(sdk: Sdk, setup: AgentSetup) {
-    this.#sdk = sdk;
+  constructor(setup: AgentSetup) {
     this.#setup = setup;
   }
 
@@ -39,7 +37,7 @@ class Claude implements Agent {
 
   async #prompt(turn: Turn): Promise<TurnOutcome> {
     const missing = await this.#missing(turn.conversation);
-    if (!missing) return await runTurn(this.#sdk, this.#setup, turn);
+    if (!missing) return await runTurn(await loadSdk(this.#setup.programDir), this.#setup, turn);
     const error = failureOf(missing);
     await turn.emit({ type: 'agent_error', turn: turn.id, error });
     return { status: 'failed', error };
@@ -73,6 +71,7 @@ class Claude implements Agent {
 export const claude: AgentAdapter = {
   name: 'claude',
   provider: 'anthropic',
-  open: async (setup) => new Claude(await loadSdk(setup.programDir), setup),
+  // Its library is loaded with the first prompt: whoever reads a conversation does without.
+  open: async (setup) => new Claude(setup),
   eventsOf,
 };

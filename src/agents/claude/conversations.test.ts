@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -52,5 +53,17 @@ describe('the conversations of Claude', () => {
   test('a subagent whose name leads elsewhere writes nothing there', async () => {
     await writeConversation(where, id, line('2026-01-01', { agentId: '../../../../escaped' }));
     expect(readdirSync(folder, { recursive: true }).filter((name) => String(name).includes('escaped'))).toEqual([]);
+  });
+
+  test('a pipe in its place keeps nobody waiting, and one without end is not read', async () => {
+    const project = join(where.homeDir, '.claude', 'projects', 'x');
+    mkdirSync(project, { recursive: true });
+    const file = join(project, `${id}.jsonl`);
+    execFileSync('mkfifo', [file]);
+    await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
+    rmSync(file);
+    writeFileSync(file, '');
+    truncateSync(file, 2 ** 40);
+    await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'TOO_LARGE' });
   });
 });

@@ -1,8 +1,9 @@
 /** Claude's transcripts, where its program looks for them: one file a conversation, and one for each of its subagents. */
 
-import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { constants, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
+import { checkTranscriptLength, MOST_TRANSCRIPT } from '../../protocol/agent/transcript-limit.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentSetup } from '../contract.ts';
 import { conversationsDir } from './own-folder.ts';
@@ -11,6 +12,9 @@ import { conversationsDir } from './own-folder.ts';
 const Conversation = z.uuid();
 const AgentId = z.string().regex(/^[A-Za-z0-9_-]{1,100}$/);
 
+/** A character has three bytes at most, but for pairs, which have four. */
+const MOST_BYTES = MOST_TRANSCRIPT * 3;
+
 type Where = Pick<AgentSetup, 'cwd' | 'homeDir'>;
 
 export async function readConversation(where: Where, conversation: string): Promise<string | undefined> {
@@ -18,10 +22,17 @@ export async function readConversation(where: Where, conversation: string): Prom
   if (file === undefined) return undefined;
   const folder = subagentsOf(file);
   const names = (await readdir(folder).catch(emptyWhereMissing)).filter((name) => name.endsWith('.jsonl')).sort();
-  const texts = await Promise.all(
-    [file, ...names.map((name) => join(folder, name))].map((one) => readFile(one, 'utf8')),
-  );
+  const texts = await Promise.all([file, ...names.map((name) => join(folder, name))].map(readText));
   return texts.map(whole).join('');
+}
+
+/** The home is written to by anything of the session: what is no file there, or has no end, keeps nobody waiting. */
+async function readText(path: string): Promise<string> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const facts = await file.stat();
+  if (!facts.isFile()) throw new CellaError('CONVERSATION_NOT_FOUND', `${path} is no file.`);
+  checkTranscriptLength(basename(path), facts.size, MOST_BYTES);
+  return await file.readFile('utf8');
 }
 
 /** False where what is there is as new, or newer. */

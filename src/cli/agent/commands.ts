@@ -35,7 +35,7 @@ export function addAgent(program: Command, context: ProgramContext, done: (exitC
     .option('--with <agent>', 'which agent: claude, or the one before', parseText)
     .addOption(new Option('--mode <mode>', 'what it may do without asking').choices(modes))
     .option('--model <model>', 'which model', parseText)
-    .option('--profile <name>', 'a profile of yours', parseText)
+    .option('--profile <name>', 'a profile of yours; see `cella profiles`', parseText)
     .option('--timeout <seconds>', 'stop the turn after this long', parseSeconds)
     .action(async (words: string, flags: AgentFlags) => {
       const prompt = words === '-' ? await readText('-', { stdin: context.terminal.stdin, advice: '' }) : words;

@@ -29,7 +29,11 @@ export async function promptAgent(desk: Desk, prompt: string): Promise<Outcome> 
   const turn = new TerminalTurn({ session: agentIn(desk.session), terminal, lines, json, leaving });
   desk.turn = turn;
   try {
-    const options = { ...(chosen && { agent: chosen.name }), ...(chosen?.mode && { mode: chosen.mode }) };
+    const options = {
+      ...(chosen && { agent: chosen.name }),
+      ...(chosen?.mode && { mode: chosen.mode }),
+      ...(desk.profile === undefined ? {} : { profile: desk.profile }),
+    };
     const exitCode = await turn.run(prompt, options);
     // Its own cells are the last ones by now: what /undo takes back has no line of this chat.
     desk.past.length = 0;

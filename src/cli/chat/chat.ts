@@ -33,6 +33,8 @@ export interface ChatRequest {
   readonly autoPy: boolean;
   /** The coding agent that takes plain lines. */
   readonly agent: string | undefined;
+  /** A profile of whoever chats, for every prompt. */
+  readonly profile: string | undefined;
   readonly json: boolean;
 }
 
@@ -55,6 +57,7 @@ export async function chat(request: ChatRequest, context: CommandContext & Store
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     agent: undefined,
+    profile: request.profile,
     turn: undefined,
     terminal,
     json: request.json,

@@ -31,6 +31,8 @@ export interface Desk {
   readonly leaving: AbortSignal;
   /** The coding agent that lines are for that are no command. */
   agent: ChosenAgent | undefined;
+  /** What they have set up for it. */
+  readonly profile: string | undefined;
   /** The one that runs: Ctrl-C stops it. */
   turn: TerminalTurn | undefined;
   /** The cells of this chat, the newest last, as far as they can be undone. */

@@ -1,8 +1,9 @@
-/** The HTTP server: the app on a TCP port and, for this machine's own user, on a socket in the data folder. */
+/** The HTTP server: the app on a socket in the data folder, for this machine's own user, and on a TCP port where one is asked for. */
 
 import { chmodSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { CellaError } from '../../protocol/errors.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';
 import { Forwarder } from '../cluster/forwarder.ts';
@@ -45,8 +46,8 @@ export interface HttpOptions {
   readonly log: Logger;
   readonly version: string;
   readonly address: string;
-  /** 0 for any that is free. */
-  readonly port: number;
+  /** 0 for any that is free. Without it, there is the socket alone. */
+  readonly port?: number | undefined;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
   /** Names that it goes by beside its address. */
   readonly names?: readonly string[] | undefined;
@@ -89,7 +90,8 @@ export class HttpServer implements AsyncDisposable {
   readonly #ending = new AbortController();
   readonly #options: HttpOptions;
   readonly #fetch: Parameters<typeof makeServer>[0]['fetch'];
-  #port = 0;
+  #port: number | undefined;
+  #atSocket: string | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HttpOptions) {
@@ -108,9 +110,10 @@ export class HttpServer implements AsyncDisposable {
     }
   }
 
-  /** As a person on this machine types it. */
+  /** As a person on this machine types it; that of a socket is no more than its name. */
   get url(): string {
-    const { address, tls } = this.#options;
+    const { address, tls, socketPath } = this.#options;
+    if (this.#port === undefined) return `unix:${socketPath}`;
     return toUrl({ address, port: this.#port, tls: tls !== undefined });
   }
 
@@ -186,13 +189,17 @@ export class HttpServer implements AsyncDisposable {
   }
 
   async #listen(): Promise<void> {
-    const { address, port, tls, socketPath } = this.#options;
-    const network = this.#make('network', tls);
-    await listening(network, () => network.listen(port, address), `${address}:${port}`);
-    this.#port = (network.address() as AddressInfo).port;
+    const { address, port, tls, socketPath, log } = this.#options;
+    if (port !== undefined) {
+      const network = this.#make('network', tls);
+      await listening(network, () => network.listen(port, address), `${address}:${port}`);
+      this.#port = (network.address() as AddressInfo).port;
+    }
     if (socketPath === undefined) return;
     if (Buffer.byteLength(socketPath) > MOST_SOCKET_PATH) {
-      this.#options.log.warn({ socketPath }, 'the data folder has too long a path for a socket in it');
+      const problem = 'the data folder has too long a path for a socket in it';
+      if (port === undefined) throw new CellaError('INVALID_OPTIONS', `dataDir: ${problem}.`);
+      log.warn({ socketPath }, problem);
       return;
     }
     // Whoever runs on this data folder alone may remove what an earlier daemon has left.
@@ -203,6 +210,7 @@ export class HttpServer implements AsyncDisposable {
     const bound = listening(local, () => local.listen(socketPath), socketPath);
     process.umask(before);
     await bound;
+    this.#atSocket = socketPath;
     chmodSync(socketPath, 0o600);
   }
 
@@ -222,8 +230,6 @@ export class HttpServer implements AsyncDisposable {
     this.#stopping.abort();
     this.#ending.abort();
     await Promise.all(this.#servers.map(closeServer));
-    if (this.#options.socketPath !== undefined && this.#servers.length > 1) {
-      rmSync(this.#options.socketPath, { force: true });
-    }
+    if (this.#atSocket !== undefined) rmSync(this.#atSocket, { force: true });
   }
 }

@@ -33,7 +33,7 @@ export class Profiles {
   async get(userId: string, name: string): Promise<NamedProfile> {
     const stored = Stored.safeParse((await this.#documents.get(COLLECTION, idOf(userId, name)))?.value);
     if (stored.success) return stored.data;
-    throw new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice: 'GET /v1/profiles lists yours.' });
+    throw missing(name);
   }
 
   async put(userId: string, name: string, profile: AgentProfile): Promise<NamedProfile> {
@@ -54,7 +54,7 @@ export class Profiles {
 
   async delete(userId: string, name: string): Promise<void> {
     if (await this.#documents.delete(COLLECTION, idOf(userId, name))) return;
-    throw new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice: 'GET /v1/profiles lists yours.' });
+    throw missing(name);
   }
 
   /** Of a user who is deleted. */
@@ -65,6 +65,11 @@ export class Profiles {
   #every(userId: string): AsyncGenerator<EveryDocument> {
     return everyDocument(this.#documents, COLLECTION, { prefix: idOf(userId, '') });
   }
+}
+
+function missing(name: string): CellaError {
+  const advice = 'See yours with `cella profiles list`, or GET /v1/profiles.';
+  return new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice });
 }
 
 function idOf(userId: string, name: string): string {

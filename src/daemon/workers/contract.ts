@@ -21,7 +21,7 @@ export const WorkerSettings = z.strictObject({
   idleMs: ms.default(300_000),
   /** How long one may take to be there. */
   startMs: ms.min(1).default(60_000),
-  /** How often it is asked whether it is well, and how long it has to say so. */
+  /** How often it is asked whether it is well, and how long it has to say so, and for each part of a conversation. */
   pingEveryMs: ms.min(10).default(15_000),
   pingMs: ms.min(10).default(15_000),
   /** How long a turn has to end after it was told to; then its executor is ended. */

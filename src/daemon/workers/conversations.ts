@@ -26,9 +26,14 @@ export class Conversations {
     return conversation;
   }
 
-  /** Keeps the conversation as the agent has it now. */
-  async keep(place: Place, task: TurnTask, conversation: string): Promise<void> {
-    const text = await (await environmentOf(place, task)).readSessionTranscript(conversation);
+  /** Keeps the conversation as the agent has it now, as it reads it itself. */
+  async keep(
+    place: Place,
+    task: TurnTask,
+    conversation: string,
+    read: () => Promise<string | undefined>,
+  ): Promise<void> {
+    const text = await read();
     if (text === undefined) return;
     await task.keepTranscript(conversation, text);
     // From here on the agent has it.

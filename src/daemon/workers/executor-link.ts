@@ -13,6 +13,7 @@ import {
   PermissionResolved,
   Ping,
   PROTOCOL_VERSION,
+  ReadTranscript,
   ReportCompletion,
   ReportMessage,
   ReportProgress,
@@ -32,6 +33,7 @@ import type { PermissionAsk, TurnTask } from '../turns/contract.ts';
 import { Assignment, breach, type Claim } from './assignment.ts';
 import type { Place } from './contract.ts';
 import { FloodGuard } from './flood.ts';
+import { wholeTranscript } from './whole-transcript.ts';
 
 /** The name that agents know the session's own MCP server by. */
 const SESSION_MCP = 'cella';
@@ -124,6 +126,16 @@ export class ExecutorLink {
     } finally {
       this.#current = undefined;
     }
+  }
+
+  /** Undefined where there is no such conversation. `timeoutMs` is for each part of it. */
+  async readTranscript({ agent }: TurnTask, conversation: string, timeoutMs: number): Promise<string | undefined> {
+    const { place } = this.#parts;
+    const where = { cwd: place.cwd, home_dir: place.homeDir, program_dir: await place.programDir(agent) };
+    const wanted = { agentic_tool: agent, conversation, ...where };
+    return await wholeTranscript(conversation, (part) =>
+      this.#peer.call(ReadTranscript, { ...wanted, part }, { timeoutMs }),
+    );
   }
 
   async stopTask(turn: string, timeoutMs: number): Promise<void> {

@@ -140,8 +140,8 @@ export class Worker {
   }
 
   async #perform(task: TurnTask): Promise<TurnEnding> {
-    const { conversations } = this.#parts;
-    const { place } = this.#made;
+    const { conversations, settings } = this.#parts;
+    const { place, link } = this.#made;
     checkMode(task.mode, place.environment);
     await place.programDir(task.agent);
     let conversation = await conversations.prepare(place, task);
@@ -151,7 +151,9 @@ export class Worker {
     };
     const told = await this.#execute({ ...task, conversation, emit });
     if (conversation !== undefined && this.#reason === undefined) {
-      await conversations.keep(place, task, conversation).catch((error) => this.#note(error));
+      const named = conversation;
+      const read = () => link.readTranscript(task, named, settings.pingMs);
+      await conversations.keep(place, task, named, read).catch((error) => this.#note(error));
     }
     return told;
   }

@@ -52,6 +52,21 @@ export const ExecutePrompt = {
   result: TaskOutcome,
 } as const satisfies RpcMethod;
 
+/** A conversation as the agent keeps it, part by part from 0 on: all parts are of the moment at which the first was asked for. */
+export const ReadTranscript = {
+  method: 'read_transcript',
+  params: z.object({
+    agentic_tool: AgentName,
+    cwd: path,
+    home_dir: path,
+    program_dir: path,
+    conversation: Conversation,
+    part: z.int().min(0),
+  }),
+  /** `parts`: how many there are. */
+  result: z.object({ found: z.boolean(), text: z.string(), parts: z.int().min(0) }),
+} as const satisfies RpcMethod;
+
 /** Works in every state, also while a permission waits. The reply comes at once; the turn ends with its own. */
 export const StopTask = {
   method: 'stop_task',

@@ -9,7 +9,7 @@ import {
   ReportProgress,
   RequestPermission,
 } from './rpc-to-daemon.ts';
-import { ExecutePrompt, Hello, PermissionResolved, Ping, Shutdown, StopTask } from './rpc-to-runner.ts';
+import { ExecutePrompt, Hello, PermissionResolved, Ping, ReadTranscript, Shutdown, StopTask } from './rpc-to-runner.ts';
 
 export * from './rpc-terminals.ts';
 export * from './rpc-to-daemon.ts';
@@ -17,13 +17,14 @@ export * from './rpc-to-runner.ts';
 export { KeyMode, SessionToken, TaskOutcome, TaskStatus } from './rpc-words.ts';
 
 /** Raised with every change that the other side must know of. Fields that only one side knows are left out by the other. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** From the daemon to the runner. */
 export const toRunner = [
   Hello,
   Ping,
   ExecutePrompt,
+  ReadTranscript,
   StopTask,
   PermissionResolved,
   Shutdown,

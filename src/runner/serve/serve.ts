@@ -7,6 +7,7 @@ import {
   PermissionResolved,
   Ping,
   PROTOCOL_VERSION,
+  ReadTranscript,
   Shutdown,
   SpawnTerminal,
   StopTask,
@@ -23,6 +24,7 @@ import type { OwnStreams } from '../streams.ts';
 import { ownVariables } from '../variables.ts';
 import { Task, type TaskHost } from './task.ts';
 import { Terminals } from './terminals.ts';
+import { Transcripts } from './transcripts.ts';
 
 /** How long what runs may take to end where the daemon has gone. */
 const END_GRACE_MS = 3000;
@@ -50,6 +52,7 @@ class Executor implements AsyncDisposable {
   readonly #peer: RpcPeer;
   readonly #agents: AgentSource;
   readonly #terminals: Terminals;
+  readonly #transcripts: Transcripts;
   #forwarder: Forwarder | undefined;
   #wasGreeted = false;
   /** Once it is ready for a prompt. */
@@ -60,6 +63,7 @@ class Executor implements AsyncDisposable {
     this.#peer = peer;
     this.#agents = agents;
     this.#terminals = new Terminals(peer, ownVariables());
+    this.#transcripts = new Transcripts(agents, ownVariables());
   }
 
   listen(): void {
@@ -70,6 +74,10 @@ class Executor implements AsyncDisposable {
         return { uptime_ms: process.uptime() * 1000, memory_bytes, ...(this.#task && { task_id: this.#task.task.id }) };
       })
       .handle(ExecutePrompt, (prompt, { signal }) => this.#execute(prompt, signal))
+      .handle(ReadTranscript, async (wanted) => {
+        this.#greeting();
+        return await this.#transcripts.part(wanted);
+      })
       .handle(StopTask, ({ task_id }) => {
         const task = this.#running(task_id);
         task?.stop();

@@ -3,7 +3,7 @@
  * without anything beside it, so that it runs in any place.
  */
 
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 const [command] = process.argv.slice(2);
@@ -24,6 +24,8 @@ const later = (request) => new Promise((resolve) => waiting.set(request, resolve
 /** From a prompt before: kept past the end of its task. */
 let old;
 let stopped;
+/** Whether it tells nothing of its conversations. */
+let mute = false;
 
 const tricks = {
   async plain({ claim, report }) {
@@ -37,6 +39,9 @@ const tricks = {
   async name({ report }, rest) {
     await report({ type: 'item_completed', item: rest, kind: 'tool', status: 'completed', tool: rest, output: rest });
     await report({ type: 'file_changed', path: rest, change: 'created' });
+  },
+  async mute() {
+    mute = true;
   },
   async count({ report }, rest) {
     await report({
@@ -162,6 +167,10 @@ function hear({ id, method, params, result, error }) {
     say({ id, result: { protocol_version: params.protocol_version, pid: process.pid, agents: ['claude'] } });
   if (method === 'ping') say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
   if (method === 'execute_prompt') void execute(id, params);
+  if (method === 'read_transcript' && !mute) {
+    const text = said(params.home_dir, params.conversation);
+    say({ id, result: { found: true, text, parts: 1 } });
+  }
   if (method === 'permission_resolved') {
     early.set(params.request_id, params);
     waiting.get(params.request_id)?.(params);
@@ -178,6 +187,11 @@ function hear({ id, method, params, result, error }) {
 }
 
 /** Conversations are lines of a file in the home folder. */
+function said(homeDir, conversation) {
+  appendFileSync(`${homeDir}/${conversation}`, 'said\n');
+  return readFileSync(`${homeDir}/${conversation}`, 'utf8');
+}
+
 async function transcript() {
   const lines = [];
   for await (const line of createInterface({ input: process.stdin })) lines.push(JSON.parse(line));
@@ -185,11 +199,7 @@ async function transcript() {
   if (command === 'setup-session')
     process.stdout.write(`${JSON.stringify({ type: 'prepared', transcript: 'kept' })}\n`);
   else {
-    appendFileSync(`${homeDir}/${conversation}`, 'said\n');
-    const { readFileSync } = await import('node:fs');
-    process.stdout.write(
-      `${JSON.stringify({ type: 'text', text: readFileSync(`${homeDir}/${conversation}`, 'utf8') })}\n`,
-    );
+    process.stdout.write(`${JSON.stringify({ type: 'text', text: said(homeDir, conversation) })}\n`);
     process.stdout.write(`${JSON.stringify({ type: 'end', found: true })}\n`);
   }
 }

@@ -1,0 +1,30 @@
+/** What one has set up for coding agents at a server, by name. */
+
+import type { AgentProfile } from '../protocol/agent/profile.ts';
+import * as wire from '../protocol/http/agent-routes.ts';
+import type { Link } from './link.ts';
+
+export class Profiles {
+  readonly #link: Link;
+
+  constructor(link: Link) {
+    this.#link = link;
+  }
+
+  async list(): Promise<readonly wire.NamedProfile[]> {
+    return (await this.#link.call(wire.ListProfiles)).profiles;
+  }
+
+  get(name: string): Promise<wire.NamedProfile> {
+    return this.#link.call(wire.GetProfile, { params: { name } });
+  }
+
+  /** It takes the place of the one before, whole. */
+  set(name: string, profile: AgentProfile): Promise<wire.NamedProfile> {
+    return this.#link.call(wire.PutProfile, { params: { name }, body: profile });
+  }
+
+  async delete(name: string): Promise<void> {
+    await this.#link.call(wire.DeleteProfile, { params: { name } });
+  }
+}

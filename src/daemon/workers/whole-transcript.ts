@@ -1,0 +1,27 @@
+/** A conversation from the parts in which an executor tells it. */
+
+import type { z } from 'zod';
+import type { ReadTranscript } from '../../protocol/agent/rpc.ts';
+import { checkTranscriptLength } from '../../protocol/agent/transcript-limit.ts';
+import { breach } from './assignment.ts';
+
+type Part = z.output<typeof ReadTranscript.result>;
+
+/** Undefined where there is no such conversation. */
+export async function wholeTranscript(
+  conversation: string,
+  read: (part: number) => Promise<Part>,
+): Promise<string | undefined> {
+  const texts: string[] = [];
+  let length = 0;
+  for (let part = 0; ; part++) {
+    const { found, text, parts } = await read(part);
+    if (!found) return undefined;
+    length += text.length;
+    checkTranscriptLength(conversation, length);
+    texts.push(text);
+    if (part + 1 >= parts) return texts.join('');
+    // One that says nothing, and that there is more, would go on for ever.
+    if (text === '') throw breach('told a part of a transcript that has nothing in it');
+  }
+}

@@ -1,0 +1,32 @@
+/** A server in this process, as `cella serve` and the library have it: with what only the composition knows. Heavy parts load when used. */
+
+import { readFileSync } from 'node:fs';
+import type { MakeMcp } from './daemon/http/mcp-endpoints.ts';
+import type { ServedFacts } from './daemon/serve.ts';
+import type { Wanted } from './daemon/serve-options.ts';
+
+/** What is added here. */
+type Hosted = Omit<Wanted, 'version' | 'mcp'>;
+
+export function version(): string {
+  const manifest: { version: string } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  return manifest.version;
+}
+
+const makeMcp: MakeMcp = async (session) => {
+  const { hostMcp } = await import('./mcp/hosted.ts');
+  return hostMcp({ ...session, version: version() });
+};
+
+/** Serves until `ended` resolves, and then ends in good order. */
+export async function serveHere(
+  hosted: Hosted,
+  ended: Promise<unknown>,
+  onReady: (facts: ServedFacts) => void | Promise<void>,
+): Promise<void> {
+  const [daemon, { serveOptions }] = await Promise.all([
+    import('./daemon/serve.ts'),
+    import('./daemon/serve-options.ts'),
+  ]);
+  await daemon.serve(serveOptions({ ...hosted, version: version(), mcp: makeMcp }), ended, onReady);
+}
