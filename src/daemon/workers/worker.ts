@@ -156,10 +156,10 @@ export class Worker {
     return told;
   }
 
-  /** Under a token of its own, which is no good once the turn has ended. */
+  /** Under a token of its own, which is no good once the turn has ended; nor is what was opened with it. */
   async #execute(task: TurnTask): Promise<TurnEnding> {
     const { tokens, settings } = this.#parts;
-    const { link } = this.#made;
+    const { link, gate } = this.#made;
     const binding = { session: task.session.id, task: task.turn, executor: this.id };
     const token = await tokens.issue({ userId: task.userId }, binding);
     // Where it does not listen, it is ended.
@@ -180,6 +180,7 @@ export class Worker {
     } finally {
       task.signal.removeEventListener('abort', stop);
       await tokens.revoke(task.turn);
+      gate.cut();
     }
   }
 
