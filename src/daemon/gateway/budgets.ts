@@ -81,12 +81,13 @@ const exceeded = (message: string): CellaError => new CellaError('BUDGET_EXCEEDE
 
 /** What it would cost is not known, so that no budget could hold. */
 function unpriced(model: string | undefined): CellaError {
+  const price = `${model}=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE`;
   return new CellaError(
     'MODEL_NOT_ALLOWED',
     `No price is known for the model ${model}, and there is a budget in USD.`,
     {
       details: { model },
-      advice: 'Use another model, or ask the operator of the server for its price (`--price`).',
+      advice: `Use another model, or let the operator start the server with its price in USD for a million tokens: \`cella serve --price ${price}\`; see docs/gateway.md.`,
     },
   );
 }
