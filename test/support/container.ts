@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll } from 'vitest';
 import type { SessionOptions } from '../../src/index.ts';
 import { canRunDocker } from './docker.ts';
+import { asAgent } from './kinds.ts';
 import { lending } from './lent.ts';
 import { type Open, openLasting, openSession, scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
@@ -23,6 +24,9 @@ const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<S
 export const openContainer: Open = async (options) => await openSession(await settings(options));
 
 export const lendContainer: Open = lending(async (options) => await openLasting(await settings(options)));
+
+/** A program in the container of a coding agent. */
+export const openContainedAgent: Open = async (options) => await asAgent(await settings(options));
 
 let shared: Promise<string> | undefined;
 
