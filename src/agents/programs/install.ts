@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn } from './folder.ts';
 import { npmInstall } from './npm.ts';
@@ -29,10 +29,11 @@ export async function installProgram(program: AgentProgram, options: InstallOpti
   const { dataDir, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
   const version = checkedVersion(options.version ?? program.version);
   const find = async () => (await installedVersions(dataDir, program)).find((one) => one.version === version);
-  const there = await find();
-  if (there?.missing.length === 0) return { ...there, kept: true };
   const folder = agentFolder(dataDir, program);
   await mkdir(folder, { recursive: true });
+  for (const each of [dirname(folder), folder]) await chmod(each, 0o755);
+  const there = await find();
+  if (there?.missing.length === 0) return { ...there, kept: true };
   await removeLeftovers(folder);
   const part = join(folder, `.part-${process.pid}-${randomBytes(6).toString('hex')}`);
   try {
