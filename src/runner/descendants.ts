@@ -1,16 +1,19 @@
 /** The processes that came from this one: what an agent has started must not outlive its runner. */
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 
 interface Process {
   readonly pid: number;
+  /** It has ended, and waits for whoever started it to look. */
+  readonly dead: boolean;
   readonly parent: number;
   readonly group: number;
 }
 
-/** Children, theirs, and what has lost its parent but is still of the root's own process group. */
-function treeBelow(root: number): number[] {
-  const all = processes();
+/** Children, theirs, and what has lost its parent but is still of the root's own process group. Not what is spared, nor what came from that. */
+function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): number[] {
+  const all = processes().filter(({ pid, dead }) => !dead && !spared.has(pid));
   const leads = all.some(({ pid, group }) => pid === root && group === root);
   const found = new Set<number>([root]);
   for (let before = 0; before < found.size; ) {
@@ -23,14 +26,34 @@ function treeBelow(root: number): number[] {
   return [...found];
 }
 
+/** How often, and how long apart, processes that fork faster than they are found are looked for. */
+const MOST_ROUNDS = 200;
+const ROUND_MS = 5;
+
+/**
+ * Ends what came from `root`, which adopts whoever has lost its parent, but for this process and what is spared. False
+ * where it finds no end.
+ */
+export async function endBelow(root: number, spared: ReadonlySet<number>): Promise<boolean> {
+  for (let round = 0; round < MOST_ROUNDS; round += 1) {
+    const left = treeBelow(root, spared).filter((pid) => pid !== process.pid);
+    if (left.length === 0) return true;
+    for (const pid of left) kill(pid);
+    await delay(ROUND_MS);
+  }
+  return false;
+}
+
 /** At once, and without waiting: it can be called where a process ends. */
 export function killDescendants(root = process.pid): void {
-  for (const pid of treeBelow(root)) {
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // It has ended meanwhile, or is not ours to end.
-    }
+  for (const pid of treeBelow(root)) kill(pid);
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended meanwhile, or is not ours to end.
   }
 }
 
@@ -46,8 +69,8 @@ function processes(): Process[] {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
       // The name of the program may hold anything, brackets too; what follows the last of them is numbers.
-      const [, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      return [{ pid: Number(name), parent: Number(parent), group: Number(group) }];
+      const [state = '', parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      return [{ pid: Number(name), dead: 'ZX'.includes(state), parent: Number(parent), group: Number(group) }];
     } catch {
       // Ended between the two looks.
       return [];

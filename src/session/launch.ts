@@ -15,6 +15,7 @@ import {
   writableFolder,
 } from '../sandbox/spec.ts';
 import { folderName } from '../storage/folder-name.ts';
+import { checkReadable } from './agent-readable.ts';
 import { claimHome, discardHome, exists, type Home, homeOf, INSIDE, makeHome, sweepHomes } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
 import { type Recipe, recipeFor } from './recipes.ts';
@@ -114,6 +115,7 @@ export class Launch {
     checkPlace([...own.readable, ...own.writable]);
     const readable = [...own.readable, ...agentFolders(folders, this.#ownUser)];
     const spec: LaunchSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
+    if (this.recipe.kind === 'container') checkReadable(folders, spec);
     return { enclosure: await executor.open(spec), spec };
   }
 

@@ -81,16 +81,23 @@ async function plant({ place, home, marks, project }: Attack): Promise<void> {
     join(workspace, '.claude/skills/hostile/SKILL.md'),
     '---\nname: hostile\ndescription: HOSTILE-WORDS\n---\nx',
   );
+  // What shells and git read in a home by themselves.
+  for (const name of ['.bashrc', '.bash_profile', '.bash_login', '.profile', '.zshrc', '.zshenv', '.bash_aliases']) {
+    await put(join(home, name), `touch ${join(marks, name)}; export HOSTILE=${name}; alias echo="echo HOSTILE"\n`);
+  }
+  await put(join(workspace, '.git', 'HEAD'), 'ref: refs/heads/main\n');
+  for (const name of ['objects', 'refs']) await mkdir(join(workspace, '.git', name), { recursive: true });
+  await put(join(home, '.gitconfig'), `[core]\n\tfsmonitor = "touch ${join(marks, 'fsmonitor')}; false"\n`);
   await put(join(home, '.cella/profile/hooks/hooks.json'), { hooks: settings(marks, 'profile').hooks });
 }
 
 describe('files of the workspace and the home', { timeout: 60_000 }, () => {
   test('allow nothing, run nothing, set no variable and say nothing to the model', async () => {
     const attack = await open();
-    const { place, model, marks } = attack;
+    const { place, model, marks, home } = attack;
     await plant(attack);
     const asks: string[] = [];
-    const outcome = await place.prompt(`#run echo "it is [$HOSTILE]"; touch ${join(marks, 'ran')}`, {
+    const outcome = await place.prompt(`#run echo "it is [$HOSTILE] in [$HOME]"; touch ${join(marks, 'ran')}`, {
       permit: async ({ tool }) => {
         asks.push(tool);
         expect(existsSync(join(marks, 'ran'))).toBe(false);
@@ -99,7 +106,7 @@ describe('files of the workspace and the home', { timeout: 60_000 }, () => {
     });
     expect(outcome.status).toBe('completed');
     expect(asks).toEqual(['Bash']);
-    expect(JSON.stringify(outcome.events)).toContain('it is []');
+    expect(JSON.stringify(outcome.events)).toContain(`it is [] in [${home}]`);
     expect(readdirSync(marks)).toEqual(['ran']);
     expect(JSON.stringify(model.seen)).not.toContain('HOSTILE-WORDS');
   });

@@ -1,7 +1,24 @@
 /** What an agent has of the server that it is prompted by: the session's kernel, and an end to its time. */
 
+import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { allow, type Suite, textsOf } from './suite.ts';
+
+/** Leaves so many processes behind that nobody waits for, and tells how many of that kind there are. */
+const LEAVE = `
+import os, subprocess, sys
+for _ in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        subprocess.Popen(['sleep', '43210'], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os._exit(0)
+    os.wait()
+def command(pid):
+    try:
+        return open('/proc/%s/cmdline' % pid).read()
+    except OSError:
+        return ''
+print('left:', sum(command(pid) == 'sleep\\0' + '43210\\0' for pid in os.listdir('/proc') if pid.isdigit()))
+`;
 
 export function serverTests(suite: () => Suite): void {
   test('what it computes is there for the person, and the other way round', async () => {
@@ -10,6 +27,15 @@ export function serverTests(suite: () => Suite): void {
     const outcome = await place.prompt('#cell from_agent = from_person + 1; print(from_agent)', { permit: allow });
     expect(textsOf(outcome).at(-1)).toContain('21');
     expect(await place.run('from_agent * 2')).toBe(42);
+  });
+
+  test('what its commands leave running ends with its turn, and does not meet the next one’s token', async () => {
+    const { place } = suite();
+    await writeFile(suite().outside('leave.py'), LEAVE);
+    const left = await place.prompt(`#run python3 ${suite().inside('leave.py')} 2`, { mode: 'bypass' });
+    expect(textsOf(left).at(-1)).toContain('left: 2');
+    const next = await place.prompt(`#run python3 ${suite().inside('leave.py')} 0`, { mode: 'bypass' });
+    expect(textsOf(next).at(-1)).toContain('left: 0');
   });
 
   test('a provider that hangs ends with the time of the turn', async () => {

@@ -1,6 +1,6 @@
 /** Enclosures for coding agents, in the sandbox and in Docker. */
 
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openAgent } from '../support/agent-enclosure.ts';
@@ -22,6 +22,19 @@ describe.skipIf(!canRunDocker)('with Docker', () => {
     const session = { executor: 'container' as const, engine: await sharedEngineWithImage() };
     const told = { code: 'IMAGE_UNUSABLE', message: expect.stringMatching(/libstdc\+\+.*cella image build/) };
     await expect(openAgent({ session, node })).rejects.toMatchObject(told);
+  });
+
+  test('what was installed under a umask that keeps others out is told, with what opens it', async () => {
+    const programs = await scratchFolder();
+    await mkdir(join(programs, 'claude', '1.2.3'), { recursive: true });
+    await chmod(programs, 0o755);
+    await chmod(join(programs, 'claude'), 0o700);
+    const session = { executor: 'container' as const, engine: await sharedEngineWithImage() };
+    await expect(openAgent({ session, programs })).rejects.toMatchObject({
+      code: 'AGENT_NOT_INSTALLED',
+      message: expect.stringContaining(`cannot read ${join(programs, 'claude')}`),
+      advice: expect.stringContaining(`chmod -R go+rX ${programs}`),
+    });
   });
 
   agentEnclosureContract(async () => ({ executor: 'container', engine: await sharedEngineWithImage() }), openContainer);

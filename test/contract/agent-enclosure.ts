@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
@@ -195,6 +196,28 @@ console.log(JSON.stringify([Object.keys(networkInterfaces()), ...(await Promise.
     const { stdout } = await finish(enclosure, { argv: [...argv, JSON.stringify(places)] });
     const refused = places.slice(1).map(() => 'refused');
     expect(JSON.parse(stdout)).toEqual([['lo'], 'gateway', ...refused]);
+  });
+
+  test('lets it reach listed hosts alone, through its proxy, and is told of every other', async () => {
+    const web = createHttpServer((_request, response) => response.end('listed')).listen(0, '127.0.0.1');
+    await once(web, 'listening');
+    onTestFinished(() => void web.close());
+    const { port } = web.address() as AddressInfo;
+    const denied: unknown[] = [];
+    const session = { sandbox: { network: { allow: [`127.0.0.1:${port}`] } } };
+    const enclosure = await open({ session, onDenied: (attempt) => denied.push(attempt) });
+    const code = `
+import os, urllib.error, urllib.request
+os.environ.pop('NO_PROXY', None), os.environ.pop('no_proxy', None)
+for url in ('http://127.0.0.1:${port}/', 'http://other.example/'):
+    try:
+        print(urllib.request.urlopen(url, timeout=20).read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code)`;
+    expect(await finish(enclosure, { argv: ['python3', '-c', code] })).toMatchObject({ stdout: 'listed\n403\n' });
+    await expect
+      .poll(() => denied, { timeout: 20_000 })
+      .toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed' }]);
   });
 
   test('gives nothing of its own environment away', async () => {

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { ReportMessage, Shutdown } from '../../src/protocol/agent/rpc.ts';
+import { ReportMessage, Shutdown, SpawnTerminal } from '../../src/protocol/agent/rpc.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
 import { isAlive } from '../support/processes.ts';
 import { codeOf } from '../support/rpc-pair.ts';
@@ -32,6 +32,15 @@ export function runnerFaults(parts: RunnerParts): void {
     expect(await daemon.exited).toEqual([0, null]);
     expect(await turn).toBe('RUNNER_GONE');
     await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false);
+  });
+
+  test('what an agent has started ends with its turn, and a terminal does not', async () => {
+    await using daemon = new TestDaemon(parts().scripted);
+    await daemon.hello();
+    const terminal = { terminal_id: 'term_1', cwd: '/', size: { cols: 80, rows: 24 } };
+    const shown = await daemon.peer.call(SpawnTerminal, terminal);
+    expect(await daemon.prompt([{ start: true }])).toMatchObject({ status: 'completed' });
+    expect([isAlive(Number(daemon.said[0])), isAlive(shown.pid)]).toEqual([false, true]);
   });
 
   test('shutdown ends the turn that runs, then the runner', async () => {

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { connect } from '../../src/client/index.ts';
 import type { WorkerPool } from '../../src/daemon/workers/pool.ts';
 import { agentDaemon, bundledRunner, decide, eventsOf, KEY, prompt, setKey, until } from '../support/agent-daemon.ts';
+import { crashInMidTurn } from '../support/crashes.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { Model } from '../support/model.ts';
 import { descendants } from '../support/processes.ts';
@@ -152,6 +153,11 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
       (event) => event.type === 'agent_notice' && event.text.includes('anew'),
     );
     expect(notice).toBeDefined();
+  });
+
+  test('that crashes with its executor in mid-turn leaves no dump, and its memory holds no key', async () => {
+    const { id } = await daemon.session({ agentKey: 'crashes' });
+    await crashInMidTurn({ daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
   });
 
   test('each person’s prompt goes out with that person’s own key, at the same time, and with none where there is none', async () => {

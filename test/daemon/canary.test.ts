@@ -2,10 +2,11 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { type CanaryPlaces, canariesIn } from '../support/canary.ts';
+import { corePattern, dumpsIn } from '../support/crash-dumps.ts';
 import { scratchFolder } from '../support/session.ts';
 
 const KEY = 'sk-ant-CANARY/0123+4567~89';
@@ -72,4 +73,23 @@ it('in files, names and links below a folder, and in texts, in the usual spellin
   symlinkSync(`/nowhere/${KEY}`, join(folder, 'link'));
   writeFileSync(join(folder, encodeURIComponent(KEY)), '');
   expect(canariesIn(KEY, { folders: [folder] })).toHaveLength(2);
+});
+
+/** Where the system writes a dump into the folder of whoever crashes, and lets this user have one. */
+const dumps =
+  corePattern() === 'core' && !/^Max core file size +\S+ +0 /m.test(readFileSync('/proc/self/limits', 'utf8'));
+
+it.skipIf(!dumps)('in what a crash leaves, which is found whatever it is called', async () => {
+  const folder = await scratchFolder();
+  const parts = [...KEY].map((letter) => letter.charCodeAt(0)).join(',');
+  const code = `import os, resource; key = ''.join(map(chr, [${parts}]))
+hard = resource.getrlimit(resource.RLIMIT_CORE)[1]; resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)); os.abort()`;
+  const child = spawn('/usr/bin/python3', ['-c', code], { cwd: folder, env: {}, stdio: 'ignore' });
+  expect(await once(child, 'exit')).toEqual([null, 'SIGABRT']);
+  const [dump = '', ...others] = dumpsIn([folder]);
+  expect(others).toEqual([]);
+  const renamed = join(folder, 'nothing-to-see');
+  renameSync(dump, renamed);
+  expect(dumpsIn([folder])).toEqual([renamed]);
+  expect(found({ folders: [folder] })).toBe(renamed);
 });

@@ -21,6 +21,7 @@ import {
   until,
 } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
+import { provide } from '../support/gateway.ts';
 import { scratchFolder } from '../support/session.ts';
 
 let daemon: Daemon;
@@ -28,8 +29,11 @@ let made = 0;
 
 beforeAll(async () => {
   process.env.CELLA_TEST_SECRET = 'of the server alone';
+  const { url } = await provide((_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': never ends\n\n');
+  });
   daemon = await agentDaemon({
-    modelUrl: 'http://127.0.0.1:9',
+    modelUrl: url,
     runner: await hostileRunner(),
     programs: await namedPrograms(),
     agents: { workers: { maxWorkers: 3, stopMs: 2000, idleMs: 60_000, graceMs: 500 } },
@@ -86,6 +90,13 @@ test('an executor is kept for the one who has prompted, and never for another pe
   expect(await left({ token })).toBe('nothing was left');
   await prompt(daemon, id, 'plain', { token });
   expect(await left()).toBe('nothing was left');
+});
+
+test('what it listens to ends with the token of its turn: the session’s MCP server, and a model in mid-answer', async () => {
+  const id = await session();
+  expect((await prompt(daemon, id, 'listen')).json).toMatchObject({ status: 'completed' });
+  const { json } = await prompt(daemon, id, 'heard', { timeoutMs: 10_000 });
+  expect(json).toMatchObject({ status: 'completed', text: 'mcp model' });
 });
 
 describe('an executor that breaks the protocol', () => {

@@ -213,7 +213,7 @@ describe('budgets', () => {
     const token = await (await own.person('ada', KEY)).token();
     const { status, text } = await own.messages(token, { body: { model: 'claude-tomorrow', messages: chat } });
     expect(status).toBe(403);
-    expect(text).toContain('--price');
+    expect(text).toContain('cella serve --price claude-tomorrow=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE');
     const priced = await Gateway.open({
       settings: { providers: at(model.url), sessionUsd: 5, prices: ['claude-tomorrow=1/2/0.1/1.25'] },
     });

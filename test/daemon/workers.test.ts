@@ -8,6 +8,8 @@ import type { Daemon } from '../support/daemon.ts';
 import { descendants } from '../support/processes.ts';
 import { RedisServer } from '../support/redis.ts';
 
+/** Executors end and begin in their own time, however busy the machine is. */
+const patient = { timeout: 30_000 };
 const KEY_OF_A_USER = 'sk-ant-of-somebody-who-goes';
 let redis: RedisServer;
 let storage: RedisStorage;
@@ -24,7 +26,7 @@ beforeAll(async () => {
     modelUrl: 'http://127.0.0.1:9',
     programs: await namedPrograms(),
     agents: {
-      workers: { maxWorkers: 1, stopMs: 5000, idleMs: 500, graceMs: 500, pingEveryMs: 100, pingMs: 2000 },
+      workers: { maxWorkers: 1, stopMs: 5000, idleMs: 500, graceMs: 500, pingEveryMs: 100, pingMs: 4000 },
     },
   });
 });
@@ -69,7 +71,7 @@ test('a prompt beyond the ceiling waits until an executor is free, and metrics t
   const first = prompt(daemon, one.id, 'hang');
   await until(daemon, one.id, ({ type }) => type === 'agent_session');
   const second = prompt(daemon, other.id, 'plain');
-  await expect.poll(() => metric('cella_agents_waiting')).toBe(1);
+  await expect.poll(() => metric('cella_agents_waiting'), patient).toBe(1);
   expect(await Promise.all(['live', 'busy', 'starting'].map((name) => metric(`cella_agents_${name}`)))).toEqual([
     1, 1, 0,
   ]);
@@ -84,10 +86,10 @@ test('an executor with nothing to do is ended, and the next turn has another', a
   const { id } = await daemon.session({ agentKey: 'idle' });
   await prompt(daemon, id, 'plain');
   const before = await started();
-  await expect.poll(runners).toEqual([]);
-  await expect.poll(() => metric('cella_agents_live')).toBe(0);
+  await expect.poll(runners, patient).toEqual([]);
+  await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
   expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
-  expect(await started()).toBe(before + 1);
+  expect(await started()).toBeGreaterThan(before);
 });
 
 test('one that does not answer any more is ended and replaced ahead of the next turn, which tells why', async () => {
@@ -102,13 +104,25 @@ test('one that does not answer any more is ended and replaced ahead of the next 
     error: { code: 'WORKER_FAILED', message: expect.stringContaining('does not answer') },
   });
   expect(await metric('cella_agent_failures_total')).toBe(failures + 1);
-  await expect.poll(started).toBe(before + 1);
+  await expect.poll(started, patient).toBe(before + 1);
   const pids = new Set(held.map(({ pid }) => pid));
   expect(runners().filter(({ pid }) => pids.has(pid))).toEqual([]);
   expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
   expect((await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_notice')).toMatchObject([
     { text: expect.stringContaining('does not answer') },
   ]);
+});
+
+test('a turn of a user who is disabled is over, whatever it waits for', async () => {
+  const token = await daemon.user('leaver', 'member');
+  await setKey(daemon, KEY_OF_A_USER, token);
+  const { id } = await daemon.session({ agentKey: 'leaves' }, token);
+  const hanging = prompt(daemon, id, 'hang', { token });
+  await until(daemon, id, ({ type }) => type === 'agent_session');
+  await daemon.call('PATCH /v1/users/leaver', { body: { disabled: true } });
+  const events = await until(daemon, id, ({ type }) => type === 'turn_ended');
+  expect(events.at(-1)).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED' } });
+  await hanging;
 });
 
 test('a session that is deleted leaves nothing of its turns, tokens, permissions and usage', async () => {

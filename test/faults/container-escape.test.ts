@@ -2,11 +2,12 @@
 
 import { describe } from 'vitest';
 import { resourceFaults } from '../support/bombs.ts';
-import { openContainer } from '../support/container.ts';
+import { openContainedAgent, openContainer } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { escapeAttempts } from '../support/escape.ts';
 
 describe.skipIf(!canRunDocker)('with Docker', () => {
   escapeAttempts(openContainer, 'container');
   resourceFaults(openContainer);
+  describe('a coding agent', () => escapeAttempts(openContainedAgent, 'contained agent'));
 });

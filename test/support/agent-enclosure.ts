@@ -8,6 +8,7 @@ import type { CommandLink, Program } from '../../src/executors/contract.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import type { ByteSource, Exit } from '../../src/kernel/link.ts';
 import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
+import type { Denied } from '../../src/sandbox/proxy/denials.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 import { scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
@@ -22,6 +23,7 @@ export interface OpenAgent {
   /** The folder of installed agents. */
   readonly programs?: string;
   readonly gateway?: string;
+  readonly onDenied?: (attempt: Denied) => void;
   /** Whoever opened it closes it; else it is closed after the test. */
   readonly lasting?: boolean;
 }
@@ -31,6 +33,7 @@ export async function openAgent({
   node,
   programs,
   gateway,
+  onDenied,
   lasting,
 }: OpenAgent = {}): Promise<AgentEnclosure> {
   const dataDir = session.dataDir ?? (await scratchFolder());
@@ -39,6 +42,7 @@ export async function openAgent({
   const enclosure = await openAgentEnclosure({
     session: { ...session, dataDir },
     folders: { node: node ?? dirname(process.execPath), runner: inside, programs, gateway },
+    onDenied,
   });
   if (!lasting) onTestFinished(() => enclosure.close());
   return enclosure;

@@ -28,11 +28,14 @@ export function canariesIn(secret: string, places: CanaryPlaces): string[] {
   const look = (place: string, bytes: Buffer) => {
     if (spellings.some((spelling) => bytes.includes(spelling))) found.push(place);
   };
+  // Memory is large, and holds what is used as text: no other spelling is looked for there.
+  const inMemory = [Buffer.from(secret), Buffer.from(secret, 'utf16le')];
   for (const [name, text] of Object.entries(texts)) look(name, Buffer.from(text));
   for (const pid of processes.flatMap((root) => [root, ...descendants(root).map((each) => each.pid)])) {
     for (const part of ['environ', 'cmdline', 'status']) look(`/proc/${pid}/${part}`, read(`/proc/${pid}/${part}`));
     for (const path of openFiles(pid)) lookInFile(path, look);
-    if (memory) lookInMemory(pid, look);
+    if (memory)
+      lookInMemory(pid, (place, bytes) => void (inMemory.some((text) => bytes.includes(text)) && found.push(place)));
   }
   for (const folder of folders) {
     for (const entry of entriesIn(folder)) {
@@ -83,22 +86,49 @@ function lookInFile(path: string, look: Look): void {
   }
 }
 
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
 function lookInMemory(pid: number, look: Look): void {
   const regions = read(`/proc/${pid}/maps`)
     .toString()
     .matchAll(/^([0-9a-f]+)-([0-9a-f]+) rw/gm);
   const ranges = [...regions].map(([, from = '', to = '']) => ({ from: Number(`0x${from}`), to: Number(`0x${to}`) }));
   if (ranges.length === 0) return;
-  const handle = openSync(`/proc/${pid}/mem`, 'r');
+  const [memory, pages] = ['mem', 'pagemap'].map((name) => openSync(`/proc/${pid}/${name}`, 'r')) as [number, number];
   try {
-    for (const range of ranges) lookThrough(handle, range, (bytes) => look(`the memory of ${pid}`, bytes));
+    for (const range of ranges.flatMap((each) => used(pages, each))) {
+      lookThrough(memory, range, (bytes) => look(`the memory of ${pid}`, bytes));
+    }
   } finally {
-    closeSync(handle);
+    closeSync(memory);
+    closeSync(pages);
   }
 }
 
+const PAGE_BYTES = 4096;
+/** Of the eight bytes that tell of a page, those of the last one that say that it is in memory, or swapped out. */
+const THERE = 0xc0;
+
+/** Programs reserve far more than they use: the parts of it that hold anything. */
+function used(pages: number, { from, to }: Range): Range[] {
+  const told = Buffer.alloc(((to - from) / PAGE_BYTES) * 8);
+  const size = readAt(pages, told, (from / PAGE_BYTES) * 8, told.length);
+  const found: { from: number; to: number }[] = [];
+  for (let at = 0; at < size; at += 8) {
+    if (((told[at + 7] ?? 0) & THERE) === 0) continue;
+    const begin = from + (at / 8) * PAGE_BYTES;
+    const last = found.at(-1);
+    if (last?.to === begin) last.to += PAGE_BYTES;
+    else found.push({ from: begin, to: begin + PAGE_BYTES });
+  }
+  return found;
+}
+
 /** In pieces that overlap, so that nothing hides at the end of one. */
-function lookThrough(handle: number, { from, to }: { from: number; to: number }, look: (bytes: Buffer) => void): void {
+function lookThrough(handle: number, { from, to }: Range, look: (bytes: Buffer) => void): void {
   const overlap = 64 * 1024;
   const piece = Buffer.alloc(PIECE_BYTES);
   for (let at = from; at < to; ) {

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll } from 'vitest';
 import type { SessionOptions } from '../../src/index.ts';
 import { canRunDocker } from './docker.ts';
+import { asAgent } from './kinds.ts';
 import { lending } from './lent.ts';
 import { type Open, openLasting, openSession, scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
@@ -21,13 +22,15 @@ interface Containers {
   readonly lend: Open;
 }
 
+const settingsOf = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
+  const engine = await sharedEngineWithImage();
+  const folder = shareCache(dataDir ?? (await scratchFolder()));
+  return { executor: 'container', engine, dataDir: folder, ...options };
+};
+
 /** Of the default image, or of another that is there when the first test asks. */
 export function containersOf(image?: () => string): Containers {
-  const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
-    const engine = await sharedEngineWithImage();
-    const folder = shareCache(dataDir ?? (await scratchFolder()));
-    return { executor: 'container', engine, image: image?.(), dataDir: folder, ...options };
-  };
+  const settings = (options: SessionOptions = {}) => settingsOf({ image: image?.(), ...options });
   let shared: Promise<string> | undefined;
   const open: Open = async (options) => await openSession(await settings(options));
   const openWarm: Open = async (options = {}) => {
@@ -39,3 +42,6 @@ export function containersOf(image?: () => string): Containers {
 }
 
 export const { open: openContainer, openWarm: openWarmContainer, lend: lendContainer } = containersOf();
+
+/** A program in the container of a coding agent. */
+export const openContainedAgent: Open = async (options) => await asAgent(await settingsOf(options));

@@ -1,5 +1,6 @@
 /** What an engine of the tests says of Cella's containers, and what an administrator may do to them. */
 
+import { join } from 'node:path';
 import type Docker from 'dockerode';
 import { connectEngine } from '../../src/executors/container/engine.ts';
 import { dataId, LABEL } from '../../src/executors/container/owner.ts';
@@ -26,5 +27,20 @@ export class Administrator {
     const [found, ...others] = await this.containersOf(dataDir);
     if (!found || others.length > 0) throw new Error(`${others.length + (found ? 1 : 0)} containers instead of one`);
     return this.#docker.getContainer(found.Id);
+  }
+
+  /** All that the engine says of one and its image and has heard from it, and the folder where it keeps that. */
+  async allOf(id: string): Promise<{ readonly text: string; readonly folder: string }> {
+    const container = this.#docker.getContainer(id);
+    const [inspected, top, changes, logs, info] = await Promise.all([
+      container.inspect(),
+      container.top({ ps_args: '-eo pid,args' }),
+      container.changes(),
+      container.logs({ stdout: true, stderr: true }),
+      this.#docker.info(),
+    ]);
+    const image = await this.#docker.getImage(inspected.Image).inspect();
+    const text = [JSON.stringify([inspected, top, changes, image]), String(logs)].join('\n');
+    return { text, folder: join(info.DockerRootDir, 'containers', id) };
   }
 }

@@ -28,12 +28,17 @@ kinds`;
 /**
  * What a program has no part in, whose names end with it and beside which a kernel lives, is tried by kernels alone.
  * `agent` is a program in an enclosure whose memory is bounded by what it uses, and not by a limit of each process.
- * `container` is a kernel in one: there is no template, and places of the system are the image's own.
+ * `container` is a kernel in one, and `contained agent` an agent: there is no template, and places of the system are the
+ * image's own.
  */
-export function escapeAttempts(open: Open, what: 'kernel' | 'program' | 'agent' | 'container' = 'kernel'): void {
+export type Inmate = 'kernel' | 'program' | 'agent' | 'container' | 'contained agent';
+
+export function escapeAttempts(open: Open, what: Inmate = 'kernel'): void {
   const kernel = what === 'kernel' || what === 'container';
+  const contained = what === 'container' || what === 'contained agent';
+  const agent = what === 'agent' || what === 'contained agent';
   describe("the host's files", () => {
-    filesOfTheHost(open, what === 'container' ? [] : ['/etc/hostname', '/run', '/sys']);
+    filesOfTheHost(open, contained ? [] : ['/etc/hostname', '/run', '/sys']);
     if (kernel) descriptorsOfAKernel(open);
     else descriptorsOfAProgram(open);
     if (what === 'kernel') descriptorsOfABusyTemplate(open);
@@ -45,10 +50,11 @@ export function escapeAttempts(open: Open, what: 'kernel' | 'program' | 'agent' 
   describe('sockets of the host', () => socketsOfTheHost(open));
   if (kernel) describe('another kernel', () => anotherKernel(open));
   describe('system calls', () => systemCalls(open));
-  describe('more rights', () => moreRights(open, what === 'agent' ? [] : ['RLIMIT_DATA']));
+  describe('more rights', () => moreRights(open, agent ? [] : ['RLIMIT_DATA']));
+  if (what === 'contained agent') return;
   describe("Cella's own processes", () => {
-    if (what !== 'container') socketOfTheTemplate(open);
-    if (what !== 'agent') foldersOfAPolicy(open);
+    if (!contained) socketOfTheTemplate(open);
+    if (!agent) foldersOfAPolicy(open);
     if (kernel) limitsOfPid1(open);
   });
 }

@@ -69,7 +69,7 @@ const asCommand: Open = async (options) => {
 };
 
 /** A program in the enclosure of a coding agent, whose session has a kernel of its own elsewhere. */
-const asAgent: Open = async (options = {}) => {
+export const asAgent: Open = async (options = {}) => {
   const same = { dataDir: await scratchFolder(), ...options };
   const session = await openSession(same);
   const enclosure = await openAgent({ session: same, gateway: await openGateway() });

@@ -27,7 +27,8 @@ def apply(limits: Dict[str, Any], alone: bool) -> None:
     # The soft limit sends SIGXCPU, which tells this death apart; the hard one is for code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])
-    _lower(resource.RLIMIT_CORE, 0)
+    # No dump is that small; and where dumps are piped to a program of the host's, this one value alone keeps them from it.
+    _lower(resource.RLIMIT_CORE, 1)
 
 
 def limit_open_files(count: int) -> None:

@@ -3,13 +3,13 @@
 import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import { nativeMode } from './modes.ts';
+import type { OwnFolder } from './own-folder.ts';
 import type { CanUseTool } from './sdk.ts';
 
 export interface TurnParts {
   readonly canUseTool: CanUseTool;
   readonly onStderr: (text: string) => void;
-  /** Where the program looks for its own settings. */
-  readonly configDir: string;
+  readonly own: Pick<OwnFolder, 'configDir' | 'emptyHome' | 'prelude'>;
   /** The folder with the skills and commands of the profile, where there are any. */
   readonly pluginDir: string | undefined;
 }
@@ -28,7 +28,7 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
     permissionMode: nativeMode(mode),
     ...(mode === 'bypass' ? { allowDangerouslySkipPermissions: true } : { canUseTool: parts.canUseTool }),
     systemPrompt: systemPromptOf(profile),
-    mcpServers: mapValues(profile.mcpServers ?? {}, toServer),
+    mcpServers: mapValues(profile.mcpServers ?? {}, (server) => toServer(server, setup)),
     agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
     ...(parts.pluginDir === undefined
       ? {}
@@ -42,12 +42,14 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
 }
 
 /** All variables that the process has: none is inherited. */
-function environmentOf(setup: AgentSetup, { mode }: Turn, { configDir }: TurnParts): Record<string, string> {
-  const { env, homeDir, model } = setup;
+function environmentOf(setup: AgentSetup, { mode }: Turn, { own }: TurnParts): Record<string, string> {
+  const { env, model } = setup;
   return {
     ...env,
-    HOME: homeDir,
-    CLAUDE_CONFIG_DIR: configDir,
+    // Its shell would run what it finds in a home, and code of the kernel writes to the session's: commands alone have that one.
+    HOME: own.emptyHome,
+    CLAUDE_ENV_FILE: own.prelude,
+    CLAUDE_CONFIG_DIR: own.configDir,
     ANTHROPIC_BASE_URL: model.baseUrl,
     ANTHROPIC_API_KEY: model.key,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
@@ -76,10 +78,10 @@ function systemPromptOf({ systemPrompt, rules = {} }: AgentProfile) {
 }
 
 /** Loaded before the first word: tools that have to be searched for are not found by every model. */
-function toServer(server: McpServer): Record<string, unknown> {
+function toServer(server: McpServer, { homeDir }: AgentSetup): Record<string, unknown> {
   if (server.type === 'http') return { ...server, alwaysLoad: true };
   const [command = '', ...args] = server.argv;
-  return { type: 'stdio', command, args, ...(server.env ? { env: server.env } : {}), alwaysLoad: true };
+  return { type: 'stdio', command, args, env: { HOME: homeDir, ...server.env }, alwaysLoad: true };
 }
 
 function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (value: From) => To): Record<string, To> {

@@ -31,7 +31,7 @@ export async function runTurn(sdk: Sdk, setup: AgentSetup, turn: Turn): Promise<
   const options = optionsOf(setup, turn, {
     canUseTool: askFor(turn, setup),
     onStderr,
-    configDir: own.configDir,
+    own,
     pluginDir,
   });
   const query = sdk.query({ prompt: promptOf(turn, setup, done.promise), options });

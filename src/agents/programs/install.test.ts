@@ -53,11 +53,15 @@ describe('installing the program of an agent', () => {
   test('brings the version of the adapter, once, readable for every user', async () => {
     const npm = npmThat(`grep -q '"@cella/probe": "1.2.3"' package.json && ${WHOLE}`);
     const told: string[] = [];
+    // As a umask of 077 makes it.
+    mkdirSync(join(dataDir, 'programs', 'probe'), { recursive: true, mode: 0o700 });
     const first = await installProgram(program, { programs, npm, onProgress: (text) => told.push(text) });
     expect(first).toMatchObject({ version: '1.2.3', kept: false, missing: [] });
     expect(told[0]).toContain('Installing Probe 1.2.3');
     expect(statSync(join(first.path, 'node_modules/probe/main.js')).mode & 0o777).toBe(0o644);
-    expect(statSync(join(first.path, 'node_modules')).mode & 0o777).toBe(0o755);
+    for (const folder of ['node_modules', '.', '..', '../..'].map((place) => join(first.path, place))) {
+      expect(statSync(folder).mode & 0o777, folder).toBe(0o755);
+    }
     expect(await installProgram(program, { programs, npm: npmThat('exit 1') })).toMatchObject({ kept: true });
     expect(await usedProgram(programs, program)).toMatchObject({ path: first.path });
   });

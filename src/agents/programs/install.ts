@@ -4,7 +4,7 @@
  */
 
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { agentFolder, checkedVersion, type Installed, installedVersions, missingIn, partIn } from './folder.ts';
 import { npmInstall } from './npm.ts';
@@ -33,13 +33,14 @@ export async function installProgram(program: AgentProgram, options: InstallOpti
   const { programs, signal = new AbortController().signal, onProgress = () => {}, npm = 'npm' } = options;
   const version = checkedVersion(options.version ?? program.version);
   const find = async () => (await installedVersions(programs, program)).find((one) => one.version === version);
+  const folder = agentFolder(programs, program);
+  await mkdir(folder, { recursive: true });
+  for (const each of [dirname(folder), folder]) await chmod(each, 0o755);
   const there = await find();
   if (there?.missing.length === 0) {
     await useVersion(programs, program, version);
     return { ...there, kept: true };
   }
-  const folder = agentFolder(programs, program);
-  await mkdir(folder, { recursive: true });
   await removeLeftovers(folder);
   const part = partIn(folder);
   try {

@@ -4,12 +4,15 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Door } from './doors.ts';
+import { wantedOf } from './estimate.ts';
 import { topLevelKeys } from './top-level-keys.ts';
 
 export interface Asked {
   /** As it is sent on; undefined where there is none. */
   readonly body: Buffer | undefined;
   readonly model: string | undefined;
+  /** How many tokens it may be answered with. */
+  readonly wanted: number;
 }
 
 /** Where bytes are no text, two readers may see two texts. */
@@ -25,7 +28,7 @@ const Body = z.looseObject({
 type Body = z.infer<typeof Body>;
 
 export async function readAsked(request: IncomingMessage, door: Door, mostBytes: number): Promise<Asked> {
-  if (!door.takesBody) return { body: undefined, model: door.model };
+  if (!door.takesBody) return { body: undefined, model: door.model, wanted: 0 };
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
   if (encoding !== 'identity') throw invalid('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('The body must be application/json.');
@@ -35,7 +38,7 @@ export async function readAsked(request: IncomingMessage, door: Door, mostBytes:
   const model = door.model ?? body.model;
   if (model === undefined) throw invalid('The body names no model.');
   if (body.background === true) throw invalid('What runs in the background cannot be counted, and is not taken.');
-  return { body: countable(door, body) ?? bytes, model };
+  return { body: countable(door, body) ?? bytes, model, wanted: wantedOf(body) };
 }
 
 async function readBytes(request: IncomingMessage, mostBytes: number): Promise<Buffer> {

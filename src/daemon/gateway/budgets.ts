@@ -1,9 +1,12 @@
-/** Whether a call may begin: a model that is allowed, and something left to spend. */
+/** Whether a call may begin: a model that is allowed, and something left to spend beside the calls that are under way. */
 
 import type { UsageCounts } from '../../protocol/agent/usage.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Provider } from '../../protocol/providers.ts';
 import type { QuotaKeeper, TokenBinding } from '../access/contract.ts';
+import type { Asked } from './asked.ts';
+import { type Estimate, estimateOf } from './estimate.ts';
+import { type Claim, Reservations } from './reservations.ts';
 import type { GatewayRules } from './settings.ts';
 import { tokensIn, type UsageLedger } from './usage.ts';
 
@@ -25,27 +28,50 @@ export function checkModel({ allows }: GatewayRules, provider: Provider, model: 
   });
 }
 
-/** Calls that are under way are not counted yet: a budget can be passed by them. */
-export async function checkBudgets(
-  { rules, usage, quotas }: BudgetParts,
-  { session, userId }: TokenBinding,
-  model: string | undefined,
-): Promise<void> {
-  const { modelUsdPerDay, modelTokensPerDay } = await quotas.of(userId);
-  const ofUser: Limits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
-  const capped = rules.session.usd !== undefined || ofUser.usd !== undefined;
-  if (capped && (model === undefined || !rules.priceOf(model))) throw unpriced(model);
-  if (isLimited(rules.session)) compare('This session', '', rules.session, await usage.session(session));
-  if (isLimited(ofUser)) compare('This user', ' a day', ofUser, await usage.today(userId));
+export class Budgets {
+  readonly #parts: BudgetParts;
+  readonly #reservations = new Reservations();
+
+  constructor(parts: BudgetParts) {
+    this.#parts = parts;
+  }
+
+  /** Keeps back what the call may come to, until it is disposed of. BUDGET_EXCEEDED where nothing is left. */
+  async reserve(
+    { session, userId }: TokenBinding,
+    { model, body, wanted }: Asked,
+    signal: AbortSignal,
+  ): Promise<Disposable> {
+    const { rules, usage, quotas } = this.#parts;
+    const { modelUsdPerDay, modelTokensPerDay } = await quotas.of(userId);
+    const ofUser: Limits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
+    const price = model === undefined ? undefined : rules.priceOf(model);
+    if (!price && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(model);
+    const claims = [
+      claimOf(`session/${session}`, ['This session', ''], rules.session, () => usage.session(session)),
+      claimOf(`user/${userId}`, ['This user', ' a day'], ofUser, () => usage.today(userId)),
+    ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
+    return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted, price), signal);
+  }
 }
 
-const isLimited = ({ usd, tokens }: Limits): boolean => usd !== undefined || tokens !== undefined;
+function claimOf(
+  key: string,
+  [who, when]: readonly [string, string],
+  limits: Limits,
+  read: () => Promise<UsageCounts>,
+): Claim {
+  const used = async () => {
+    const counts = await read();
+    return { usd: counts.costUsd, tokens: tokensIn(counts) };
+  };
+  return { ...limits, key, used, check: (spent) => compare(who, when, limits, spent) };
+}
 
-function compare(who: string, when: string, limits: Limits, used: UsageCounts): void {
-  if (limits.usd !== undefined && used.costUsd >= limits.usd) {
-    throw exceeded(`${who} may spend ${limits.usd} USD${when} on models, and has spent ${used.costUsd.toFixed(4)}.`);
+function compare(who: string, when: string, limits: Limits, { usd, tokens }: Estimate): void {
+  if (limits.usd !== undefined && usd >= limits.usd) {
+    throw exceeded(`${who} may spend ${limits.usd} USD${when} on models, and has spent ${usd.toFixed(4)}.`);
   }
-  const tokens = tokensIn(used);
   if (limits.tokens !== undefined && tokens >= limits.tokens) {
     throw exceeded(`${who} may use ${limits.tokens} tokens of models${when}, and has used ${tokens}.`);
   }
@@ -55,12 +81,13 @@ const exceeded = (message: string): CellaError => new CellaError('BUDGET_EXCEEDE
 
 /** What it would cost is not known, so that no budget could hold. */
 function unpriced(model: string | undefined): CellaError {
+  const price = `${model}=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE`;
   return new CellaError(
     'MODEL_NOT_ALLOWED',
     `No price is known for the model ${model}, and there is a budget in USD.`,
     {
       details: { model },
-      advice: 'Use another model, or ask the operator of the server for its price (`--price`).',
+      advice: `Use another model, or let the operator start the server with its price in USD for a million tokens: \`cella serve --price ${price}\`; see docs/gateway.md.`,
     },
   );
 }

@@ -11,7 +11,7 @@ import type { SessionTokens, TokenBinding } from '../access/contract.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import type { Logger } from '../http/logs.ts';
 import { type Asked, readAsked } from './asked.ts';
-import { type BudgetParts, checkBudgets, checkModel } from './budgets.ts';
+import { type BudgetParts, Budgets, checkModel } from './budgets.ts';
 import { type Door, doorOf, providerOf } from './doors.ts';
 import { askedHeaders } from './headers.ts';
 import { presentedToken } from './presented-token.ts';
@@ -49,11 +49,13 @@ export class ModelGateway implements Disposable {
   readonly #parts: GatewayParts;
   readonly #patience: Patience;
   readonly #upstream: Upstream;
+  readonly #budgets: Budgets;
   readonly #calls = new Map<string, number>();
   readonly refused = new RefusedTurns();
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
+    this.#budgets = new Budgets(parts);
     this.#patience = { ...defaultPatience, ...parts.patience };
     this.#upstream = new Upstream(this.#patience);
   }
@@ -108,7 +110,9 @@ export class ModelGateway implements Disposable {
     try {
       const asked = await readAsked(request, door, this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES);
       checkModel(rules, provider, asked.model);
-      if (door.wire !== 'free') await checkBudgets(this.#parts, binding, asked.model);
+      const counted = door.wire !== 'free';
+      // Given back when it is written down what was used in its place.
+      using _kept = counted ? await this.#budgets.reserve(binding, asked, signal) : undefined;
       await this.#call({ door, asked, binding, signal }, request, response);
       response.end();
     } catch (error) {

@@ -13,16 +13,35 @@ export interface Price {
 
 const MILLION = 1_000_000;
 
-/** model: input / output / read from the cache / written to it. */
+/**
+ * model: input / output / read from the cache / written to it. Those of Claude are the ones that its program goes by itself, in
+ * version 0.3.325 of the SDK, with what a cache of five minutes costs. A model is named whole where a later one would begin alike.
+ */
 const listed: readonly string[] = [
+  'claude-opus-5-5=4/20/0.2/5',
+  'claude-opus-5=5/25/0.5/6.25',
+  'claude-opus-4-8*=5/25/0.5/6.25',
+  'claude-opus-4-7*=5/25/0.5/6.25',
+  'claude-opus-4-6*=5/25/0.5/6.25',
   'claude-opus-4-5*=5/25/0.5/6.25',
   'claude-opus-4-1*=15/75/1.5/18.75',
   'claude-opus-4-0*=15/75/1.5/18.75',
   'claude-opus-4-2025*=15/75/1.5/18.75',
+  'claude-sonnet-5-5=2/10/0.1/2.5',
+  'claude-sonnet-5=2/10/0.2/2.5',
   'claude-sonnet-4*=3/15/0.3/3.75',
   'claude-3-7-sonnet*=3/15/0.3/3.75',
+  'claude-3-5-sonnet*=3/15/0.3/3.75',
+  // Of prompts up to 100,000 tokens; longer ones cost five times as much.
+  'claude-haiku-5-5=0.1/0.5/0.01/0.125',
   'claude-haiku-4*=1/5/0.1/1.25',
   'claude-3-5-haiku*=0.8/4/0.08/1',
+  'claude-fable-5-2=8/40/0.2/10',
+  'claude-fable-5-1=10/50/0.25/12.5',
+  'claude-fable-5=10/50/1/12.5',
+  'claude-mythos-5-2=8/40/0.2/10',
+  'claude-mythos-5-1=10/50/0.25/12.5',
+  'claude-mythos-5=10/50/1/12.5',
   'gpt-5=1.25/10/0.125/1.25',
   'gpt-5-2025*=1.25/10/0.125/1.25',
   'gpt-5-codex*=1.25/10/0.125/1.25',

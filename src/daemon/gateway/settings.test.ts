@@ -47,6 +47,14 @@ describe('prices', () => {
     expect(pricesOf()('nobody-knows')).toBeUndefined();
   });
 
+  it('are known of the models that Claude’s program asks for by itself, and of none that is not there yet', () => {
+    const priceOf = pricesOf();
+    const known = ['claude-opus-5-5', 'claude-sonnet-5-5', 'claude-haiku-5-5', 'claude-fable-5-2', 'claude-sonnet-4-6'];
+    expect(known.map((model) => priceOf(model)?.output)).toEqual([20, 10, 0.5, 40, 15]);
+    expect(priceOf('claude-opus-5')?.output).toBe(25);
+    expect(priceOf('claude-opus-5-9')).toBeUndefined();
+  });
+
   it('have their own for what comes from the cache and goes to it', () => {
     const price = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
     const counts = { input: 1_000_000, output: 1_000_000, cacheRead: 1_000_000, cacheWrite: 1_000_000 };

@@ -92,6 +92,7 @@ export class ExecutorLink {
         key_mode: keyFor ? 'just-in-time' : 'gateway',
         gateway_socket: place.gatewaySocket,
         agentic_tool: agent,
+        enclosed: place.environment.isolated,
       },
       { timeoutMs },
     );

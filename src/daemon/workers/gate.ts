@@ -58,6 +58,11 @@ export class Gate implements AsyncDisposable {
     await this.#listen();
   }
 
+  /** Ends what is under way: a token is looked at when a request comes, and what it has opened could go on without it. */
+  cut(): void {
+    this.#server?.closeAllConnections();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#end();
     await rm(this.folder, { recursive: true, force: true });

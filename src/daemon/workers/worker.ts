@@ -31,7 +31,7 @@ export interface WorkerParts {
 
 type State =
   | { readonly kind: 'idle' }
-  | { readonly kind: 'busy'; readonly turn: string }
+  | { readonly kind: 'busy'; readonly turn: string; readonly token?: string }
   | { readonly kind: 'dead'; readonly reason: CellaError };
 
 interface Made {
@@ -158,12 +158,13 @@ export class Worker {
     return told;
   }
 
-  /** Under a token of its own, which is no good once the turn has ended. */
+  /** Under a token of its own, which is no good once the turn has ended; nor is what was opened with it. */
   async #execute(task: TurnTask): Promise<TurnEnding> {
     const { tokens, settings } = this.#parts;
-    const { link } = this.#made;
+    const { link, gate } = this.#made;
     const binding = { session: task.session.id, task: task.turn, executor: this.id };
     const token = await tokens.issue({ userId: task.userId }, binding);
+    if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.turn, token };
     // Where it does not listen, it is ended.
     const stop = () => void link.stopTask(task.turn, settings.stopMs).catch(() => {});
     task.signal.addEventListener('abort', stop, { once: true });
@@ -182,6 +183,7 @@ export class Worker {
     } finally {
       task.signal.removeEventListener('abort', stop);
       await tokens.revoke(task.turn);
+      gate.cut();
     }
   }
 
@@ -215,12 +217,27 @@ export class Worker {
 
   #pingLater(): void {
     const { pingEveryMs, pingMs } = this.#parts.settings;
-    this.#ping = setTimeout(() => {
-      this.#made.link.ping(pingMs).then(
-        () => this.#state.kind !== 'dead' && this.#pingLater(),
-        (cause) => this.#die(new CellaError('WORKER_FAILED', 'The executor does not answer any more.', { cause })),
-      );
+    this.#ping = setTimeout(async () => {
+      try {
+        await this.#made.link.ping(pingMs);
+        await this.#checkToken();
+        if (this.#state.kind !== 'dead') this.#pingLater();
+      } catch (cause) {
+        this.#die(new CellaError('WORKER_FAILED', 'The executor does not answer any more.', { cause }));
+      }
     }, pingEveryMs).unref();
+  }
+
+  /** A turn that says nothing, and calls nobody, ends too where its user was disabled, or its token has expired. */
+  async #checkToken(): Promise<void> {
+    const { token, turn } = this.#state.kind === 'busy' ? this.#state : {};
+    if (token === undefined) return;
+    const { tokens, log } = this.#parts;
+    await tokens.check(token).catch((error: unknown) => {
+      if (this.turn !== turn) return; // it has ended meanwhile, and its token with it
+      if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') this.#die(error);
+      else log(this.id, `its token could not be looked at: ${String(error)}`);
+    });
   }
 
   /** A program that ends closes its connection first: how it ended is told a moment later. */

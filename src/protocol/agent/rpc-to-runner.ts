@@ -17,6 +17,8 @@ export const Hello = {
     gateway_socket: path.optional(),
     /** Loaded ahead, so that the first prompt starts at once. */
     agentic_tool: AgentName.optional(),
+    /** Whether whoever started the runner adopts what loses its parent, and nothing else came from that. */
+    enclosed: z.boolean().optional(),
   }),
   result: z.object({ protocol_version: z.int(), pid: z.int(), agents: z.array(AgentName) }),
 } as const satisfies RpcMethod;

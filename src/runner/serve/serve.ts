@@ -19,6 +19,7 @@ import { firstIssue } from '../../protocol/rpc/incoming.ts';
 import { RpcPeer } from '../../protocol/rpc/peer.ts';
 import { portOfStreams } from '../../protocol/rpc/port.ts';
 import type { AgentSource } from '../agents.ts';
+import { endBelow } from '../descendants.ts';
 import { type Forwarder, openForwarder } from '../forwarder.ts';
 import type { OwnStreams } from '../streams.ts';
 import { ownVariables } from '../variables.ts';
@@ -117,7 +118,7 @@ class Executor implements AsyncDisposable {
     if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${firstIssue(parsed.error)}.`);
     if (this.#wasGreeted) throw new CellaError('RUNNER_PROTOCOL', 'This runner has been greeted already.');
     this.#wasGreeted = true;
-    const { session_id, key_mode, gateway_socket, agentic_tool } = parsed.data;
+    const { session_id, key_mode, gateway_socket, agentic_tool, enclosed = false } = parsed.data;
     this.#forwarder = gateway_socket === undefined ? undefined : await openForwarder(gateway_socket);
     // Ahead of the first prompt, which tells what is wrong with it.
     if (agentic_tool !== undefined) await this.#agents.load(agentic_tool).catch(() => {});
@@ -129,9 +130,19 @@ class Executor implements AsyncDisposable {
         keyMode: key_mode,
         gatewayUrl: this.#forwarder?.url,
         env: ownVariables(),
+        tidy: () => this.#tidy(enclosed),
       },
     };
     return { protocol_version: PROTOCOL_VERSION, pid: process.pid, agents: [...this.#agents.names] };
+  }
+
+  /** Where it finds no end, it ends itself: whoever stands over it ends all of it then. */
+  async #tidy(enclosed: boolean): Promise<void> {
+    // Whoever stands over the runner adopts what has lost its parent; elsewhere that is the whole machine.
+    const root = enclosed && process.ppid > 1 ? process.ppid : process.pid;
+    if (await endBelow(root, this.#terminals.pids)) return;
+    console.error('What the turn has left running could not be ended.');
+    process.exit(1);
   }
 
   #greeting(): Greeted {

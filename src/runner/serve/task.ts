@@ -30,6 +30,8 @@ export interface TaskHost {
   readonly gatewayUrl: string | undefined;
   /** Those that every program of the environment has. */
   readonly env: Readonly<Record<string, string>>;
+  /** Ends what a turn has left running: it would meet the token of the next. */
+  tidy(): Promise<void>;
 }
 
 export class Task {
@@ -77,6 +79,7 @@ export class Task {
       stop: this.#stop.signal,
       onPhase: (phase) => void peer.notify(ReportProgress, { ...this.#claim, phase }),
     });
+    await this.#host.tidy();
     return await this.#complete(end);
   }
 

@@ -67,6 +67,11 @@ export class Terminals {
     return { pid: child.pid ?? 0 };
   }
 
+  /** The processes that hold them. */
+  get pids(): ReadonlySet<number> {
+    return new Set([...this.#open.values()].flatMap(({ pid }) => pid ?? []));
+  }
+
   type(id: string, data: string): void {
     this.#open.get(id)?.stdin.write(Buffer.from(data, 'base64'));
   }

@@ -4,6 +4,7 @@
  */
 
 import { appendFileSync, readFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { createInterface } from 'node:readline';
 
 const [command] = process.argv.slice(2);
@@ -26,6 +27,24 @@ let old;
 let stopped;
 /** Whether it tells nothing of its conversations. */
 let mute = false;
+/** The socket that leads to the host, and streams from there that are kept past the end of a task: the end of each. */
+let gateway;
+const streams = new Map();
+
+/** Resolves when an answer begins. */
+const open = (method, path, headers, body) =>
+  new Promise((resolve, reject) => {
+    const sent = request({ socketPath: gateway, method, path, headers, agent: false }, resolve);
+    sent.on('error', reject);
+    sent.end(body);
+  });
+
+async function listen(name, answer) {
+  if (answer.statusCode !== 200) throw new Error(`${name}: ${answer.statusCode}`);
+  const ended = new Promise((resolve) => answer.on('close', () => resolve(name)));
+  answer.on('error', () => {}).resume();
+  streams.set(name, ended);
+}
 
 const tricks = {
   async plain({ claim, report }) {
@@ -113,6 +132,26 @@ const tricks = {
     });
     return decision.outcome === 'cancelled' ? { status: 'cancelled' } : {};
   },
+  /** Ends its turn while answers of the session's MCP server and of a model are on their way. */
+  async listen({ claim }) {
+    const as = { authorization: `Bearer ${claim.session_token}`, 'content-type': 'application/json' };
+    const accept = 'application/json, text/event-stream';
+    const version = '2025-06-18';
+    const params = { protocolVersion: version, capabilities: {}, clientInfo: { name: 'test', version: '1' } };
+    const hello = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+    const greeted = await open('POST', '/mcp', { ...as, accept }, hello);
+    greeted.resume();
+    const id = greeted.headers['mcp-session-id'];
+    const more = { 'mcp-session-id': id, 'mcp-protocol-version': version, accept: 'text/event-stream' };
+    await listen('mcp', await open('GET', '/mcp', { ...as, ...more }));
+    const asked = JSON.stringify({ model: 'claude-sonnet-4-5', max_tokens: 9, stream: true, messages: [] });
+    await listen('model', await open('POST', '/anthropic/v1/messages', as, asked));
+  },
+  /** Tells of those when they have ended. */
+  async heard({ report }) {
+    const text = (await Promise.all(streams.values())).join(' ');
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
+  },
   async variables({ report }) {
     await report({
       type: 'item_completed',
@@ -163,8 +202,10 @@ function hear({ id, method, params, result, error }) {
     waiting.delete(id);
     return;
   }
-  if (method === 'hello')
+  if (method === 'hello') {
+    gateway = params.gateway_socket;
     say({ id, result: { protocol_version: params.protocol_version, pid: process.pid, agents: ['claude'] } });
+  }
   if (method === 'ping') say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
   if (method === 'execute_prompt') void execute(id, params);
   if (method === 'read_transcript' && !mute) {

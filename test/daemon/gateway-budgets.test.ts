@@ -1,0 +1,73 @@
+/** Budgets hold for calls at the same time: what they may come to is kept back until it is known what they came to. */
+
+import type { ServerResponse } from 'node:http';
+import { expect, it } from 'vitest';
+import { at, Gateway, message, provide } from '../support/gateway.ts';
+
+const KEY = 'sk-test-CANARY-0123456789';
+const USED = { input_tokens: 100, output_tokens: 100 };
+const chat = [{ role: 'user', content: 'hello' }];
+const asking = (max_tokens: number) => ({ body: { model: 'claude-sonnet-4-5', max_tokens, messages: chat } });
+
+/** A provider that answers when it is told to. */
+async function patient() {
+  const held: ServerResponse[] = [];
+  let arrival = Promise.withResolvers<void>();
+  const { url } = await provide((request, response) => {
+    request.resume();
+    held.push(response);
+    arrival.resolve();
+  });
+  const answer = (status = 200) => {
+    arrival = Promise.withResolvers();
+    for (const each of held.splice(0)) {
+      each.writeHead(status, { 'content-type': 'application/json' }).end(message('hi', USED));
+    }
+  };
+  return { url, held, answer, arrived: () => (held.length > 0 ? Promise.resolve() : arrival.promise) };
+}
+
+it.each([
+  ['USD of the session', { sessionUsd: 0.0089 }, {}],
+  ['tokens of the session', { sessionTokens: 1000 }, {}],
+  ['USD of the user', {}, { modelUsdPerDay: 0.0089 }],
+  ['tokens of the user', {}, { modelTokensPerDay: 1000 }],
+])('in %s are not passed by calls at the same time', async (_name, settings, quotas) => {
+  const { url } = await provide(async (request, response) => {
+    await request.toArray();
+    response.writeHead(200, { 'content-type': 'application/json' }).end(message('hi', USED));
+  });
+  const own = await Gateway.open({ settings: { providers: at(url), ...settings } });
+  const person = await own.person('ada', KEY, quotas);
+  // A user's is one for all of their sessions.
+  const sessions = 'sessionUsd' in settings || 'sessionTokens' in settings ? ['ses_1'] : ['ses_1', 'ses_2'];
+  const tokens = await Promise.all(sessions.map((session) => person.token({ session })));
+  const call = async (index: number) => (await own.messages(tokens[index % tokens.length] ?? '', asking(200))).status;
+  const statuses = await Promise.all(Array.from({ length: 24 }, (_, index) => call(index)));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(5);
+  expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  const { calls: counted, input, output } = await own.models.usage.today(person.principal.userId);
+  expect([counted, input + output]).toEqual([5, 1000]);
+});
+
+it('let a call that does not fit beside another wait for that, and forget it where nobody waits any more', async () => {
+  const provider = await patient();
+  const own = await Gateway.open({ settings: { providers: at(provider.url), sessionTokens: 1000 } });
+  const token = await (await own.person('ada', KEY)).token();
+  const first = own.messages(token, asking(900));
+  await provider.arrived();
+  const leave = new AbortController();
+  const second = own.messages(token, { ...asking(900), signal: leave.signal });
+  const third = own.messages(token, asking(900));
+  leave.abort();
+  await expect(second).rejects.toThrow();
+  expect(provider.held).toHaveLength(1);
+  // What fails has used nothing.
+  provider.answer(500);
+  expect((await first).status).toBe(500);
+  await provider.arrived();
+  expect(provider.held).toHaveLength(1);
+  provider.answer();
+  expect((await third).status).toBe(200);
+  expect(await own.models.usage.session('ses_ada')).toMatchObject({ calls: 1, output: 100 });
+});
