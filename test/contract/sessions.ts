@@ -106,7 +106,7 @@ export function lifeContract(open: Open, lend = open): void {
   });
 
   describe('bad options', () => {
-    it('are refused before anything starts', async () => {
+    it('are refused before anything starts', { timeout: 240_000 }, async () => {
       await expect(open({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       await expect(open({ preload: ['no_such_module_here'] })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       await expect(open({ cwd: '/no/such/folder' })).rejects.toThrow(/\/no\/such\/folder/);
@@ -283,7 +283,7 @@ export function separationContract(open: Open): void {
       expect(value).toEqual([cwd, 'by the host', ['given', 'made']]);
     });
 
-    it('have modules ready that were asked for, each its own copy', async () => {
+    it('have modules ready that were asked for, each its own copy', { timeout: 240_000 }, async () => {
       await using one = await open({ preload: ['decimal', 'json.tool'] });
       await using two = await open({ preload: ['decimal', 'json.tool'] });
       const code = 'import sys\n[name in sys.modules for name in ("decimal", "json.tool")]';

@@ -95,7 +95,7 @@ test('an executor is kept for the one who has prompted, and never for another pe
 test('what it listens to ends with the token of its turn: the session’s MCP server, and a model in mid-answer', async () => {
   const id = await session();
   expect((await prompt(daemon, id, 'listen')).json).toMatchObject({ status: 'completed' });
-  const { json } = await prompt(daemon, id, 'heard', { timeoutMs: 10_000 });
+  const { json } = await prompt(daemon, id, 'heard', { timeoutMs: 40_000 });
   expect(json).toMatchObject({ status: 'completed', text: 'mcp model' });
 });
 
