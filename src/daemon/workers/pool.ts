@@ -7,7 +7,8 @@ import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RunTurn, TurnEnding, TurnTask } from '../turns/contract.ts';
 import type { Tenant } from './contract.ts';
-import { Worker, type WorkerParts } from './worker.ts';
+import type { WorkerParts } from './equip.ts';
+import { Worker } from './worker.ts';
 
 interface Held {
   /** What it was made from: another needs another executor. */

@@ -16,11 +16,11 @@ import type { McpEndpoints } from '../http/mcp-endpoints.ts';
 import type { AgentRunner, RunTurn } from '../turns/contract.ts';
 import { type OpenPlace, WorkerSettings } from './contract.ts';
 import { Conversations } from './conversations.ts';
+import type { WorkerParts } from './equip.ts';
 import type { LinkParts } from './executor-link.ts';
 import { placeOpener } from './place.ts';
 import { WorkerPool } from './pool.ts';
 import { type Programs, programFolder, programsOf } from './programs.ts';
-import type { WorkerParts } from './worker.ts';
 
 /** Below the data folder: the sockets of executors. Whoever has no right to it reaches none of them. */
 const GATES = 'gates';

@@ -1,59 +1,35 @@
 /** One executor: an environment, a runner in it, and its gate; for one session, and one turn at a time. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ExecExit, Execution } from '../../environments/contract.ts';
 import { checkMode } from '../../environments/mode.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionTokens } from '../access/contract.ts';
 import type { TurnEnding, TurnTask } from '../turns/contract.ts';
 import { toFailure } from '../turns/ending.ts';
-import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';
-import type { Conversations } from './conversations.ts';
-import { ExecutorLink, type LinkParts } from './executor-link.ts';
-import { Gate, type GateParts } from './gate.ts';
-import { Lines } from './lines.ts';
+import type { Tenant } from './contract.ts';
+import { type Equipment, equip, type WorkerParts } from './equip.ts';
+import type { Gate } from './gate.ts';
+import { patience } from './patience.ts';
+import { closed, ended } from './worker-ends.ts';
 
 /** How long the end of a program may come after that of its connection. */
 const EXIT_MS = 1000;
-
-export interface WorkerParts {
-  readonly settings: WorkerSettings;
-  readonly tokens: SessionTokens;
-  readonly open: OpenPlace;
-  readonly conversations: Conversations;
-  readonly gates: Pick<GateParts, 'folder' | 'models'>;
-  readonly mcp: (tenant: Tenant) => GateParts['mcp'];
-  readonly keyFor?: LinkParts['keyFor'];
-  /** Why the gateway refused the last call of a turn. */
-  readonly refusalOf: (turn: string) => CellaError | undefined;
-  readonly log: (worker: string, line: string) => void;
-}
 
 type State =
   | { readonly kind: 'idle' }
   | { readonly kind: 'busy'; readonly turn: string; readonly token?: string }
   | { readonly kind: 'dead'; readonly reason: CellaError };
 
-interface Made {
-  readonly place: Place;
-  readonly gate: Gate;
-  readonly execution: Execution;
-  readonly link: ExecutorLink;
-  readonly words: Lines;
-  readonly stack: AsyncDisposableStack;
-}
-
 export class Worker {
   readonly id: string;
   readonly tenant: Tenant;
   readonly #parts: WorkerParts;
-  readonly #made: Made;
+  readonly #made: Equipment;
   readonly #died = Promise.withResolvers<CellaError>();
   #state: State = { kind: 'idle' };
   #ping: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(id: string, tenant: Tenant, parts: WorkerParts, made: Made) {
+  private constructor(id: string, tenant: Tenant, parts: WorkerParts, made: Equipment) {
     this.id = id;
     this.tenant = tenant;
     this.#parts = parts;
@@ -69,30 +45,10 @@ export class Worker {
 
   /** `agent`: the one that it will most likely run; it is loaded ahead. */
   static async start(id: string, tenant: Tenant, agent: string, parts: WorkerParts): Promise<Worker> {
-    await using stack = new AsyncDisposableStack();
-    const { settings, tokens, gates, mcp, keyFor, log } = parts;
-    const session = tenant.info.id;
-    const onError = (error: unknown) => log(id, `unexpected: ${String(error)}`);
-    stack.defer(() => tokens.revokeExecutor(id));
-    const binding = { session, executor: id };
-    const gate = stack.use(await Gate.open({ ...gates, binding, tokens, mcp: mcp(tenant), onError }));
-    let made: Worker | undefined;
-    const place = await parts.open(tenant, gate.folder, (attempt) => tenant.tellDenied(attempt, made?.turn));
-    stack.use(place.environment);
-    const execution = await place.environment.exec([...place.runner, 'serve'], { stdin: 'pipe', cwd: place.cwd });
-    const words = new Lines(execution.stderr, (line) => log(id, line));
-    const { stdin, stdout } = execution;
-    if (!stdin) throw new CellaError('WORKER_FAILED', 'The executor has no input.');
-    const link = new ExecutorLink(
-      { stdin, stdout },
-      { executorId: id, sessionId: session, place, tokens, keyFor, onUnforeseen: onError },
-    );
-    stack.defer(() => link.cut(closed('it was not needed')));
-    const never = execution.exited.then((exit) => Promise.reject(ended(exit, words.last)));
-    never.catch(() => {}); // told where it matters
-    await Promise.race([link.hello(agent, settings.startMs), never]);
-    made = new Worker(id, tenant, parts, { place, gate, execution, link, words, stack: stack.move() });
-    return made;
+    let worker: Worker | undefined;
+    const made = await equip({ id, tenant, agent, parts, turn: () => worker?.turn });
+    worker = new Worker(id, tenant, parts, made);
+    return worker;
   }
 
   get state(): State['kind'] {
@@ -121,11 +77,11 @@ export class Worker {
   async run(task: TurnTask): Promise<TurnEnding> {
     if (this.#state.kind !== 'idle') throw new CellaError('WORKER_FAILED', `The executor ${this.id} is ${this.state}.`);
     this.#state = { kind: 'busy', turn: task.turn };
-    using patience = this.#patience(task.signal);
+    using waiting = patience(task.signal, this.#parts.settings.stopMs, (late) => this.#die(late));
     const performed = this.#perform(task);
     performed.catch(() => {}); // told, unless nobody waits for it any more
     try {
-      return await Promise.race([performed, patience.over]);
+      return await Promise.race([performed, waiting.over]);
     } catch (error) {
       throw this.#reason ?? error;
     } finally {
@@ -185,30 +141,6 @@ export class Worker {
       await tokens.revoke(task.turn);
       gate.cut();
     }
-  }
-
-  /** A turn that does not end when it is stopped, in whatever state it is, ends with its executor. */
-  #patience(signal: AbortSignal): Disposable & { readonly over: Promise<never> } {
-    const { stopMs } = this.#parts.settings;
-    const over = Promise.withResolvers<never>();
-    over.promise.catch(() => {}); // lost to the turn's own end
-    let timer: NodeJS.Timeout | undefined;
-    const begin = () => {
-      timer = setTimeout(() => {
-        const late = new CellaError('WORKER_FAILED', `The turn did not end within ${stopMs} ms after it was stopped.`);
-        over.reject(late);
-        this.#die(late);
-      }, stopMs);
-    };
-    signal.addEventListener('abort', begin, { once: true });
-    if (signal.aborted) begin();
-    return {
-      over: over.promise,
-      [Symbol.dispose]: () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', begin);
-      },
-    };
   }
 
   #note(error: unknown): void {
@@ -274,16 +206,4 @@ export class Worker {
     await execution.exited.catch(() => {}); // it never began
     await stack.disposeAsync();
   }
-}
-
-function closed(why: string): CellaError {
-  return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
-}
-
-function ended({ code, signal }: ExecExit, words: string): CellaError {
-  const how = signal === undefined ? `with exit code ${code}` : `by ${signal}`;
-  const said = words === '' ? '' : ` Its last words: ${words}`;
-  return new CellaError('WORKER_FAILED', `The executor has ended ${how}.${said}`, {
-    details: signal === undefined ? { code } : { signal },
-  });
 }
