@@ -34,6 +34,7 @@ export type {
   Woken,
 } from './protocol/events.ts';
 export { eventToJson } from './protocol/events.ts';
+export type { CodingAgent } from './protocol/http/agent-routes.ts';
 export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/http/permission-routes.ts';
 export type { TurnInfo } from './protocol/http/turns.ts';
 export type { NetworkPolicy } from './protocol/policy.ts';
