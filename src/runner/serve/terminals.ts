@@ -11,18 +11,18 @@ const MOST = 16;
 /** In base64 it stays below what a message of output may have. */
 const PIECE_BYTES = 64 * 1024;
 
-/** Its arguments are `cols rows program…`. What it prints and reads is the terminal's, and its end hangs the program up. */
+/** Its arguments are `cols rows program…`: the size is there before the program. What it prints and reads is the terminal's, and its end hangs the program up. */
 const PTY = `
 import fcntl, os, pty, struct, sys, termios
 cols, rows, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 pid, master = pty.fork()
 if pid == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
         os.write(2, f"{argv[0]}: {error.strerror}\\n".encode())
         os._exit(127)
-fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 pty._copy(master)
 os.close(master)
 status = os.waitpid(pid, 0)[1]
