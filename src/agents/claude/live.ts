@@ -79,7 +79,7 @@ export class Live {
       }
       case 'api_retry': {
         const { attempt, max_retries, retry_delay_ms, error_status } = native;
-        const why = error_status == null ? 'could not be reached' : `answered ${error_status}`;
+        const why = retriedFor(error_status);
         const when = (retry_delay_ms / 1000).toFixed(1);
         return this.#story.notice(`The provider ${why}; trying again in ${when} s (${attempt} of ${max_retries}).`);
       }
@@ -153,6 +153,12 @@ export function textsOf(content: readonly unknown[]): string {
 function fateOf(fate: z.infer<typeof ToolFate> | undefined): Fate {
   if (fate?.non_execution_kind === undefined) return 'ran';
   return fate.permission_decision === undefined && fate.non_execution_kind === 'user-rejected' ? 'cancelled' : 'denied';
+}
+
+/** The gateway, which every call goes through, answers 502 for a provider that it does not reach. */
+function retriedFor(status: number | null | undefined): string {
+  if (status == null) return 'could not be reached';
+  return status === 502 ? 'could not be reached, or failed (502)' : `answered ${status}`;
 }
 
 function nameOf(message: unknown): string {
