@@ -63,7 +63,7 @@ describe('a turn at the terminal', () => {
     expect(out).toBe('');
     expect(err).toEqual([
       '* Bash make',
-      '  Bash was failed: no rule',
+      '  Bash failed: no rule',
       '* Task Look around',
       '  * Read a.py',
       '  [x] first',

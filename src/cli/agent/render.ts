@@ -83,7 +83,8 @@ export class Rendering {
     if (status === 'completed' || kind === 'reasoning') return [];
     const [first = ''] = output.trim().split('\n');
     const why = first === '' ? '' : `: ${toPlain(first.slice(0, 200))}`;
-    return [line(`  ${toolInWords(tool)} was ${status}${why}`, 'yellow')];
+    const how = status === 'failed' ? 'failed' : `was ${status}`;
+    return [line(`  ${toolInWords(tool)} ${how}${why}`, 'yellow')];
   }
 }
 
