@@ -11,3 +11,15 @@ test.each([
   const told = new Live('trn_0000000000000001', '/agent/workspace').tell({ ...retry, error_status });
   expect(told).toMatchObject([{ type: 'agent_notice', text }]);
 });
+
+test('an MCP server that is not reached is told, since the agent goes on without it', () => {
+  const servers = [
+    { name: 'cella', status: 'connected' },
+    { name: 'issues', status: 'failed' },
+  ];
+  const init = { type: 'system', subtype: 'init', session_id: 'one', mcp_servers: servers };
+  expect(new Live('trn_0000000000000001', '/agent/workspace').tell(init)).toMatchObject([
+    { type: 'agent_session' },
+    { type: 'agent_notice', text: expect.stringContaining('The tools of the MCP server "issues" are missing') },
+  ]);
+});

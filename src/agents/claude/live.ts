@@ -31,6 +31,8 @@ const QUIET = new Set([
   'command_lifecycle',
 ]);
 
+const MOST_MISSING = 20;
+
 export class Live {
   readonly #turn: string;
   readonly #story: Story;
@@ -72,10 +74,11 @@ export class Live {
   #system(native: Extract<Native, { type: 'system' }>): AgentEvent[] {
     switch (native.subtype) {
       case 'init': {
-        const { session_id: conversation, model, tools } = native;
+        const { session_id: conversation, model, tools, mcp_servers: servers = [] } = native;
         this.conversation = conversation;
         const about = { ...(model === undefined ? {} : { model }), ...(tools ? { tools: tools.slice(0, 1000) } : {}) };
-        return [{ type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, ...about }];
+        const session = { type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, ...about } as const;
+        return [session, ...this.#missing(servers)];
       }
       case 'api_retry': {
         const { attempt, max_retries, retry_delay_ms, error_status } = native;
@@ -90,6 +93,15 @@ export class Live {
       case 'compact_boundary':
         return this.#story.notice('The conversation was shortened to make room.');
     }
+  }
+
+  /** The agent goes on without their tools, and says nothing of it. */
+  #missing(servers: readonly { readonly name: string; readonly status: string }[]): AgentEvent[] {
+    const failed = servers.filter(({ status }) => status === 'failed').slice(0, MOST_MISSING);
+    const why = 'An agent reaches what the network of its session allows.';
+    return failed.flatMap(({ name }) =>
+      this.#story.notice(`The tools of the MCP server ${JSON.stringify(name)} are missing: no connection. ${why}`),
+    );
   }
 
   #streamed(event: Extract<Native, { type: 'stream_event' }>['event']): AgentEvent[] {
