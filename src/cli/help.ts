@@ -90,6 +90,7 @@ Examples:
 Commands of a chat:
   /py CODE           run Python; /py alone takes several lines, /py reset clears all names
   /sh COMMAND        run a shell command in the same sandbox and folder; it is confirmed first
+  /agent [NAME]      choose the coding agent that plain lines go to, as --with does
   /cwd               tell the folder the code works in
   /vars              list the names of the code
   /undo              go back to before the last cell, up to five times

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { CellaError, type ErrorCode, errorCodes } from './errors.ts';
 
@@ -71,4 +72,13 @@ describe('CellaError', () => {
       details: {},
     });
   });
+});
+
+test('an error that nobody catches shows what to do', () => {
+  expect(inspect(new CellaError('AGENT_NOT_INSTALLED', 'It is not there.'))).toContain(
+    errorCodes.AGENT_NOT_INSTALLED.advice,
+  );
+  expect(inspect(new CellaError('AGENT_NOT_INSTALLED', 'It is not there.', { advice: 'Bring it.' }))).toContain(
+    'Bring it.',
+  );
 });

@@ -503,7 +503,7 @@ export const errorCodes = {
     http: 502,
     rpc: -32135,
     retry: false,
-    advice: 'Set a valid key with `cella credentials set`, or ask whoever runs the gateway.',
+    advice: 'Set a valid key with `cella credentials set PROVIDER`, or ask whoever runs the gateway.',
   },
   PROVIDER_LIMITED: {
     http: 429,
@@ -595,22 +595,21 @@ export class CellaError extends Error {
   override readonly name = 'CellaError';
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>>;
-  readonly #advice: string | undefined;
+  /** A field, no getter: Node shows it where nobody catches the error. */
+  readonly advice: string;
+  readonly #ownAdvice: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorFacts = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.details = options.details ?? {};
-    this.#advice = options.advice;
-  }
-
-  get advice(): string {
-    return this.#advice ?? errorCodes[this.code].advice;
+    this.advice = options.advice ?? errorCodes[code].advice;
+    this.#ownAdvice = options.advice;
   }
 
   /** Undefined where the advice is that of the code. */
   get ownAdvice(): string | undefined {
-    return this.#advice;
+    return this.#ownAdvice;
   }
 
   get retryable(): boolean {

@@ -65,7 +65,7 @@ describe('cella users', () => {
     expect(await status()).toBe(401);
     expect(await cella.run(['users', 'show', 'cy'])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('There is no user "cy"'),
+      err: expect.stringMatching(/There is no user "cy"\.\n.*`cella users list`/),
     });
   });
 

@@ -1,7 +1,7 @@
 /** What went wrong with a turn, in codes that are the same for every agent. */
 
 import type { AgentFailure } from '../../protocol/agent/events.ts';
-import { CellaError } from '../../protocol/errors.ts';
+import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import { boundedText } from '../bounded.ts';
 
 /** The program's own words for what the provider said. */
@@ -15,8 +15,12 @@ const REFUSED = new Set([
   'model_not_found',
 ]);
 const LIMITED = new Set(['rate_limit', 'billing_error']);
+/** The program's own advice, which has a person look at an address that is inside of its sandbox. */
+const OWN_ADVICE = /\s*This is a server-side issue, usually temporary.*$/s;
 
-export function providerFailure(word: string, message: string): AgentFailure {
+export function providerFailure(word: string, said: string): AgentFailure {
+  // What the gateway says has the advice in it that stands beside the message here.
+  const message = said.replace(OWN_ADVICE, '').replace(errorCodes.PROVIDER_FAILED.advice, '');
   if (REFUSED.has(word)) return failureOf(new CellaError('PROVIDER_REFUSED', message));
   if (LIMITED.has(word)) return failureOf(new CellaError('PROVIDER_LIMITED', message));
   return failureOf(new CellaError('PROVIDER_FAILED', message));

@@ -31,6 +31,8 @@ const QUIET = new Set([
   'command_lifecycle',
 ]);
 
+const MOST_MISSING = 20;
+
 export class Live {
   readonly #turn: string;
   readonly #story: Story;
@@ -72,14 +74,15 @@ export class Live {
   #system(native: Extract<Native, { type: 'system' }>): AgentEvent[] {
     switch (native.subtype) {
       case 'init': {
-        const { session_id: conversation, model, tools } = native;
+        const { session_id: conversation, model, tools, mcp_servers: servers = [] } = native;
         this.conversation = conversation;
         const about = { ...(model === undefined ? {} : { model }), ...(tools ? { tools: tools.slice(0, 1000) } : {}) };
-        return [{ type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, ...about }];
+        const session = { type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, ...about } as const;
+        return [session, ...this.#missing(servers)];
       }
       case 'api_retry': {
         const { attempt, max_retries, retry_delay_ms, error_status } = native;
-        const why = error_status == null ? 'could not be reached' : `answered ${error_status}`;
+        const why = retriedFor(error_status);
         const when = (retry_delay_ms / 1000).toFixed(1);
         return this.#story.notice(`The provider ${why}; trying again in ${when} s (${attempt} of ${max_retries}).`);
       }
@@ -90,6 +93,15 @@ export class Live {
       case 'compact_boundary':
         return this.#story.notice('The conversation was shortened to make room.');
     }
+  }
+
+  /** The agent goes on without their tools, and says nothing of it. */
+  #missing(servers: readonly { readonly name: string; readonly status: string }[]): AgentEvent[] {
+    const failed = servers.filter(({ status }) => status === 'failed').slice(0, MOST_MISSING);
+    const why = 'An agent reaches what the network of its session allows.';
+    return failed.flatMap(({ name }) =>
+      this.#story.notice(`The tools of the MCP server ${JSON.stringify(name)} are missing: no connection. ${why}`),
+    );
   }
 
   #streamed(event: Extract<Native, { type: 'stream_event' }>['event']): AgentEvent[] {
@@ -153,6 +165,12 @@ export function textsOf(content: readonly unknown[]): string {
 function fateOf(fate: z.infer<typeof ToolFate> | undefined): Fate {
   if (fate?.non_execution_kind === undefined) return 'ran';
   return fate.permission_decision === undefined && fate.non_execution_kind === 'user-rejected' ? 'cancelled' : 'denied';
+}
+
+/** The gateway, which every call goes through, answers 502 for a provider that it does not reach. */
+function retriedFor(status: number | null | undefined): string {
+  if (status == null) return 'could not be reached';
+  return status === 502 ? 'could not be reached, or failed (502)' : `answered ${status}`;
 }
 
 function nameOf(message: unknown): string {

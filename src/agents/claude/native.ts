@@ -44,6 +44,7 @@ const Init = z.object({
   session_id: z.string(),
   model: z.string().optional(),
   tools: z.array(z.string()).optional(),
+  mcp_servers: z.array(z.object({ name: z.string(), status: z.string() })).optional(),
 });
 const Retry = z.object({
   type: z.literal('system'),

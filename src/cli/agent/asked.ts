@@ -3,12 +3,11 @@
 import { z } from 'zod';
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import { toPlain } from '../texts.ts';
+import { RUN_CODE } from './headline.ts';
 import { toText } from './render.ts';
 
 export type PermissionRequest = Extract<AgentLogEvent, { type: 'permission_requested' }>;
 
-/** The session's own MCP server runs code with it. */
-const RUN_CODE = 'mcp__cella__run_code';
 const CodeInput = z.looseObject({ code: z.string() });
 
 /** What it wants, what that is, and what else belongs to it. */

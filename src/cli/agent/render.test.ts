@@ -25,6 +25,15 @@ describe('a turn at the terminal', () => {
     expect(out).toBe('Hello\nNo deltas.\n');
   });
 
+  it('shows the code of the kernel without the name of the server that it goes through', () => {
+    const item = { turn, item: 't', kind: 'tool', tool: 'mcp__cella__run_code' } as const;
+    const { err } = shown(
+      { type: 'item_started', ...item, input: { code: 'x + 1' } },
+      { type: 'item_completed', ...item, status: 'denied', output: 'no' },
+    );
+    expect(err).toEqual(['* run_code x + 1', '  run_code was denied: no']);
+  });
+
   it('shows tools, plans, files and how it ended in short lines', () => {
     const { out, err } = shown(
       { type: 'item_started', turn, item: 't', kind: 'tool', tool: 'Bash', input: { command: 'make\nmake test' } },
@@ -54,7 +63,7 @@ describe('a turn at the terminal', () => {
     expect(out).toBe('');
     expect(err).toEqual([
       '* Bash make',
-      '  Bash was failed: no rule',
+      '  Bash failed: no rule',
       '* Task Look around',
       '  * Read a.py',
       '  [x] first',

@@ -3,7 +3,7 @@
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import type { TokenUsage } from '../../protocol/agent/names.ts';
 import { toPlain } from '../texts.ts';
-import { headline } from './headline.ts';
+import { headline, toolInWords } from './headline.ts';
 
 /** `whole` begins and ends lines of its own. */
 export interface Shown {
@@ -83,7 +83,8 @@ export class Rendering {
     if (status === 'completed' || kind === 'reasoning') return [];
     const [first = ''] = output.trim().split('\n');
     const why = first === '' ? '' : `: ${toPlain(first.slice(0, 200))}`;
-    return [line(`  ${toPlain(tool)} was ${status}${why}`, 'yellow')];
+    const how = status === 'failed' ? 'failed' : `was ${status}`;
+    return [line(`  ${toolInWords(tool)} ${how}${why}`, 'yellow')];
   }
 }
 

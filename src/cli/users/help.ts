@@ -31,7 +31,7 @@ Examples:
   $ cella users add boss@example.org --role admin
 
 A user has no password. It gets in with a link of \`cella users login\`, or with a token of
-\`cella tokens create --user\`.`;
+\`cella tokens create --user NAME --name laptop\`.`;
 
 export const set = `
 Examples:

@@ -43,7 +43,7 @@ export async function add(client: Client, name: string, flags: UserChange, repor
   const { role } = flags;
   const quotas = quotasOf(flags);
   const user = await client.users.create({ name, ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
-  const next = `\`cella users login ${user.name}\` makes a link for it, \`cella tokens create --user ${user.name}\` a token.`;
+  const next = `\`cella users login ${user.name}\` makes a link for it, \`cella tokens create --user ${user.name} --name NAME\` a token.`;
   await report.done(user, `Made ${user.name}, a ${user.role}.\n${next}`);
   return Exit.ok;
 }

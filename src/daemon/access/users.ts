@@ -91,7 +91,9 @@ export class StoredUsers implements Users {
   async #need(nameOrId: string): Promise<Found<User>> {
     const found = await this.#find(nameOrId);
     if (found) return found;
-    throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`);
+    throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`, {
+      advice: 'See them with `cella users list`, or GET /v1/users; `cella users add` makes one.',
+    });
   }
 
   async #find(nameOrId: string): Promise<Found<User> | undefined> {

@@ -66,7 +66,9 @@ export class Credentials {
   async delete(by: Principal, provider: Provider, user = by.userName): Promise<void> {
     const { id: userId } = await this.#of(by, user);
     if (await this.#stored.delete(idOf(userId, provider))) return;
-    throw new CellaError('NOT_FOUND', `${user} has no credential for ${provider}.`);
+    throw new CellaError('NOT_FOUND', `${user} has no credential for ${provider}.`, {
+      advice: 'See them with `cella credentials list`, or GET /v1/credentials.',
+    });
   }
 
   /** For the daemon's own use: the key of this user, or CREDENTIAL_MISSING, or CREDENTIAL_UNREADABLE. */

@@ -12,7 +12,7 @@ const anybody = { kind: 'anybody' } as const;
 const view = { kind: 'session', right: 'view' } as const;
 const use = { kind: 'session', right: 'use' } as const;
 
-export const RuleId = z.string().regex(/^rul_[0-9a-z]{16}$/);
+export const RuleId = z.string().regex(/^rul_[0-9a-z]{16}$/, 'must be rul_ and 16 letters and digits');
 
 /** How long what is allowed stays allowed. */
 export const PermissionScope = z.enum(['once', 'session', 'always']);
