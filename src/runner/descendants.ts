@@ -57,6 +57,9 @@ function kill(pid: number): void {
   }
 }
 
+/** How many threads it has: the place of that among what follows the name. */
+const THREADS = 17;
+
 function processes(): Process[] {
   let names: string[];
   try {
@@ -69,8 +72,11 @@ function processes(): Process[] {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
       // The name of the program may hold anything, brackets too; what follows the last of them is numbers.
-      const [state = '', parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      return [{ pid: Number(name), dead: 'ZX'.includes(state), parent: Number(parent), group: Number(group) }];
+      const facts = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const [state = '', parent, group] = facts;
+      // One whose first thread alone has ended looks the same, and goes on.
+      const dead = 'ZX'.includes(state) && Number(facts[THREADS]) <= 1;
+      return [{ pid: Number(name), dead, parent: Number(parent), group: Number(group) }];
     } catch {
       // Ended between the two looks.
       return [];

@@ -70,6 +70,9 @@ function members(root: number, mark: TreeMark, ownGroup: boolean): number[] {
   return [...found];
 }
 
+/** How many threads it has: the place of that among what follows the name. */
+const THREADS = 17;
+
 /** Without those that have ended and wait for their parent to notice. Elsewhere than on Linux there is nothing to read. */
 function processes(): Stat[] {
   const list: Stat[] = [];
@@ -79,7 +82,9 @@ function processes(): Stat[] {
     // The name of the program is in parentheses, and may itself hold some.
     const fields = read(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ') ?? [];
     const [state, parent, group, session] = fields;
-    if (state === undefined || state === '' || state === 'Z' || state === 'X') continue;
+    if (state === undefined || state === '') continue;
+    // One whose first thread alone has ended looks the same as one that has, and goes on.
+    if ('ZX'.includes(state) && Number(fields[THREADS]) <= 1) continue;
     list.push({ pid, parent: Number(parent), group: Number(group), session: Number(session) });
   }
   return list;

@@ -88,6 +88,19 @@ async function plant({ place, home, marks, project }: Attack): Promise<void> {
   await put(join(workspace, '.git', 'HEAD'), 'ref: refs/heads/main\n');
   for (const name of ['objects', 'refs']) await mkdir(join(workspace, '.git', name), { recursive: true });
   await put(join(home, '.gitconfig'), `[core]\n\tfsmonitor = "touch ${join(marks, 'fsmonitor')}; false"\n`);
+  // What git reads in a workspace, and the runtime that the agent's program is built with.
+  const fsmonitor = `"touch ${join(marks, 'workspace-fsmonitor')}; false"`;
+  await put(join(workspace, '.git', 'config'), `[core]\n\trepositoryformatversion = 0\n\tfsmonitor = ${fsmonitor}\n`);
+  const prelude = join(marks, '..', 'prelude.sh');
+  await put(prelude, `touch ${join(marks, 'bash-env')}; export HOSTILE=variable\n`);
+  for (const name of ['.env', '.env.local', '.env.production', '.env.development']) {
+    await put(join(workspace, name), `HOSTILE=${name}\nBASH_ENV=${prelude}\nCLAUDE_CODE_SHELL_PREFIX=${prelude}\n`);
+  }
+  await put(join(workspace, 'bunfig.toml'), 'preload = ["./preload.js"]\n');
+  await put(
+    join(workspace, 'preload.js'),
+    `require('node:fs').writeFileSync(${JSON.stringify(join(marks, 'preload'))}, '');`,
+  );
   await put(join(home, '.cella/profile/hooks/hooks.json'), { hooks: settings(marks, 'profile').hooks });
 }
 

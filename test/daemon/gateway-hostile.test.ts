@@ -2,7 +2,7 @@
 
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Logger } from '../../src/daemon/http/logs.ts';
 import { at, Gateway, message, type Person, provide } from '../support/gateway.ts';
 
@@ -364,3 +364,42 @@ async function answerNext(held: ServerResponse[]): Promise<void> {
   await expect.poll(() => held.length).toBe(before + 1);
   held.at(-1)?.writeHead(200, { 'content-type': 'application/json' }).end(message('hi'));
 }
+
+describe('calls that leave', () => {
+  it('while their token is looked at give back their place', async () => {
+    const own = await Gateway.open({ settings: { providers: at(address) }, mostCalls: 1 });
+    const shown = await (await own.person('ada', KEY)).token();
+    const { sessionTokens } = own.access;
+    const looked = Promise.withResolvers<void>();
+    const left = Promise.withResolvers<void>();
+    const check = sessionTokens.check.bind(sessionTokens);
+    vi.spyOn(sessionTokens, 'check').mockImplementationOnce(async (...given) => {
+      looked.resolve();
+      await left.promise;
+      return await check(...given);
+    });
+    own.server.once('request', (_, response) => response.once('close', () => left.resolve()));
+    const gone = new AbortController();
+    const call = own.messages(shown, { signal: gone.signal }).catch(() => {});
+    await looked.promise;
+    gone.abort();
+    await Promise.all([call, left.promise]);
+    await expect.poll(async () => (await own.messages(shown)).status).toBe(200);
+  });
+
+  it('before they are answered count for a budget with what they have said', async () => {
+    const arrived = Promise.withResolvers<void>();
+    const { url } = await provide((request) => request.resume().on('end', () => arrived.resolve()));
+    const other = await Gateway.open({ settings: { providers: at(url), sessionTokens: 1000 } });
+    const own = await (await other.person('ada', KEY)).token({ session: 'ses_leaving' });
+    const gone = new AbortController();
+    const content = 'x'.repeat(8000);
+    const call = { body: { ...body, messages: [{ role: 'user', content }] }, signal: gone.signal };
+    const left = other.messages(own, call).catch(() => {});
+    await arrived.promise;
+    gone.abort();
+    await left;
+    await expect.poll(async () => (await other.models.usage.session('ses_leaving')).input).toBeGreaterThan(1000);
+    expect((await other.messages(own)).status).toBe(429);
+  });
+});

@@ -43,7 +43,7 @@ export class Gateway {
   readonly access: Access;
   readonly models: Models;
   readonly socket: string;
-  readonly #server: Server;
+  readonly server: Server;
   readonly #stack: AsyncDisposableStack;
 
   private constructor(parts: {
@@ -58,7 +58,7 @@ export class Gateway {
     this.access = parts.access;
     this.models = parts.models;
     this.socket = parts.socket;
-    this.#server = parts.server;
+    this.server = parts.server;
     this.#stack = parts.stack;
   }
 
@@ -84,7 +84,7 @@ export class Gateway {
 
   /** As a restart of the daemon: the same folder, nothing else kept. */
   async close(): Promise<void> {
-    await closed(this.#server);
+    await closed(this.server);
     await this.#stack.disposeAsync();
   }
 

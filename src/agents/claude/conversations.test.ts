@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -64,6 +73,67 @@ describe('the conversations of Claude', () => {
     rmSync(file);
     writeFileSync(file, '');
     truncateSync(file, 2 ** 40);
+    await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'TOO_LARGE' });
+  });
+
+  describe('where code of the kernel has put links that lead out of the home', () => {
+    const secret = line('2026-01-01', { message: 'of somebody else' });
+    let [project, file, outside] = ['', '', ''];
+    beforeEach(() => {
+      project = join(where.homeDir, '.claude', 'projects', 'x');
+      file = join(project, `${id}.jsonl`);
+      outside = join(folder, 'outside');
+      mkdirSync(join(project, '..'), { recursive: true });
+      mkdirSync(outside);
+      writeFileSync(join(outside, `${id}.jsonl`), secret);
+    });
+
+    test('nothing is read through one in the place of a conversation, of its folder or of a subagent', async () => {
+      symlinkSync(outside, project);
+      await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
+      rmSync(project);
+      mkdirSync(project);
+      symlinkSync(join(outside, `${id}.jsonl`), file);
+      await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
+      rmSync(file);
+      writeFileSync(file, line('2026-01-01'));
+      mkdirSync(join(project, id));
+      symlinkSync(outside, join(project, id, 'subagents'));
+      await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
+    });
+
+    test('nothing is written through one, and a pipe keeps nobody waiting', async () => {
+      mkdirSync(project);
+      writeFileSync(file, '');
+      symlinkSync(join(outside, `${id}.jsonl`), `${file}.part`);
+      expect(await writeConversation(where, id, line('2026-01-02'))).toBe(true);
+      execFileSync('mkfifo', [`${file}.part`]);
+      expect(await writeConversation(where, id, line('2026-01-03'))).toBe(true);
+      mkdirSync(join(project, id));
+      symlinkSync(outside, join(project, id, 'subagents'));
+      rmSync(join(outside, `${id}.jsonl`));
+      const more = line('2026-01-04', { agentId: 'a1' });
+      await expect(writeConversation(where, id, more)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
+      expect(readdirSync(outside)).toEqual([]);
+    });
+
+    test('nothing is overwritten through one', async () => {
+      mkdirSync(project);
+      writeFileSync(file, '');
+      symlinkSync(join(outside, `${id}.jsonl`), `${file}.part`);
+      await writeConversation(where, id, line('2026-01-02'));
+      expect(readFileSync(join(outside, `${id}.jsonl`), 'utf8')).toBe(secret);
+    });
+  });
+
+  test('many files that are each just short enough are not read either', async () => {
+    const subagents = join(where.homeDir, '.claude', 'projects', 'x', id, 'subagents');
+    mkdirSync(subagents, { recursive: true });
+    writeFileSync(`${join(subagents, '..')}.jsonl`, '');
+    for (const name of ['a', 'b', 'c']) {
+      writeFileSync(join(subagents, `${name}.jsonl`), '');
+      truncateSync(join(subagents, `${name}.jsonl`), 150e6);
+    }
     await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'TOO_LARGE' });
   });
 });

@@ -1,11 +1,12 @@
 /** Claude's transcripts, where its program looks for them: one file a conversation, and one for each of its subagents. */
 
-import { constants, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { lstat, readdir, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
 import { z } from 'zod';
-import { checkTranscriptLength, MOST_TRANSCRIPT } from '../../protocol/agent/transcript-limit.ts';
+import { MOST_TRANSCRIPT } from '../../protocol/agent/transcript-limit.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentSetup } from '../contract.ts';
+import { checkFolder, elsewhere, readTexts, replaceText } from './home-files.ts';
 import { conversationsDir } from './own-folder.ts';
 
 /** It becomes a file name: nothing else is taken. */
@@ -22,17 +23,8 @@ export async function readConversation(where: Where, conversation: string): Prom
   if (file === undefined) return undefined;
   const folder = subagentsOf(file);
   const names = (await readdir(folder).catch(emptyWhereMissing)).filter((name) => name.endsWith('.jsonl')).sort();
-  const texts = await Promise.all([file, ...names.map((name) => join(folder, name))].map(readText));
+  const texts = await readTexts(where.homeDir, [file, ...names.map((name) => join(folder, name))], MOST_BYTES);
   return texts.map(whole).join('');
-}
-
-/** The home is written to by anything of the session: what is no file there, or has no end, keeps nobody waiting. */
-async function readText(path: string): Promise<string> {
-  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const facts = await file.stat();
-  if (!facts.isFile()) throw new CellaError('CONVERSATION_NOT_FOUND', `${path} is no file.`);
-  checkTranscriptLength(basename(path), facts.size, MOST_BYTES);
-  return await file.readFile('utf8');
 }
 
 /** False where what is there is as new, or newer. */
@@ -42,13 +34,7 @@ export async function writeConversation(where: Where, conversation: string, text
   const file = (await findFile(where, conversation)) ?? (await fileFor(where, conversation));
   for (const [agent, lines] of byAgent(text)) {
     const path = agent === '' ? file : join(subagentsOf(file), `agent-${agent}.jsonl`);
-    await mkdir(dirname(path), { recursive: true });
-    // A reader sees the one or the other, never half of it.
-    await writeFile(`${path}.part`, lines);
-    await rename(`${path}.part`, path).catch(async (error: unknown) => {
-      await rm(`${path}.part`, { force: true });
-      throw error;
-    });
+    await replaceText(where.homeDir, path, lines);
   }
   return true;
 }
@@ -58,7 +44,12 @@ export async function findFile(where: Where, conversation: string): Promise<stri
   const name = `${checked(conversation)}.jsonl`;
   for (const project of await readdir(projects).catch(emptyWhereMissing)) {
     const files = await readdir(join(projects, project)).catch(emptyWhereMissing);
-    if (files.includes(name)) return join(projects, project, name);
+    if (!files.includes(name)) continue;
+    const path = join(projects, project, name);
+    // The program goes on with it, and would write to wherever it leads.
+    await checkFolder(where.homeDir, join(projects, project));
+    if (!(await lstat(path)).isFile()) throw elsewhere(path);
+    return path;
   }
   return undefined;
 }

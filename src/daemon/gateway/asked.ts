@@ -47,6 +47,8 @@ async function readBytes(request: IncomingMessage, mostBytes: number): Promise<B
       advice: 'Send less at once: a shorter conversation, or smaller images.',
     });
   if (Number(request.headers['content-length'] ?? 0) > mostBytes) throw tooLarge();
+  // It has left while its token was looked at: nothing more is heard of it, not even that.
+  if (request.destroyed) throw brokeOff();
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let chunks: Buffer[] = [];
   let size = 0;
@@ -58,8 +60,8 @@ async function readBytes(request: IncomingMessage, mostBytes: number): Promise<B
     reject(tooLarge());
   });
   request.on('end', () => resolve(Buffer.concat(chunks)));
-  request.on('close', () => reject(new CellaError('ABORTED', 'The request broke off.')));
-  request.on('error', () => reject(new CellaError('ABORTED', 'The request broke off.')));
+  request.on('close', () => reject(brokeOff()));
+  request.on('error', () => reject(brokeOff()));
   return await promise;
 }
 
@@ -94,3 +96,5 @@ function countable({ wire }: Door, body: Body): Buffer | undefined {
 
 const invalid = (message: string): CellaError =>
   new CellaError('INVALID_REQUEST', message, { advice: 'Send it as the provider documents it.' });
+
+const brokeOff = (): CellaError => new CellaError('ABORTED', 'The request broke off.');

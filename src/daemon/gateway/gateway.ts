@@ -79,8 +79,9 @@ export class ModelGateway implements Disposable {
     expected: Partial<TokenBinding>,
   ): Promise<void> {
     const gone = new AbortController();
-    response.on('close', () => gone.abort());
-    response.on('error', () => gone.abort());
+    const leave = () => gone.abort(new CellaError('ABORTED', 'Nobody waits for it any more.'));
+    response.on('close', leave);
+    response.on('error', leave);
     try {
       await this.#answer(provider, request, response, { expected, signal: gone.signal });
     } catch (error) {
@@ -125,12 +126,18 @@ export class ModelGateway implements Disposable {
     const { door, asked, binding, signal } = call;
     const { rules, credentials } = this.#parts;
     const key = await credentials.reveal(binding.userId, door.provider);
-    const answer = await this.#upstream.send({
+    signal.throwIfAborted();
+    const sent = this.#upstream.send({
       url: urlOf(rules.addresses[door.provider], door.target),
       method: door.takesBody ? 'POST' : 'GET',
       headers: askedHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
       body: asked.body,
       signal,
+    });
+    const answer = await sent.catch(async (error) => {
+      // Whoever leaves before the answer has been heard by the provider, which counts that too.
+      if (signal.aborted && door.wire !== 'free') await this.#writeDown(call, new UsageReader(door.wire, false));
+      throw error;
     });
     const { streamed, good } = kindOf(answer);
     if (door.wire !== 'free') this.refused.answered(binding.task);

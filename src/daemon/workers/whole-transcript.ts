@@ -5,6 +5,9 @@ import type { ReadTranscript } from '../../protocol/agent/rpc.ts';
 import { checkTranscriptLength } from '../../protocol/agent/transcript-limit.ts';
 import { breach } from './assignment.ts';
 
+/** About twice as many as the longest one has. */
+const MOST_PARTS = 512;
+
 type Part = z.output<typeof ReadTranscript.result>;
 
 /** Undefined where there is no such conversation. */
@@ -17,6 +20,7 @@ export async function wholeTranscript(
   for (let part = 0; ; part++) {
     const { found, text, parts } = await read(part);
     if (!found) return undefined;
+    if (parts > MOST_PARTS) throw breach(`told a transcript in ${parts} parts`);
     length += text.length;
     checkTranscriptLength(conversation, length);
     texts.push(text);
