@@ -1,7 +1,6 @@
 /** What storage keeps of one session: the lock on its key, its record, its history and its durable checkpoints. */
 
 import { Archive } from '../pool/archive.ts';
-import type { Keeper } from '../pool/keeper.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { boundHistory, type SessionRecord } from '../protocol/record.ts';
 import type { Lock, Storage } from '../storage/contract.ts';
@@ -124,12 +123,13 @@ export class Ledger {
     this.#write({ lastSave: { id, at: createdAt }, executions: execution, ...begun });
   }
 
-  async close(keeper: Keeper): Promise<void> {
+  /** After `executions` of them in all. */
+  async close(executions: number): Promise<void> {
     const parts = this.#parts;
     // With the storage went the lock; what was written is there.
     if (!parts || parts.ended()) return;
     this.#closed = true;
-    this.#write({ state: 'hibernated', executions: keeper.executions });
+    this.#write({ state: 'hibernated', executions });
     try {
       await this.#writing;
     } finally {
@@ -162,8 +162,10 @@ export class Ledger {
     if (!parts) return;
     Object.assign(this.#record, change, { updatedAt: Date.now(), lastUsedAt: Date.now() });
     const record = { ...this.#record, history: boundHistory(this.#history) };
-    this.#writing = this.#writing.then(() => parts.storage.records.put(parts.agentKey, record));
-    // Told at the end, by `close`.
+    // A record is whole: what could not be written before is in it.
+    const written = this.#writing.catch(() => {});
+    this.#writing = written.then(() => parts.storage.records.put(parts.agentKey, record));
+    // Told at the end, by `close`, where that was the last.
     this.#writing.catch(() => {});
   }
 }

@@ -406,7 +406,7 @@ export class Session implements SessionApi {
       this.#background.close();
       this.#parts.giveBack();
       await this.#namespaces.close();
-      await this.#parts.ledger.close(this.#keeper);
+      await this.#parts.ledger.close(this.#keeper.executions);
     }
   }
 
