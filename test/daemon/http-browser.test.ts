@@ -7,6 +7,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
 import { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
 
@@ -119,6 +120,29 @@ describe('answers', () => {
     expect((await daemon.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
   });
 
+  it('are open without a token only where they tell nothing: health', async () => {
+    const { status, json } = await daemon.call('GET /health', { token: null });
+    expect({ status, json }).toEqual({ status: 200, json: { status: 'ok' } });
+    for (const path of ['/ready', '/metrics', '/docs', '/openapi.json']) {
+      expect
+        .soft({ path, status: (await daemon.call(`GET ${path}`, { token: null })).status })
+        .toMatchObject({ status: 401 });
+    }
+    expect((await daemon.call('GET /ready')).status).toBe(200);
+  });
+
+  it('describe themselves: OpenAPI 3.1 that holds what it refers to, and a page with every route', async () => {
+    const { json, text } = await daemon.call<OpenApiDocument>('GET /openapi.json');
+    expect(json.openapi).toMatch(/^3\.1\.\d$/);
+    for (const [, pointer = ''] of text.matchAll(/"\$ref":"#\/([^"]+)"/g)) {
+      const found = pointer.split('/').reduce<unknown>((at, key) => Reflect.get(Object(at), key), json);
+      expect.soft({ pointer, found: typeof found }).toEqual({ pointer, found: 'object' });
+    }
+    const page = await daemon.call('GET /docs');
+    expect(page.headers.get('content-type')).toContain('text/html');
+    for (const path of Object.keys(json.paths)) expect.soft(page.text).toContain(path);
+  });
+
   it('tell what to do about what they refuse', async () => {
     const adviceOf = ({ json }: { json: object }) => ('error' in json ? (json.error as { advice: string }).advice : '');
     expect(adviceOf(await daemon.call('GET /v1/nope'))).toContain('/docs');
@@ -156,6 +180,25 @@ describe('answers', () => {
     expect(Number(/^cella_kernels_memory_bytes (\d+)$/m.exec(text)?.[1])).toBeGreaterThan(100_000);
     expect(text).toContain('# TYPE cella_events_total counter');
     expect(text).toContain('process_resident_memory_bytes');
+  });
+
+  it('tell Prometheus what waits and what was brought back', async () => {
+    const { id } = await daemon.session({ agentKey: 'counted' });
+    const number = async (name: string) =>
+      Number(new RegExp(`^cella_${name} (\\d+)$`, 'm').exec((await daemon.call('GET /metrics')).text)?.[1]);
+    const recoveries = await number('kernel_recoveries_total');
+    await daemon.run(id, 'x = 1');
+    expect(await daemon.run(id, 'import os; os.kill(os.getpid(), 9)')).toMatchObject({ status: 'died' });
+    const running = daemon.run(id, 'input()');
+    await expect
+      .poll(async () => (await daemon.call(`GET /v1/sessions/${id}/events?limit=1000`)).text)
+      .toContain('input_request');
+    const waiting = daemon.run(id, '2');
+    await expect.poll(() => number('executions_queued')).toBe(1);
+    expect(await number('kernel_recoveries_total')).toBe(recoveries + 1);
+    await daemon.call(`POST /v1/sessions/${id}/interrupt`);
+    expect([await running, await waiting]).toMatchObject([{ status: 'interrupted' }, { value: 2 }]);
+    expect(await number('executions_queued')).toBe(0);
   });
 
   it('limit what one token may send', async () => {

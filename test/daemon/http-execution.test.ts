@@ -181,6 +181,10 @@ describe('state', () => {
     expect(await daemon.run(id, 'x = 9', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
     expect((await daemon.call(`POST ${at}/rollback`)).status).toBe(204);
     expect(codeOf(await daemon.call(`POST ${at}/commit`))).toBe('NO_TRANSACTION');
+    expect(await daemon.run(id, 'y = 5', { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
+    expect((await daemon.call(`POST ${at}/commit`)).status).toBe(204);
+    expect(codeOf(await daemon.call(`POST ${at}/rollback`))).toBe('NO_TRANSACTION');
+    expect(await daemon.run(id, 'y')).toMatchObject({ value: 5 });
     const fork = await daemon.call(`POST ${at}/fork`, { body: { agentKey: 'state-2' } });
     expect(fork).toMatchObject({ status: 201, json: { forkOf: id } });
     expect(await daemon.run(String(fork.json.id), 'x')).toMatchObject({ value: 1 });
@@ -196,6 +200,24 @@ describe('state', () => {
     expect((await daemon.call(`POST ${at}/reset`)).status).toBe(204);
     expect(await daemon.run(id, 'x')).toMatchObject({ status: 'error' });
     expect((await daemon.call(`GET ${at}/history`)).json).toHaveProperty('history.0.code', 'x = 1');
+  });
+
+  it('is listed by what it does now and by whose it is', async () => {
+    const [asleep, awake] = [await daemon.session({ agentKey: 'asleep' }), await daemon.session({ agentKey: 'awake' })];
+    for (const { id } of [asleep, awake]) await daemon.run(id, '1');
+    await daemon.call(`POST /v1/sessions/${asleep.id}/hibernate`);
+    const theirs = await daemon.session({ agentKey: 'theirs' }, await daemon.user('lister', 'member'));
+    const list = async (query: string) =>
+      (await daemon.call<{ sessions: { id: string }[] }>(`GET /v1/sessions?${query}`)).json.sessions.map(
+        ({ id }) => id,
+      );
+    const [idle, hibernated] = [await list('state=idle'), await list('state=hibernated')];
+    expect(idle).toContain(awake.id);
+    expect(idle).not.toContain(asleep.id);
+    expect(hibernated).toContain(asleep.id);
+    expect(hibernated).not.toContain(awake.id);
+    expect(await list(`owner=${theirs.ownerId}`)).toEqual([theirs.id]);
+    expect((await daemon.call('GET /v1/sessions?state=sleepy')).status).toBe(400);
   });
 
   it('is one for an agent key, and conflicts with other options', async () => {

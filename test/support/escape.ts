@@ -28,10 +28,11 @@ kinds`;
 /**
  * What a program has no part in, whose names end with it and beside which a kernel lives, is tried by kernels alone.
  * `agent` is a program in an enclosure whose memory is bounded by what it uses, and not by a limit of each process.
+ * `terminal` is a program on one: that is its own, and there is no other.
  * `container` is a kernel in one, and `contained agent` an agent: there is no template, and places of the system are the
  * image's own.
  */
-export type Inmate = 'kernel' | 'program' | 'agent' | 'container' | 'contained agent';
+export type Inmate = 'kernel' | 'program' | 'terminal' | 'agent' | 'container' | 'contained agent';
 
 export function escapeAttempts(open: Open, what: Inmate = 'kernel'): void {
   const kernel = what === 'kernel' || what === 'container';
@@ -40,11 +41,13 @@ export function escapeAttempts(open: Open, what: Inmate = 'kernel'): void {
   describe("the host's files", () => {
     filesOfTheHost(open, contained ? [] : ['/etc/hostname', '/run', '/sys']);
     if (kernel) descriptorsOfAKernel(open);
+    else if (what === 'terminal') descriptorsOnATerminal(open);
     else descriptorsOfAProgram(open);
     if (what === 'kernel') descriptorsOfABusyTemplate(open);
   });
   describe('the host itself', () => {
     hostItself(open);
+    if (what !== 'terminal') terminalOfTheHost(open);
     if (kernel) processesOfTheHost(open);
   });
   describe('sockets of the host', () => socketsOfTheHost(open));
@@ -153,7 +156,9 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
     );
     expect(succeeded(verdicts)).toEqual({});
   });
+}
 
+function terminalOfTheHost(open: Open): void {
   test('its terminal cannot be typed into', async () => {
     const session = await open();
     const verdicts = await attempts(
@@ -512,6 +517,16 @@ function descriptorsOfABusyTemplate(open: Open): void {
 function descriptorsOfAProgram(open: Open): void {
   test('a program has its three standard descriptors, and no other', async () => {
     expect(await attempts(await open(), DESCRIPTORS)).toEqual({ 0: 'null', 1: 'pipe', 2: 'pipe' });
+  });
+}
+
+function descriptorsOnATerminal(open: Open): void {
+  test('a program on a terminal has its three standard descriptors, and sees no other terminal', async () => {
+    const session = await open();
+    const all = { 0: '/dev/pts/0', 1: '/dev/pts/0', 2: '/dev/pts/0' };
+    expect(await attempts(session, DESCRIPTORS)).toEqual(all);
+    expect(await attempts(session, "sorted(os.listdir('/dev/pts'))")).toEqual(['0', 'ptmx']);
+    expect(succeeded(await attempts(session, "{'console': attempt(os.open, '/dev/console', os.O_RDWR)}"))).toEqual({});
   });
 }
 

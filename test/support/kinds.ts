@@ -3,6 +3,7 @@
 import type { Session } from '../../src/index.ts';
 import { finish, openAgent, openGateway } from './agent-enclosure.ts';
 import { eventually } from './attack.ts';
+import type { Inmate } from './escape.ts';
 import { type Open, openSession, scratchFolder } from './session.ts';
 
 let keepers = 0;
@@ -68,6 +69,20 @@ const asCommand: Open = async (options) => {
   return runningBy(session, run);
 };
 
+/** No kernel either: a program on a terminal in the sandbox of the session. */
+const onTerminal: Open = async (options) => {
+  const session = await openSession(options);
+  const run = async (code: string) => {
+    const script = AS_PROGRAM.replace('CELL', () => JSON.stringify(code));
+    await session.run(`open("attempt.py", "w").write(${JSON.stringify(script)})`);
+    await using terminal = await session.terminal({ argv: ['python3', 'attempt.py'] });
+    const shown: Uint8Array[] = [];
+    for await (const part of terminal.output) shown.push(part);
+    return { type: 'result', status: 'ok', value: JSON.parse(Buffer.concat(shown).toString()) };
+  };
+  return runningBy(session, run);
+};
+
 /** A program in the enclosure of a coding agent, whose session has a kernel of its own elsewhere. */
 export const asAgent: Open = async (options = {}) => {
   const same = { dataDir: await scratchFolder(), ...options };
@@ -92,11 +107,12 @@ function runningBy(session: Session, run: (code: string) => Promise<object>): Se
 }
 
 /** Each with what runs in it: a kernel, or a program beside one. */
-export const kinds: [name: string, open: Open, what: 'kernel' | 'program' | 'agent'][] = [
+export const kinds: [name: string, open: Open, what: Inmate][] = [
   ['a first kernel', openSession, 'kernel'],
   ['a kernel from a spare', fromSpare, 'kernel'],
   ['a kernel after a reset', afterReset, 'kernel'],
   ['a kernel after a rollback', afterRollback, 'kernel'],
   ['a program beside a kernel', asCommand, 'program'],
+  ['a program on a terminal', onTerminal, 'terminal'],
   ["a program in an agent's enclosure", asAgent, 'agent'],
 ];
