@@ -116,6 +116,41 @@ describe('the routes of the document', () => {
     }
   });
 
+  it('give and change nothing of another user by its name, whatever is named', async () => {
+    await daemon.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Of the owner.' } });
+    await daemon.call('PUT /v1/credentials/anthropic', { body: { value: 'sk-of-the-owner' } });
+    const rule = await daemon.call<{ id: string }>('POST /v1/permission-rules', { body: { tool: 't', pattern: '*' } });
+    const held = await daemon.call<{ tokens: { id: string }[] }>('GET /v1/tokens');
+    const names: Record<string, string | undefined> = {
+      ...{ user: 'onlooker', token: held.json.tokens[0]?.id, name: 'mine', provider: 'anthropic', rule: rule.json.id },
+    };
+    const seen = () =>
+      Promise.all(
+        ['profiles', 'credentials', 'permission-rules', 'users'].map((what) => daemon.call(`GET /v1/${what}`)),
+      );
+    const before = (await seen()).map(({ json }) => json);
+    for (const json of before) expect(Object.values(json)).not.toContainEqual([]);
+    const named = routes().filter(({ path }) => path.includes('{') && !path.includes('{id}'));
+    expect(named.length).toBeGreaterThan(8);
+    for (const { what, method, path } of named) {
+      const real = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => names[name] ?? `no name for ${name}`);
+      const body = method === 'put' ? { body: what.includes('profiles') ? {} : { value: 'sk-of-a-stranger' } } : {};
+      const given = method === 'patch' ? { body: { disabled: true } } : body;
+      const { status, text } = await daemon.call(`${method.toUpperCase()} ${real}`, {
+        token: tokens.foreign,
+        ...given,
+      });
+      // What a stranger puts under the same name is its own.
+      if (method === 'put') expect.soft({ what, status }).toEqual({ what, status: 200 });
+      else if (method !== 'delete' || !/profiles|credentials/.test(what)) {
+        expect.soft({ what, refused: status === 403 || status === 404 }).toEqual({ what, refused: true });
+      }
+      expect.soft(text).not.toContain('Of the owner');
+    }
+    expect((await seen()).map(({ json }) => json)).toEqual(before);
+    expect((await daemon.call('GET /v1/me')).status).toBe(200);
+  });
+
   it('let a viewer look at what is shared with it, and change nothing', async () => {
     const shared = await daemon.session({ agentKey: 'shared', shares: [{ user: 'onlooker', right: 'view' }] });
     expect(await daemon.call(`GET /v1/sessions/${shared.id}`, { token: tokens.viewer })).toMatchObject({ status: 200 });

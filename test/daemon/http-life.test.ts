@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { connect } from '../../src/client/index.ts';
 import { CloseCode } from '../../src/protocol/http/frames.ts';
 import { Cella, type Started } from '../e2e/command.ts';
 import { descendants } from '../support/processes.ts';
@@ -128,6 +129,44 @@ describe('cella serve', () => {
     expect(stdout).toMatch(/strict-transport-security/i);
     const { stdout: wrong } = await run('curl', ['-si', '--cacert', cert, '-H', 'Host: evil.example', `${url}/health`]);
     expect(wrong).toMatch(/^HTTP\/1.1 403/);
+  });
+
+  it('serves other addresses without TLS by name, keeps so much of the events, and tells every client from where', async () => {
+    const { url, token } = await start('--host', '0.0.0.0', '--insecure-http', '--keep-mb', '1');
+    // An address that nobody named: only a server on all of them answers there.
+    expect((await fetch(`http://127.0.0.2:${new URL(url).port}/health`)).status).toBe(200);
+    const client = await connect({ url, token });
+    await using session = await client.open({ agentKey: 'kept' });
+    await session.run('for i in range(15): display("x" * 200_000)');
+    await session.run('print("last")');
+    const headers = { authorization: `Bearer ${token}` };
+    const at = `/v1/sessions/${session.id}`;
+    const kept = await session.eventPage();
+    expect(kept.floor).toBeGreaterThan(5);
+    const { floor } = kept;
+    const page = (await (await fetch(`${url}${at}/events?limit=2`, { headers })).json()) as typeof kept;
+    expect(page.floor).toBe(floor);
+    expect(page.events.map((item) => ('seq' in item ? item.seq : item))[0]).toEqual({ type: 'floor', floor });
+    const stop = new AbortController();
+    const feed = await fetch(`${url}${at}/events`, {
+      headers: { ...headers, accept: 'application/x-ndjson' },
+      signal: stop.signal,
+    });
+    const first = await feed.body?.getReader().read();
+    expect(new TextDecoder().decode(first?.value)).toMatch(new RegExp(`^{"type":"floor","floor":${floor}}\n`));
+    stop.abort();
+    const socket = new WebSocket(`${url.replace('http', 'ws')}${at}/ws?after=0`, { headers });
+    const frames: string[] = [];
+    while (frames.length < 2) frames.push(String((await once(socket, 'message'))[0]));
+    socket.terminate();
+    expect(frames.map((text) => JSON.parse(text))).toMatchObject([
+      { type: 'hello', floor },
+      { type: 'floor', floor },
+    ]);
+    for await (const item of session.events({ after: 0 })) {
+      expect(item).toEqual({ type: 'floor', floor });
+      break;
+    }
   });
 
   it('lets running code end on SIGTERM, takes no new work, tells its clients, saves, and exits 0', async () => {
