@@ -24,8 +24,8 @@ export interface LifeOptions {
   readonly onClosed: (code: number) => void;
 }
 
-/** How long the other side has to answer that it is closed. */
-const CLOSING_MS = 2000;
+/** How long the other side has to take what was sent before, and to answer that it is closed. */
+const CLOSING_MS = 5000;
 /** Those who are let go, as they are counted. */
 const drops = new Map<number, Dropped>([
   [CloseCode.slow, 'slow'],
