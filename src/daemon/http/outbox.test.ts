@@ -23,7 +23,11 @@ test('whoever sends to a client that does not read waits, so that no more is kep
 
 test('whoever sends to a client that reads goes on, and is told of nothing', async () => {
   const taken: string[] = [];
-  const quick = { bufferedAmount: 5000, send: (data: string, done: () => void) => void (taken.push(data), done()) };
+  const send = (data: string, done: () => void) => {
+    taken.push(data);
+    done();
+  };
+  const quick = { bufferedAmount: 5000, send };
   const slow = vi.fn();
   const outbox = new Outbox(quick as unknown as WebSocket, limits, new AbortController().signal, slow);
   for (let n = 0; n < 100; n++) await outbox.put({ type: 'reply', id: n, result: 'x' });
