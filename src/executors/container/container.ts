@@ -13,7 +13,13 @@ const PING_MS = 5000;
 const LONGEST_WORDS = 4000;
 
 const Inspected = z.object({
-  State: z.object({ Running: z.boolean(), OOMKilled: z.boolean(), ExitCode: z.int(), Pid: z.int() }),
+  State: z.object({
+    Running: z.boolean(),
+    Paused: z.boolean(),
+    OOMKilled: z.boolean(),
+    ExitCode: z.int(),
+    Pid: z.int(),
+  }),
 });
 
 export type ContainerState = z.infer<typeof Inspected>['State'];
