@@ -18,7 +18,7 @@ from . import handoff
 from .processes import silence
 from .sandbox import linux
 
-# How long, and how often, a thread is looked at before it counts as one that stays; and how long it may lack a processor.
+# How long, and how often, a thread is looked at before it counts as one that stays; how long it may lack a processor.
 _SETTLE_S, _SETTLE_LOOKS, _SETTLE_AGAIN_S = 0.1, 100, 0.0002
 _LONGEST_SETTLE_S = 2.0
 
