@@ -35,7 +35,7 @@ export default defineConfig({
           include: ['src/**/*.test.ts', 'bench/**/*.test.ts'],
           isolate: false,
           maxWorkers: 2,
-          testTimeout: 20_000,
+          testTimeout: 60_000,
           sequence: { groupOrder: 0 },
         },
       },

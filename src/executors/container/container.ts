@@ -8,8 +8,9 @@ import { isGone } from './engine-error.ts';
 
 /** An engine that hangs must not make others wait for a container that nobody needs. */
 const REMOVE_MS = 10_000;
-const LOOK_MS = 3000;
-const PING_MS = 5000;
+const LOOK_MS = 10_000;
+/** On a machine that makes many containers at once, also one that is well takes seconds to answer. */
+const PING_MS = 15_000;
 const LONGEST_WORDS = 4000;
 
 const Inspected = z.object({

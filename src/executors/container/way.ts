@@ -23,16 +23,16 @@ import { Pipes } from './pipes.ts';
 import { type ContainerPlan, containerSettings, INSIDE } from './settings.ts';
 
 /** A container whose pid 1 has let go of the host is given this long to be seen as ended. */
-const LONGEST_END_MS = 2000;
+const LONGEST_END_MS = 5000;
 
 /** More than any start may take: the signal ends the wait. */
 const LONGEST_START_MS = 3_600_000;
 /** Nothing but what people see of a session depends on it. */
-const LONGEST_LOOK_MS = 1000;
+const LONGEST_LOOK_MS = 5000;
 /** Whoever closes a session does not wait longer for an engine to tidy up. */
 const LONGEST_REMOVAL_MS = 2000;
 /** Between the end of something inside and its connection, which was made before. */
-const LONGEST_KNOCK_MS = 1000;
+const LONGEST_KNOCK_MS = 5000;
 
 /** A kernel that is killed ends sooner; it may be that the container is paused. */
 const STRANGE_KILL_MS = 1500;
