@@ -23,7 +23,7 @@ const LONGEST_END_MS = 2000;
 
 /** How a program ends that could not be started, and some that could. */
 const NEVER_BEGAN = 127;
-const LAST_WORDS_MS = 1000;
+const LAST_WORDS_MS = 5000;
 
 /** What a kernel is told before its first cell. */
 interface StartSettings {
