@@ -19,7 +19,7 @@ import { type Connection, closeConnection, type Purpose, type Way } from './way.
 const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
 /** An enclosure that has been told to end is waited for this long. */
-const LONGEST_END_MS = 2000;
+const LONGEST_END_MS = 10_000;
 
 /** How a program ends that could not be started, and some that could. */
 const NEVER_BEGAN = 127;
