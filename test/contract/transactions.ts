@@ -676,7 +676,7 @@ function explicit(open: Open): void {
       await session.run('x = 20; y = 30', own);
       kill(pid);
       // Until the death is known, a cell is kept out as before.
-      const next = await vi.waitUntil(() => session.run(LOOK).catch(() => undefined));
+      const next = await vi.waitUntil(() => session.run(LOOK).catch(() => undefined), { timeout: 20_000 });
       expect(next).toMatchObject({ value: [10, false], recovered: { cause: { signal: 'SIGKILL' } } });
       await expect(session.commit()).rejects.toMatchObject(none);
     });
