@@ -1,0 +1,42 @@
+/** A client that reads slowly is waited for; one that does not read is let go. */
+
+import { expect, test, vi } from 'vitest';
+import type { WebSocket } from 'ws';
+import { Outbox } from './outbox.ts';
+
+const limits = { patienceMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
+
+/** A connection in which so much waits; what is sent is taken when the test says so. */
+function slowClient() {
+  const state = { bufferedAmount: 100, taken: () => {} };
+  const socket = {
+    get bufferedAmount() {
+      return state.bufferedAmount;
+    },
+    send: (_data: unknown, done: () => void) => {
+      state.taken = done;
+    },
+  };
+  const onSlow = vi.fn<() => void>();
+  // Nothing else of it is used.
+  const outbox = new Outbox(socket as unknown as WebSocket, limits, new AbortController().signal, onSlow);
+  return { state, outbox, onSlow };
+}
+
+test('one that takes nothing is let go', async () => {
+  const { outbox, onSlow } = slowClient();
+  await outbox.bytes(Buffer.from('x'));
+  expect(onSlow).toHaveBeenCalledOnce();
+});
+
+test('one that takes a little each time keeps its place, however long all of it takes', async () => {
+  const { state, outbox, onSlow } = slowClient();
+  const sent = outbox.bytes(Buffer.from('x'));
+  const reading = setInterval(() => {
+    state.bufferedAmount -= 10;
+    if (state.bufferedAmount === 0) state.taken();
+  }, limits.patienceMs / 2);
+  await sent.finally(() => clearInterval(reading));
+  expect(onSlow).not.toHaveBeenCalled();
+  expect(state.bufferedAmount).toBe(0);
+});
