@@ -43,6 +43,13 @@ test('all is ended, once, where the kill is never carried out', async () => {
   expect(end).toHaveBeenCalledOnce();
 });
 
+test('a look that takes long is part of the time', async () => {
+  const { end, heldStill } = killed({ held: false });
+  heldStill.mockImplementation(() => new Promise((resolve) => setTimeout(resolve, 10_000, false)));
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect(end).toHaveBeenCalledOnce();
+});
+
 test('one that ends while it is looked at costs nothing more', async () => {
   const { exit, end, heldStill } = killed({ held: true });
   heldStill.mockImplementation(async () => {

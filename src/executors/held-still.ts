@@ -12,17 +12,18 @@ export interface Stillness {
 
 /** Calls `end` where what was killed cannot end by itself: at once where it is held still, and late where it is not. */
 export function endWhereHeld(exited: Promise<unknown>, { lookMs, heldStill }: Stillness, end: () => void): void {
+  const began = performance.now();
   let over = false;
   let timer: NodeJS.Timeout;
-  const wait = (waited: number): void => {
+  const wait = (): void => {
     timer = setTimeout(async () => {
-      const held = waited >= LONGEST_KILL_MS || (await heldStill());
+      const held = performance.now() - began >= LONGEST_KILL_MS || (await heldStill());
       if (over) return;
       if (held) end();
-      else wait(waited + lookMs);
+      else wait();
     }, lookMs);
   };
-  wait(lookMs);
+  wait();
   void exited.then(() => {
     over = true;
     clearTimeout(timer);
