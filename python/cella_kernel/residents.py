@@ -27,7 +27,7 @@ from .sandbox.linux import LayerError
 
 _MOST_TWINS = 128
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
-_REAP_S, _REAP_AGAIN_S = 0.2, 0.0005
+_REAP_S, _REAP_AGAIN_S = 1.0, 0.0005
 # Longer than whoever stands over a command needs to end all that came from it, and how often that one is looked at:
 # the command may hold it still.
 _LONGEST_END_S, _END_LOOK_S = 3.0, 0.05

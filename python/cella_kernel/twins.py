@@ -5,6 +5,7 @@ A twin is a child of pid 1, not of the kernel: code that waits for its children 
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import socket
@@ -17,7 +18,9 @@ from . import handoff
 from .processes import silence
 from .sandbox import linux
 
-_SETTLE_S, _SETTLE_AGAIN_S = 0.1, 0.0002
+# How long, and how often, a thread is looked at before it counts as one that stays; how long it may lack a processor.
+_SETTLE_S, _SETTLE_LOOKS, _SETTLE_AGAIN_S = 0.1, 100, 0.0002
+_LONGEST_SETTLE_S = 2.0
 
 
 class ForkUnsafe(Exception):
@@ -90,19 +93,41 @@ def _check_threads() -> None:
     """One thread in all, by the system's own count: it knows those of native libraries too."""
     if not linux.supported():
         raise ForkUnsafe("forks of a kernel need Linux")
-    deadline = time.monotonic() + _SETTLE_S
-    # One that has just ended may still be counted.
+    began, looks = time.monotonic(), 0
+    # One that has just ended may still be counted: on a busy machine it waits for a processor to be gone.
     while len(os.listdir("/proc/self/task")) > 1:
-        if time.monotonic() > deadline:
+        waited, looks = time.monotonic() - began, looks + 1
+        settled = waited > _SETTLE_S and looks > _SETTLE_LOOKS and _another_stays()
+        if settled or waited > _LONGEST_SETTLE_S:
             raise ForkUnsafe(_threads_by_name())
         time.sleep(_SETTLE_AGAIN_S)
 
 
-def _threads_by_name() -> str:
+def _another_stays() -> bool:
+    """Whether a thread is there that Python knows, or that waits for something: one on its way out does neither."""
+    if _threads_of_python():
+        return True
+    own = _thread.get_native_id()
+    for name in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/%s/stat" % name, encoding="utf-8", errors="replace") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except OSError:
+            continue  # it has ended
+        if int(name) != own and state not in "RXZ":
+            return True
+    return False
+
+
+def _threads_of_python() -> List[str]:
     threading = sys.modules.get("threading")
-    names = []
-    if threading is not None:
-        names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if threading is None:
+        return []
+    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+
+
+def _threads_by_name() -> str:
+    names = _threads_of_python()
     if names:
         return "these threads are running: %s" % ", ".join(names[:20])
     native = len(os.listdir("/proc/self/task")) - 1

@@ -58,7 +58,7 @@ function isWatched({ command }, all) {
 }
 
 /** What is still there after `graceMs`. */
-export async function leftovers(before, graceMs = 3000) {
+export async function leftovers(before, graceMs = 20_000) {
   const deadline = Date.now() + graceMs;
   for (;;) {
     const left = leftNow(before);

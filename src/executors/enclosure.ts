@@ -8,6 +8,7 @@ import { refusal } from '../protocol/refusal.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
 import type { Denied } from '../sandbox/proxy/denials.ts';
 import type { CommandLink, KillOptions, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
+import { endWhereHeld } from './held-still.ts';
 import { inputOver } from './input.ts';
 import { signalName } from './signals.ts';
 import type { FrameSocket } from './sockets.ts';
@@ -18,15 +19,11 @@ import { type Connection, closeConnection, type Purpose, type Way } from './way.
 const NOTHING = JSON.stringify({ env: {}, reseed: false });
 
 /** An enclosure that has been told to end is waited for this long. */
-const LONGEST_END_MS = 2000;
-/** More than pid 1 gives whoever stands over a command, which ends all that came from it. */
-const LONGEST_COMMAND_END_MS = 4000;
-/** Programs of a terminal are told before they are killed, and may be many. */
-const LONGEST_HANG_UP_MS = 10_000;
+const LONGEST_END_MS = 10_000;
 
 /** How a program ends that could not be started, and some that could. */
 const NEVER_BEGAN = 127;
-const LAST_WORDS_MS = 1000;
+const LAST_WORDS_MS = 5000;
 
 /** What a kernel is told before its first cell. */
 interface StartSettings {
@@ -130,7 +127,7 @@ export class SupervisedEnclosure implements Preparable {
     return {
       output: stdout,
       exited,
-      kill: () => this.#kill(kernel, LONGEST_HANG_UP_MS),
+      kill: () => this.#kill(kernel),
       type: (bytes) => control.sendSlowly(FrameType.typed, 0, bytes),
       resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
     };
@@ -176,7 +173,7 @@ export class SupervisedEnclosure implements Preparable {
 
   #stop(command: number, { graceMs = 0 }: KillOptions = {}): void {
     const exit = this.#exits.get(command);
-    const cut = () => this.#kill(command, LONGEST_COMMAND_END_MS);
+    const cut = () => this.#kill(command);
     if (graceMs <= 0 || !exit) {
       cut();
       return;
@@ -186,13 +183,11 @@ export class SupervisedEnclosure implements Preparable {
     void exit.promise.then(() => clearTimeout(timer));
   }
 
-  #kill(kernel: number, patienceMs = 0): void {
+  #kill(kernel: number): void {
     this.#supervisor.send(FrameType.kill, kernel);
     const exit = this.#exits.get(kernel);
-    if (this.#way.longestKillMs === undefined || !exit) return;
-    // Pid 1 may be held still from outside: then nothing in there can be killed alone.
-    const timer = setTimeout(() => this.#end(), Math.max(this.#way.longestKillMs, patienceMs));
-    void exit.promise.then(() => clearTimeout(timer));
+    // Where pid 1 is held still from outside nothing in there can be killed alone.
+    if (this.#way.stillness && exit) endWhereHeld(exit.promise, this.#way.stillness, () => this.#end());
   }
 
   #end(): void {

@@ -1,5 +1,6 @@
 /** Runs a program in an enclosure to its end: its output kept up to a limit, its time bounded. */
 
+import { whenLate } from '../kernel/late.ts';
 import type { ByteSource } from '../kernel/link.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -38,12 +39,12 @@ async function finish(link: CommandLink, command: Command, timedOut: () => boole
   ]);
   const exit = await link.exited;
   // The program may have given its output to a process that lives on, and keeps it open.
-  const timer = setTimeout(() => {
+  const cancel = whenLate(LAST_WORDS_MS, () => {
     link.stdout.close();
     link.stderr.close();
-  }, LAST_WORDS_MS);
+  });
   const [stdout, stderr] = await output;
-  clearTimeout(timer);
+  cancel();
   command.signal?.throwIfAborted();
   if (exit.problem !== undefined) {
     const message = `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`;

@@ -4,6 +4,7 @@ import type { Exit } from '../kernel/link.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
 import type { NetworkProxy } from '../sandbox/proxy/proxy.ts';
 import type { LaunchOptions, Program } from './contract.ts';
+import type { Stillness } from './held-still.ts';
 import type { FrameSocket, PipeSource } from './sockets.ts';
 
 /** What a connection is for, where it is not for a kernel that begins empty. */
@@ -34,8 +35,8 @@ export interface Way {
   fate(problem: Error | undefined): Promise<Exit>;
   /** Ends what does not end by itself, and leaves nothing behind. May be called again; never rejects. */
   release(): Promise<void>;
-  /** How long a kernel that is killed may live on before all of the enclosure is ended by `release`. */
-  readonly longestKillMs?: number;
+  /** Where it can be held still from outside: then all of it is ended by `release` when something in it is killed. */
+  readonly stillness?: Stillness;
 }
 
 export function closeConnection({ control, stdout, stderr }: Connection): void {

@@ -1,5 +1,6 @@
 /** Both output streams of a kernel, put in order with its frames by the marks that it writes into them. */
 
+import { whenLate } from './late.ts';
 import type { KernelLink } from './link.ts';
 import { OutputStream } from './output.ts';
 
@@ -18,7 +19,7 @@ export class Outputs {
   readonly #stdout: OutputStream;
   readonly #stderr: OutputStream;
   readonly #onChange: () => void;
-  #timer: NodeJS.Timeout | undefined;
+  #late: (() => void) | undefined;
 
   /** `deliver` answers whether to go on reading; `onChange` is told when a frame that waits may go on. */
   constructor(link: KernelLink, deliver: Deliver, onChange: () => void) {
@@ -44,12 +45,12 @@ export class Outputs {
       this.stopWaiting();
       return true;
     }
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
+    this.#late ??= whenLate(MARK_WAIT_MS, () => {
+      this.#late = undefined;
       // A reader that is slow is waited for; a mark that the code has swallowed is not.
       if (!this.#stdout.paused && !this.#stderr.paused) this.release(marks);
       this.#onChange();
-    }, MARK_WAIT_MS);
+    });
     return false;
   }
 
@@ -71,8 +72,8 @@ export class Outputs {
   }
 
   stopWaiting(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#late?.();
+    this.#late = undefined;
   }
 
   /** What the kernel wrote before it died is still in its pipes. */
@@ -80,9 +81,9 @@ export class Outputs {
     this.open();
     this.release(EVERY_MARK);
     const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, LAST_OUTPUT_MS);
+    const cancel = whenLate(LAST_OUTPUT_MS, late.resolve);
     await Promise.race([Promise.all([this.#stdout.end, this.#stderr.end]), late.promise]);
-    clearTimeout(timer);
+    cancel();
   }
 
   close(): void {

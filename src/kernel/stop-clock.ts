@@ -1,12 +1,14 @@
 /** The clock of one execution: it stops for input(), asks the code to stop at the timeout, and ends it after the grace. */
 
+import { whenLate } from './late.ts';
+
 export class StopClock {
   readonly #graceMs: number;
   readonly #on: { timeout: () => void; kill: () => void };
   #leftMs: number;
   #startedAt = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #kill: NodeJS.Timeout | undefined;
+  #timer: (() => void) | undefined;
+  #kill: (() => void) | undefined;
 
   constructor(settings: { timeoutMs: number; graceMs: number }, on: { timeout: () => void; kill: () => void }) {
     this.#leftMs = settings.timeoutMs;
@@ -18,7 +20,7 @@ export class StopClock {
   /** Waiting for a person does not count. */
   pause(): void {
     if (!this.#timer) return;
-    clearTimeout(this.#timer);
+    this.#timer();
     this.#timer = undefined;
     this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#startedAt));
   }
@@ -26,18 +28,18 @@ export class StopClock {
   resume(): void {
     if (this.#leftMs <= 0 || this.#timer || this.#kill) return;
     this.#startedAt = performance.now();
-    this.#timer = setTimeout(this.#on.timeout, this.#leftMs);
+    this.#timer = whenLate(this.#leftMs, this.#on.timeout);
   }
 
   /** The code was asked to stop: from here it has the grace period. */
   grace(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.();
     this.#timer = undefined;
-    this.#kill ??= setTimeout(this.#on.kill, this.#graceMs);
+    this.#kill ??= whenLate(this.#graceMs, this.#on.kill);
   }
 
   stop(): void {
-    clearTimeout(this.#timer);
-    clearTimeout(this.#kill);
+    this.#timer?.();
+    this.#kill?.();
   }
 }

@@ -8,7 +8,8 @@ import { failureOf, kernelPackage, parseJson } from './python.ts';
 import { firstUids } from './uid.ts';
 
 const run = promisify(execFile);
-const DETECTION_MS = 20_000;
+/** More than all trials together may take. */
+const DETECTION_MS = 60_000;
 
 export const layerNames = ['namespaces', 'userns', 'landlock', 'seccomp', 'uid', 'cgroup', 'rlimits'] as const;
 

@@ -8,7 +8,7 @@ import type { Interpreter } from '../protocol/interpreter.ts';
 import { failureOf, parseJson } from './python.ts';
 
 const run = promisify(execFile);
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 30_000;
 
 /** One of the host's own: wheels for it are chosen by itself. */
 export interface HostInterpreter extends Interpreter {

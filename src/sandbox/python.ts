@@ -19,7 +19,7 @@ export interface InterpreterFacts {
 }
 
 const OLDEST = [3, 9] as const;
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 30_000;
 
 /** Runs on any Python 3, so that one that is too old can be told by its version. */
 const FACTS_PROGRAM = `

@@ -26,7 +26,7 @@ test('what could not be written while the disk was full is written with what com
   onTestFinished(() => put.mockRestore());
   const ledger = await Ledger.open(checkOptions({ agentKey: 'a', storage, dataDir }), dataDir);
   ledger.opened(7);
-  await vi.waitFor(() => expect(put).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(put).toHaveBeenCalledOnce(), { timeout: 20_000 });
   await ledger.close(2);
   expect(await storage.records.get('a')).toMatchObject({ state: 'hibernated', executions: 2, pid: 7 });
 });

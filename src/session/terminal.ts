@@ -1,6 +1,7 @@
 /** A terminal in the sandbox of a session in this process. */
 
 import type { TerminalLink } from '../executors/contract.ts';
+import { whenLate } from '../kernel/late.ts';
 import type { ByteSource } from '../kernel/link.ts';
 import type { Keeper } from '../pool/keeper.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -76,7 +77,7 @@ class Output implements AsyncIterable<Uint8Array> {
   #next = Promise.withResolvers<Uint8Array | undefined>();
   #state: 'reading' | 'full' | 'ended' = 'reading';
   #exited = false;
-  #timer: NodeJS.Timeout | undefined;
+  #late: () => void = () => {};
 
   constructor({ output, exited }: TerminalLink) {
     this.#source = output;
@@ -112,16 +113,16 @@ class Output implements AsyncIterable<Uint8Array> {
   }
 
   #turn(state: 'full' | 'ended', chunk: Uint8Array | undefined): void {
-    clearTimeout(this.#timer);
+    this.#late();
     this.#state = state;
     this.#next.resolve(chunk);
   }
 
   /** The program may have given its output to a process that lives on, and keeps it open. */
   #expectEnd(): void {
-    clearTimeout(this.#timer);
+    this.#late();
     if (this.#exited && this.#state === 'reading') {
-      this.#timer = setTimeout(() => this.#source.close(), LAST_WORDS_MS);
+      this.#late = whenLate(LAST_WORDS_MS, () => this.#source.close());
     }
   }
 }

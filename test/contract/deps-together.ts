@@ -83,7 +83,7 @@ export function depsTogether(): void {
     child.kill('SIGKILL');
     await once(child, 'exit');
     const installers = () => processes().filter(({ command }) => command.includes(scratch));
-    await vi.waitFor(() => expect(installers()).toEqual([]));
+    await vi.waitFor(() => expect(installers()).toEqual([]), { timeout: 20_000 });
     expect(existsSync(scratch)).toBe(true);
     delete place.index.before;
     const { set } = await opened.deps.add('tiny-b', opened.context);

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExecutionEvent, InputRequestEvent, Session } from '../../src/index.ts';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { kindLacks, lacks } from '../support/lacks.ts';
 import { collect, type Open } from '../support/session.ts';
 
@@ -249,8 +250,11 @@ export function inputContract(open: Open, lend = open): void {
     it('does not count as running time', async () => {
       await using session = await lend();
       // The one who answers takes longer than the code may run.
-      const onInput = () => new Promise<string>((resolve) => setTimeout(resolve, 700, 'slow'));
-      const result = await session.run('input()', { timeoutMs: 500, onInput });
+      const answered = (timeoutMs: number) => {
+        const onInput = () => new Promise<string>((resolve) => setTimeout(resolve, timeoutMs + 200, 'slow'));
+        return session.run('input()', { timeoutMs, onInput });
+      };
+      const result = await inEnoughTime(500, answered, ({ status }) => status === 'ok');
       expect(result).toMatchObject({ status: 'ok', value: 'slow' });
     });
 

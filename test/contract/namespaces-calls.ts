@@ -9,6 +9,16 @@ import type { Place } from './namespaces.ts';
 const SLEEP =
   'name: nap\ndescription: Sleeps\ncommand: sleep\nschema:\n  positional:\n    - name: seconds\n      type: number\n';
 
+/** Ends when eight of it are there. */
+const MEET = `name: meet
+description: Waits for the others
+command: [sh, -c, 'touch "here.$1"; until [ "$(ls here.* | wc -l)" -ge 8 ]; do sleep 0.02; done; echo met', meet]
+timeout: 40
+schema:
+  positional:
+    - { name: number, type: integer }
+`;
+
 const LONG = { timeout: 20_000 };
 
 export function namespaceCalls(place: Place): void {
@@ -55,14 +65,12 @@ len(out)`;
     it('overlap where they are awaited together', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
-      await storage.tools.put('nap', SLEEP);
+      await storage.tools.put('meet', MEET);
+      // Each of them ends only when all have begun: one after the other, the first would wait until its time is over.
       const code = `
-import asyncio, time
-began = time.monotonic()
-await asyncio.gather(*[tools.nap.call_async(0.4) for _ in range(8)])
-time.monotonic() - began`;
-      // One after the other they would sleep for 3.2 s.
-      expect(await pyValue(session, code)).toBeLessThan(1.6);
+import asyncio
+await asyncio.gather(*[tools.meet.call_async(n) for n in range(8)])`;
+      expect(await pyValue(session, code)).toEqual(Array.from({ length: 8 }, () => 'met\n'));
     });
 
     it('wait for their turn where there are more than the host takes', async () => {

@@ -1,6 +1,7 @@
 /** Tools, as code in a kernel calls them. */
 
 import { describe, expect, it } from 'vitest';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { lacks } from '../support/lacks.ts';
 import { errorOf, openWith, pyValue } from '../support/namespaces.ts';
 import type { Place } from './namespaces.ts';
@@ -157,13 +158,17 @@ other.recv(1)
     });
 
     it('do not count the time that a person takes to decide', async () => {
-      const decided = Promise.withResolvers<boolean>();
-      const { session, storage } = await openWith(place, { approve: () => decided.promise, timeoutMs: 1000 });
+      let decideMs = 0;
+      const approve = () => new Promise<boolean>((resolve) => setTimeout(resolve, decideMs, true));
+      const { session, storage } = await openWith(place, { approve });
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh', 'requires_approval: true\n'));
-      const result = session.run('tools.sh("echo allowed")');
-      setTimeout(() => decided.resolve(true), 1500);
-      expect(await result).toMatchObject({ status: 'ok', value: 'allowed\n' });
+      const allowed = (timeoutMs: number) => {
+        decideMs = timeoutMs + 500;
+        return session.run('tools.sh("echo allowed")', { timeoutMs });
+      };
+      const result = await inEnoughTime(1000, allowed, ({ status }) => status === 'ok');
+      expect(result).toMatchObject({ status: 'ok', value: 'allowed\n' });
     });
 
     it('are the same for the host', async () => {

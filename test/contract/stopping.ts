@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { Session } from '../../src/index.ts';
+import { inEnoughTime } from '../support/enough-time.ts';
 import { kindLacks, kindLacksFor, lacksFor } from '../support/lacks.ts';
 import { collect, type Open, resultOf, runUntilReady } from '../support/session.ts';
 
@@ -195,11 +196,14 @@ export function interruptContract(open: Open, lend = open): void {
   });
 }
 
+const hasPrinted = ({ stdout }: { readonly stdout: string }) => stdout !== '';
+
 export function timeoutContract(open: Open, lend = open): void {
   describe('a timeout', () => {
     it('interrupts the code, keeps its partial output and its state, and the next cell is clean', async () => {
       await using session = await lend();
-      const result = await session.run('x = 3\nprint("partial")\nwhile True: pass', { timeoutMs: 200 });
+      const code = 'x = 3\nprint("partial")\nwhile True: pass';
+      const result = await inEnoughTime(200, (timeoutMs) => session.run(code, { timeoutMs }), hasPrinted);
       expect(result).toMatchObject({ status: 'timeout', stdout: 'partial\n', error: { name: 'TimeoutError' } });
       expect(result.error?.traceback).toContain('while True: pass');
       expect(result.death).toBeUndefined();
@@ -214,10 +218,9 @@ export function timeoutContract(open: Open, lend = open): void {
 
     it('kills code that ignores it after the grace period, with what it had printed', async () => {
       await using session = await open({ graceMs: 100 });
-      const result = await session.run(
-        'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint("stubborn", flush=True)\nwhile True: pass',
-        { timeoutMs: 200 },
-      );
+      const code =
+        'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint("stubborn", flush=True)\nwhile True: pass';
+      const result = await inEnoughTime(200, (timeoutMs) => session.run(code, { timeoutMs }), hasPrinted);
       expect(result).toMatchObject({ status: 'timeout', stdout: 'stubborn\n', death: { signal: 'SIGKILL' } });
       expect(await session.run('1')).toMatchObject({
         status: 'ok',
@@ -296,7 +299,7 @@ export function deathContract(open: Open, lend = open): void {
       released.resolve('');
       expect((await result).status).toBe('died');
       // And what a machine adds that other suites keep busy.
-      expect(performance.now() - from).toBeLessThan(5000);
+      expect(performance.now() - from).toBeLessThan(15_000);
     });
 
     it('loses no cell that waits, and runs the one that died only once', async () => {

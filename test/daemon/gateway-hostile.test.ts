@@ -257,8 +257,10 @@ describe('a flood of calls', () => {
 });
 
 describe('a provider', () => {
-  const patience = { connectMs: 2000, answerMs: 300, idleMs: 300 };
-  const withProvider = async (answer: (response: ServerResponse) => void, stream = true) => {
+  /** For one that says nothing; others have the time of a busy machine. */
+  const hasty = { connectMs: 20_000, answerMs: 300, idleMs: 300 };
+  const patient = { connectMs: 20_000, answerMs: 30_000, idleMs: 30_000 };
+  const withProvider = async (answer: (response: ServerResponse) => void, stream = true, patience = patient) => {
     const lines: unknown[] = [];
     const note = (...words: unknown[]) => void lines.push(words);
     const log = { info: note, warn: note, error: note } as unknown as Logger;
@@ -272,6 +274,7 @@ describe('a provider', () => {
     expect(JSON.stringify([lines, reply instanceof Error ? reply.message : reply])).not.toContain(KEY);
     return { reply, own, lines };
   };
+  const patienceFor = (name: string) => (/never answers|is silent/.test(name) ? hasty : patient);
   const failure = { type: 'error', error: { type: 'api_error', message: expect.stringContaining('The provider') } };
 
   it.each<[string, (response: ServerResponse) => void]>([
@@ -288,8 +291,8 @@ describe('a provider', () => {
     ],
     ['tells the key in JSON', (response) => json(response).end(message(`Your key is ${KEY}`))],
     ['tells the key in an error', (response) => response.writeHead(400).end(`bad key ${KEY}`)],
-  ])('that %s gives an error in its own words', async (_name, answer) => {
-    const { reply } = await withProvider(answer, false);
+  ])('that %s gives an error in its own words', async (name, answer) => {
+    const { reply } = await withProvider(answer, false, patienceFor(name));
     expect(reply).toMatchObject({ status: 502 });
     if ('text' in reply) expect(JSON.parse(reply.text)).toMatchObject(failure);
   });
@@ -302,8 +305,8 @@ describe('a provider', () => {
       (response) => sse(response).write(event('message_start'), () => setImmediate(() => response.destroy())),
     ],
     ['streams garbage', (response) => sse(response).end('\x00\xff garbage\n'.repeat(1000))],
-  ])('that %s in a stream gives an error as its last event', async (_name, answer) => {
-    const { reply } = await withProvider(answer);
+  ])('that %s in a stream gives an error as its last event', async (name, answer) => {
+    const { reply } = await withProvider(answer, true, patienceFor(name));
     expect(reply).toMatchObject({ status: 200 });
     if (!('text' in reply)) return;
     const last = reply.text.trim().split('\n').at(-1) ?? '';

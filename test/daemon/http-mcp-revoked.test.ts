@@ -33,11 +33,12 @@ it('ends what an MCP client listens to, and waits for, when its token is revoked
   };
   const listening = await daemon.fetch(`GET /v1/sessions/${id}/mcp`, { token: json.token, headers });
   expect(listening.status).toBe(200);
-  const code = 'import time\nwhile True: time.sleep(0.1)';
+  const code = 'print("on", flush=True)\nimport time\nwhile True: time.sleep(0.1)';
   const running = send('tools/call', { name: 'run_code', arguments: { code } }, { ...headers, ...types });
+  // A session that is running may still wait for its kernel.
   await until(
-    async () => (await daemon.call<{ state: string }>(`GET /v1/sessions/${id}`)).json.state,
-    (state) => state === 'running',
+    async () => (await daemon.call(`GET /v1/sessions/${id}/events?limit=100`)).text,
+    (events) => events.includes('"on\\n"'),
   );
   await daemon.call(`DELETE /v1/tokens/${json.info.id}`);
   // Both end, whatever was in them, while the code goes on.

@@ -12,7 +12,7 @@ import { scratchFolder } from '../support/session.ts';
 
 let daemon: Daemon;
 beforeAll(async () => {
-  daemon = await Daemon.start({ limits: { patienceMs: 1500, heartbeatMs: 3000, frameBytes: 200_000 } });
+  daemon = await Daemon.start({ limits: { patienceMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 } });
 });
 
 /** Events of 7 MB in all: more than the buffers of a connection hold, a few times over. */

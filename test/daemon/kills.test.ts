@@ -22,7 +22,7 @@ async function kills(flags: readonly string[]) {
 }
 
 test('a killed server comes back with every session, all that it acknowledged and sent, and gapless numbers', {
-  timeout: 240_000,
+  timeout: 480_000,
 }, async () => {
   await using redis = await RedisServer.start();
   const python = process.env.CELLA_PYTHON;

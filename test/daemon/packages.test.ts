@@ -18,7 +18,7 @@ beforeAll(async () => {
   daemon = await Daemon.start({ session: { packages: { wheelFolders: [wheels], noIndex: true } } });
 });
 
-describe('packages over the API', () => {
+describe('packages over the API', { timeout: 120_000 }, () => {
   it('tell how far they are, and are found by every live kernel of their owner', async () => {
     const client = await connectTo(daemon, 'url');
     const [one, other] = [await client.open({ agentKey: 'one' }), await client.open({ agentKey: 'other' })];
@@ -38,7 +38,7 @@ describe('packages over the API', () => {
   it('that are installed before a kernel starts are told in the log, what fails once', async () => {
     {
       await using storage = await FileStorage.open(daemon.facts.dataDir);
-      await storage.deps.add('no-such-thing');
+      for (const name of ['tiny-thing', 'no-such-thing']) await storage.deps.add(name);
     }
     const client = await connectTo(daemon, 'socket');
     const session = await client.open({ agentKey: 'prepared', syncDepsOnStart: true });

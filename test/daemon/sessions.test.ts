@@ -197,8 +197,10 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(readdirSync(join(place.dataDir, 'outputs', hosted.id)).length).toBeGreaterThan(0);
     expect(readdirSync(join(place.dataDir, 'agents'))).toHaveLength(1);
     const reader = collect(hosted.events());
-    const running = hosted.execute('while True: pass');
-    await next(hosted, 'execution_started', (await hosted.position()).last);
+    const { last } = await hosted.position();
+    const running = hosted.execute("print('on', flush=True)\nwhile True: pass");
+    // What is told as started may still wait for its kernel.
+    await next(hosted, 'stdout', last);
     await host.delete(hosted.id);
     expect((await reader).at(-1)).toMatchObject({ type: 'session_state', change: 'deleted' });
     expect((await running).result.status).toBe('interrupted');

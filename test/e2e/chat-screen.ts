@@ -14,7 +14,7 @@ const run = promisify(execFile);
 
 /** Tells how the program ended, where it can be seen, and keeps the terminal open. */
 const TELL_END = '"$@"; echo "[ended with $?]"; read -r line';
-const GONE_MS = 5000;
+const GONE_MS = 30_000;
 
 export class Screen implements AsyncDisposable {
   readonly #folder = mkdtempSync(join(tmpdir(), 'cella-screen-'));

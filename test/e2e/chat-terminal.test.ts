@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => cella[Symbol.dispose]());
 
-const GONE_MS = 5000;
+const GONE_MS = 30_000;
 /** The prompt with nothing behind it, at the end of the screen. */
 const PROMPT = /^chat>$(?![\s\S])/m;
 

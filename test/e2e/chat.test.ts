@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => cella[Symbol.dispose]());
 
-const GONE_MS = 5000;
+const GONE_MS = 30_000;
 
 const inputOf = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('');
 /** In a process of its own. */

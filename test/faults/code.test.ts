@@ -264,7 +264,7 @@ describe('the kernel dies, and the result says how', () => {
   ])('%s', async (_name, code, how) => {
     const { results, next } = await endure(code);
     expect(results[0]).toMatchObject({ status: 'died', death: { code: 'KERNEL_DIED', ...how } });
-    expect(results[0]?.durationMs).toBeLessThan(5000);
+    expect(results[0]?.durationMs).toBeLessThan(TIMEOUT_MS);
     expect(next).toMatchObject({ value: 42, stdout: 'heard\n', recovered: { cause: how } });
   });
 });
@@ -292,7 +292,8 @@ describe('the timeout holds, whatever the code does about it', () => {
       false,
     ],
   ])('%s', async (_name, code, killed) => {
-    const session = await openSession({ graceMs: 300 });
+    // Code that heeds the interrupt has all the time of a busy machine to do so.
+    const session = await openSession({ graceMs: killed ? 300 : 20_000 });
     const result = await session.run(code, { timeoutMs: 400 });
     expect(result).toMatchObject({ status: 'timeout', error: { name: 'TimeoutError' } });
     if (killed !== undefined) expect(result.death?.signal).toBe(killed ? 'SIGKILL' : undefined);

@@ -37,7 +37,7 @@ it('what it has left running is ended with it', async () => {
   const child = 'import subprocess\nprint(subprocess.Popen(["sleep", "1000"]).pid, flush=True)';
   const { ending, lines } = await python(child);
   expect(ending).toMatchObject({ kind: 'ended', code: 0 });
-  await vi.waitFor(() => expect(isAlive(Number(lines[0]))).toBe(false));
+  await vi.waitFor(() => expect(isAlive(Number(lines[0]))).toBe(false), { timeout: 20_000 });
 });
 
 it('one that hangs is stopped by its time and by whoever asked for it, with its children', async () => {
@@ -45,7 +45,7 @@ it('one that hangs is stopped by its time and by whoever asked for it, with its 
   const stop = new AbortController();
   const aborted = await python(hang, { signal: stop.signal, onLine: () => stop.abort() });
   expect(aborted.ending).toEqual({ kind: 'aborted' });
-  await vi.waitFor(() => expect(isAlive(Number(aborted.lines[0]))).toBe(false));
+  await vi.waitFor(() => expect(isAlive(Number(aborted.lines[0]))).toBe(false), { timeout: 20_000 });
   expect((await python('while True: pass', { timeoutMs: 100 })).ending).toEqual({ kind: 'timed-out' });
 });
 

@@ -247,10 +247,10 @@ describe('a lock', () => {
     const states: string[] = [];
     lock.watch((state) => states.push(state));
     await redis.freeze();
-    await vi.waitFor(() => expect(states).toEqual(['doubtful']), { timeout: 10_000 });
+    await vi.waitFor(() => expect(states.at(-1)).toBe('doubtful'), { timeout: 10_000 });
     expect(lock.held).toBe(false);
     await redis.thaw();
-    await vi.waitFor(() => expect(states).toEqual(['doubtful', 'held']), { timeout: 10_000 });
+    await vi.waitFor(() => expect(states.at(-1)).toBe('held'), { timeout: 10_000 });
     expect(await storage.fenced(lock).events.append('a', [1])).toBe(1);
   });
 
@@ -274,15 +274,17 @@ describe('a lock', () => {
     const key = 'renew|lock|"a"';
     await client.pExpire(key, 10_000);
     await renewed();
-    await vi.waitFor(async () => expect(await client.pTTL(key)).toBeGreaterThan(15_000));
+    await vi.waitFor(async () => expect(await client.pTTL(key)).toBeGreaterThan(15_000), { timeout: 20_000 });
     await client.del(key);
     await renewed();
-    await vi.waitFor(async () => expect(await storage.locks.holder('a')).toMatchObject({ pid: process.pid }));
+    await vi.waitFor(async () => expect(await storage.locks.holder('a')).toMatchObject({ pid: process.pid }), {
+      timeout: 20_000,
+    });
     expect(lock.held).toBe(true);
     const far = { grip: 'x', holder: '1-1-abc-1-abc', pid: 1, host: 'far', command: 'cella', since: 1 };
     await client.set(key, JSON.stringify(far));
     await renewed();
-    await vi.waitFor(() => expect(lock.held).toBe(false));
+    await vi.waitFor(() => expect(lock.held).toBe(false), { timeout: 20_000 });
     // Letting go of what was lost takes nothing from whoever has it.
     await lock.release();
     expect(await storage.locks.holder('a')).toMatchObject({ host: 'far' });
@@ -292,7 +294,7 @@ describe('a lock', () => {
     const storage = await opened('far');
     const client = await look();
     const far = { grip: 'x', holder: '1-1-abc-1-abc', pid: 1, host: 'far', command: 'cella', since: 1 };
-    await client.set('far|lock|"a"', JSON.stringify(far), { PX: 300 });
+    await client.set('far|lock|"a"', JSON.stringify(far), { PX: 2000 });
     expect(await failureOf(storage.locks.acquire('a'))).toMatchObject({ code: 'AGENT_BUSY', details: { host: 'far' } });
     expect((await storage.locks.acquire('a', { waitMs: 20_000 })).held).toBe(true);
   });

@@ -10,9 +10,9 @@ import { startHost, untilPrinted } from './hosts.ts';
 import { descendants, type Process, processes, templatesOf } from './processes.ts';
 import { type Open, runUntilReady, scratchFolder } from './session.ts';
 
-const GONE_MS = 3000;
+const GONE_MS = 30_000;
 /** A second, and what a machine adds that other suites keep busy. */
-const TOLD_MS = 5000;
+const TOLD_MS = 15_000;
 
 /** A child, a child of its own session, and a cell that never ends. */
 const BUSY = `

@@ -1,6 +1,7 @@
 /** A Redis server for a test: the real program, on a free port of the loopback, with a folder of its own. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
@@ -112,14 +113,20 @@ process.stdin.on('data', (data) => {
 process.stdin.on('end', () => server.kill('SIGKILL'));
 `;
 
+/** None of those that the system gives to connections: while the server is stopped, one of them would keep it away. */
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (typeof address !== 'object' || address === null) throw new Error('no port');
-  return address.port;
+  for (;;) {
+    const port = randomInt(12_000, 32_000);
+    const server = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)); // somebody has it
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!free) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }
 
 function pings(port: number): Promise<boolean> {

@@ -1,13 +1,15 @@
 /** The server on a data folder as a command finds it: it answers, it is there and silent, or there is none. */
 
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
 import { FACTS_FILE, SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import type { FolderWatch, Holder } from '../context.ts';
 import { inTime } from '../server/in-time.ts';
 
-const PATIENCE_MS = 3000;
+/** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
+const SOON_MS = 3000;
+const PATIENCE_MS = 15_000;
 
 export type Running =
   | { readonly kind: 'answers'; readonly client: Client }
@@ -20,12 +22,36 @@ export type Running =
 export async function findRunning(dataDir: string, watch: FolderWatch): Promise<Running> {
   const socket = join(dataDir, SOCKET_FILE);
   try {
-    return { kind: 'answers', client: await inTime(connect({ socket }), PATIENCE_MS, `Nobody answers at ${socket}.`) };
+    return { kind: 'answers', client: await answerOf(connect({ socket }), socket, watch) };
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE')) throw error;
     const holder = await watch.holder();
     if (holder) return { kind: 'silent', holder };
     return { kind: 'none', left: existsSync(join(dataDir, FACTS_FILE)) };
+  }
+}
+
+/** `DAEMON_UNREACHABLE` where none comes. */
+export async function answerOf(
+  connecting: Promise<Client>,
+  socket: string,
+  watch: Pick<FolderWatch, 'holder'>,
+): Promise<Client> {
+  const text = `Nobody answers at ${socket}.`;
+  return await inTime(connecting, SOON_MS, text).catch(async (error) => {
+    const holder = await watch.holder();
+    if (!holder || isHeldStill(holder.pid)) throw error;
+    return await inTime(connecting, PATIENCE_MS, text);
+  });
+}
+
+/** Whether somebody has stopped the process, or traces it. */
+function isHeldStill(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return /^ [Tt]/.test(stat.slice(stat.lastIndexOf(')') + 1));
+  } catch {
+    return false; // it has ended, or the system does not tell
   }
 }
 

@@ -13,6 +13,8 @@ export const AUDIT_KEY = '\0audit';
 const MOST_CHARACTERS = 300;
 /** How long notes are gathered: whoever asks again at once does not wait for the line of what was asked before. */
 const GATHER_MS = 20;
+/** How many wait for a storage that fails. */
+const MOST_NOTED = 1000;
 
 export class LoggedAudit implements Audit {
   readonly #events: EventLog;
@@ -24,7 +26,7 @@ export class LoggedAudit implements Audit {
   }
 
   async append(entry: AuditEntry): Promise<void> {
-    await this.#events.append(AUDIT_KEY, [...this.#noted.splice(0), bounded(entry)]);
+    await this.#write([bounded(entry)], true);
   }
 
   note(entry: AuditEntry): Promise<void> {
@@ -43,8 +45,21 @@ export class LoggedAudit implements Audit {
   }
 
   async flush(): Promise<void> {
+    await this.#write([], false);
+  }
+
+  /** With what was noted before, which waits for the next time where storage fails. */
+  async #write(entries: readonly AuditEntry[], flushed: boolean): Promise<void> {
     const noted = this.#noted.splice(0);
-    if (noted.length > 0) await this.#events.append(AUDIT_KEY, noted, { flushed: false });
+    if (noted.length + entries.length === 0) return;
+    try {
+      await this.#events.append(AUDIT_KEY, [...noted, ...entries], { flushed });
+    } catch (error) {
+      this.#noted.unshift(...noted);
+      // Of a storage that is away for long the latest are kept.
+      this.#noted.splice(0, this.#noted.length - MOST_NOTED);
+      throw error;
+    }
   }
 
   async #writeNoted(): Promise<void> {

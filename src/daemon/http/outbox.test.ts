@@ -1,36 +1,57 @@
+/** A client that reads slowly is waited for; one that does not read is let go. */
+
 import { expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { Outbox } from './outbox.ts';
 
-const limits = { bufferBytes: 1000, patienceMs: 20, heartbeatMs: 1000 };
+const limits = { patienceMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
 
-/** A connection whose other side never reads. */
-class Stuck {
-  bufferedAmount = 0;
-  readonly send = vi.fn((data: string) => {
-    this.bufferedAmount += data.length;
-  });
+/** A connection in which so much waits; what is sent is taken when the test says so. */
+function slowClient() {
+  const state = { bufferedAmount: 100, taken: () => {} };
+  const socket = {
+    get bufferedAmount() {
+      return state.bufferedAmount;
+    },
+    send: (_data: unknown, done: () => void) => {
+      state.taken = done;
+    },
+  };
+  const onSlow = vi.fn<() => void>();
+  // Nothing else of it is used.
+  const outbox = new Outbox(socket as unknown as WebSocket, limits, new AbortController().signal, onSlow);
+  return { state, outbox, onSlow };
 }
 
-test('whoever sends to a client that does not read waits, so that no more is kept for it than its buffer and one frame', async () => {
-  const [stuck, over, slow] = [new Stuck(), new AbortController(), vi.fn(() => over.abort())];
-  const outbox = new Outbox(stuck as unknown as WebSocket, limits, over.signal, slow);
-  for (let n = 0; n < 100; n++) await outbox.put({ type: 'reply', id: n, result: 'x'.repeat(400) });
-  expect(slow).toHaveBeenCalledOnce();
-  expect(stuck.bufferedAmount).toBeGreaterThan(limits.bufferBytes);
-  expect(stuck.bufferedAmount).toBeLessThan(limits.bufferBytes + 600);
+test('one that takes nothing is let go', async () => {
+  const { outbox, onSlow } = slowClient();
+  await outbox.bytes(Buffer.from('x'));
+  expect(onSlow).toHaveBeenCalledOnce();
 });
 
-test('whoever sends to a client that reads goes on, and is told of nothing', async () => {
-  const taken: string[] = [];
-  const send = (data: string, done: () => void) => {
-    taken.push(data);
-    done();
-  };
-  const quick = { bufferedAmount: 5000, send };
-  const slow = vi.fn();
-  const outbox = new Outbox(quick as unknown as WebSocket, limits, new AbortController().signal, slow);
-  for (let n = 0; n < 100; n++) await outbox.put({ type: 'reply', id: n, result: 'x' });
-  expect(taken).toHaveLength(100);
-  expect(slow).not.toHaveBeenCalled();
+test('one that takes a little each time keeps its place, however long all of it takes', async () => {
+  const { state, outbox, onSlow } = slowClient();
+  const sent = outbox.bytes(Buffer.from('x'));
+  const reading = setInterval(() => {
+    state.bufferedAmount -= 10;
+    if (state.bufferedAmount === 0) state.taken();
+  }, limits.patienceMs / 2);
+  await sent.finally(() => clearInterval(reading));
+  expect(onSlow).not.toHaveBeenCalled();
+  expect(state.bufferedAmount).toBe(0);
+});
+
+test('whoever sends to one that takes nothing waits: no more is kept for it than its buffer and one frame', async () => {
+  const [stuck, over] = [{ bufferedAmount: 0 }, new AbortController()];
+  const socket = Object.assign(stuck, {
+    send: (data: string) => {
+      stuck.bufferedAmount += data.length;
+    },
+  });
+  const some = { ...limits, bufferBytes: 1000 };
+  const outbox = new Outbox(socket as unknown as WebSocket, some, over.signal, () => over.abort());
+  for (let n = 0; n < 100; n++) await outbox.put({ type: 'reply', id: n, result: 'x'.repeat(400) });
+  expect(over.signal.aborted).toBe(true);
+  expect(stuck.bufferedAmount).toBeGreaterThan(some.bufferBytes);
+  expect(stuck.bufferedAmount).toBeLessThan(some.bufferBytes + 600);
 });

@@ -41,12 +41,22 @@ export class Outbox {
     if (this.#over.aborted) return;
     const sent = Promise.withResolvers<void>();
     this.#socket.send(data, () => sent.resolve());
-    if (this.hasRoom) return;
+    if (!this.hasRoom) await this.#taken(sent.promise);
+  }
+
+  /** Resolves when the client has taken this, or is let go: it is slow where it has taken nothing at all for so long. */
+  async #taken(sent: Promise<void>): Promise<void> {
     const patience = new AbortController();
     const signal = AbortSignal.any([this.#over, patience.signal]);
-    const slow = delay(this.#limits.patienceMs, 'slow', { signal }).catch(() => 'over');
-    const first = await Promise.race([sent.promise, slow]);
+    for (let left = this.#socket.bufferedAmount; ; ) {
+      const slow = delay(this.#limits.patienceMs, 'slow', { signal }).catch(() => 'over');
+      if ((await Promise.race([sent, slow])) !== 'slow') break;
+      const before = left;
+      left = this.#socket.bufferedAmount;
+      if (left < before) continue;
+      this.#onSlow();
+      break;
+    }
     patience.abort();
-    if (first === 'slow') this.#onSlow();
   }
 }

@@ -11,6 +11,7 @@ import { FrameBudget } from './frame-budget.ts';
 import type { Logger } from './logs.ts';
 import type { Dropped } from './metrics.ts';
 import { Outbox } from './outbox.ts';
+import { Pulse } from './pulse.ts';
 import type { Recheck } from './router.ts';
 import type { Service } from './service.ts';
 
@@ -38,7 +39,7 @@ export class SocketLife {
   readonly #socket: WebSocket;
   readonly #options: LifeOptions;
   readonly #over = new AbortController();
-  #alive = true;
+  readonly #pulse = new Pulse();
 
   constructor(socket: WebSocket, options: LifeOptions) {
     this.#socket = socket;
@@ -84,7 +85,7 @@ export class SocketLife {
 
   /** It has sent something: an answer to a ping may wait behind much of that. */
   heard(): void {
-    this.#alive = true;
+    this.#pulse.heard();
   }
 
   /** Whether it may still be here; it is closed where it may not. */
@@ -101,12 +102,13 @@ export class SocketLife {
   }
 
   async #beat(): Promise<void> {
-    // It has not read the last ping, or is no longer there.
-    if (!this.#alive) this.close(CloseCode.slow, 'too slow');
-    // One that is not listened to cannot say.
-    this.#alive = this.#socket.isPaused;
+    // What has arrived while this process was busy is read first.
+    await new Promise((resolve) => setImmediate(resolve));
     if (this.over.aborted) return;
-    if (this.outbox.hasRoom) this.#socket.ping();
+    const todo = this.#pulse.beat({ room: this.outbox.hasRoom, listening: !this.#socket.isPaused });
+    // It has not read the last ping, or is no longer there.
+    if (todo === 'let go') return this.close(CloseCode.slow, 'too slow');
+    if (todo === 'ask') this.#socket.ping();
     await this.check();
   }
 }

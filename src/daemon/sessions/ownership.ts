@@ -9,7 +9,7 @@ import type { Lock, Storage } from '../../storage/contract.ts';
 /** By this name others know that a server has it, which can be asked, and not just any process. */
 const COMMAND = 'cella serve';
 /** How long this server's own upkeep may have it. */
-const OWN_MS = 5000;
+const OWN_MS = 30_000;
 /** When it is worth to ask again. */
 const AGAIN_MS = 1000;
 

@@ -11,8 +11,8 @@ import type { Gate } from './gate.ts';
 import { patience } from './patience.ts';
 import { closed, ended } from './worker-ends.ts';
 
-/** How long the end of a program may come after that of its connection. */
-const EXIT_MS = 1000;
+/** How long the end of a program may come after that of its connection, on a busy machine: it says how it ended. */
+const EXIT_MS = 10_000;
 
 type State =
   | { readonly kind: 'idle' }

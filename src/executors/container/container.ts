@@ -8,12 +8,19 @@ import { isGone } from './engine-error.ts';
 
 /** An engine that hangs must not make others wait for a container that nobody needs. */
 const REMOVE_MS = 10_000;
-const LOOK_MS = 3000;
-const PING_MS = 5000;
+const LOOK_MS = 10_000;
+/** On a machine that makes many containers at once, also one that is well takes seconds to answer. */
+const PING_MS = 15_000;
 const LONGEST_WORDS = 4000;
 
 const Inspected = z.object({
-  State: z.object({ Running: z.boolean(), OOMKilled: z.boolean(), ExitCode: z.int(), Pid: z.int() }),
+  State: z.object({
+    Running: z.boolean(),
+    Paused: z.boolean(),
+    OOMKilled: z.boolean(),
+    ExitCode: z.int(),
+    Pid: z.int(),
+  }),
 });
 
 export type ContainerState = z.infer<typeof Inspected>['State'];

@@ -22,7 +22,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const HELLO_MS = 5000;
+const HELLO_MS = 15_000;
 const CALL_MS = 30_000;
 
 const Version = z.object({

@@ -11,6 +11,7 @@ import type { Interpreter } from '../../protocol/interpreter.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { Stillness } from '../held-still.ts';
 import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
@@ -22,16 +23,19 @@ import { Pipes } from './pipes.ts';
 import { type ContainerPlan, containerSettings, INSIDE } from './settings.ts';
 
 /** A container whose pid 1 has let go of the host is given this long to be seen as ended. */
-const LONGEST_END_MS = 2000;
+const LONGEST_END_MS = 5000;
 
 /** More than any start may take: the signal ends the wait. */
 const LONGEST_START_MS = 3_600_000;
 /** Nothing but what people see of a session depends on it. */
-const LONGEST_LOOK_MS = 1000;
+const LONGEST_LOOK_MS = 5000;
 /** Whoever closes a session does not wait longer for an engine to tidy up. */
 const LONGEST_REMOVAL_MS = 2000;
 /** Between the end of something inside and its connection, which was made before. */
-const LONGEST_KNOCK_MS = 1000;
+const LONGEST_KNOCK_MS = 5000;
+
+/** A kernel that is killed ends sooner; it may be that the container is paused. */
+const STRANGE_KILL_MS = 1500;
 
 /** What is the same for every container of an executor. */
 export interface Site extends Omit<ContainerPlan, 'spec' | 'door'> {
@@ -65,8 +69,7 @@ export class ContainerWay implements Way {
   readonly supervisor: FrameSocket;
   readonly pid: number;
   readonly proxy: NetworkProxy | undefined;
-  /** The time it takes to find out that it is held still from outside. */
-  readonly longestKillMs = 1500;
+  readonly stillness: Stillness;
   readonly #container: Container;
   readonly #door: Door;
   readonly #pipes: Pipes;
@@ -84,6 +87,7 @@ export class ContainerWay implements Way {
     this.#pipes = parts.pipes;
     this.#berth = berth;
     this.#startTimeoutMs = site.startTimeoutMs;
+    this.stillness = { lookMs: STRANGE_KILL_MS, heldStill: () => isPaused(parts.container) };
   }
 
   static async open(site: Site, spec: LaunchSpec, berth: Berth): Promise<ContainerWay> {
@@ -212,6 +216,13 @@ async function pidOf(container: Container): Promise<number> {
     () => 0, // whoever starts it meets the reason
   );
   return await Promise.race([told, delay(LONGEST_LOOK_MS, 0, { ref: false })]);
+}
+
+async function isPaused(container: Container): Promise<boolean> {
+  return await container.state().then(
+    ({ Paused }) => Paused,
+    () => false, // an engine that does not answer may be busy, as all else is
+  );
 }
 
 /** Rejects with the reason where a container ends before its pid 1 has come to the door. */

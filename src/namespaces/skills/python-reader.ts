@@ -36,7 +36,7 @@ export class PythonSkillReader implements SkillReader {
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ python, elsewhere, timeoutMs = 5000, idleMs = 30_000 }: PythonSkillReaderOptions) {
+  constructor({ python, elsewhere, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillReaderOptions) {
     this.#python = python;
     this.#elsewhere = elsewhere;
     this.#timeoutMs = timeoutMs;

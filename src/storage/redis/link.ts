@@ -114,7 +114,9 @@ export class Link implements Line {
   async #ready(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<CellaError | undefined>();
     this.#waiting.add(resolve);
-    const late = setTimeout(() => resolve(unreachable(this.address.where, 'no answer')), PATIENCE_MS);
+    const giveUp = () => resolve(unreachable(this.address.where, 'no answer'));
+    // What has arrived while this process was busy is read first.
+    const late = setTimeout(() => setImmediate(giveUp), PATIENCE_MS);
     try {
       const problem = this.#client.isReady ? undefined : await promise;
       if (problem) throw problem;

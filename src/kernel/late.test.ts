@@ -1,0 +1,53 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { whenLate } from './late.ts';
+import { StopClock } from './stop-clock.ts';
+
+/** A connection in which something has come that nobody has read yet. */
+async function unread(): Promise<Socket> {
+  const said = Promise.withResolvers<void>();
+  const server = createServer((socket) => void socket.write('said in time', () => said.resolve()));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const socket = connect(typeof address === 'object' && address ? address.port : 0, '127.0.0.1').pause();
+  onTestFinished(() => {
+    socket.destroy();
+    server.close();
+  });
+  await said.promise;
+  return socket;
+}
+
+/** As on a machine that gives this process no processor for a while. */
+const stall = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
+test('what was said in time is heard first, however late this process comes to hear it', async () => {
+  const socket = await unread();
+  const late = vi.fn<() => void>();
+  const cancel = whenLate(20, late);
+  const heard = once(socket, 'data').then(cancel);
+  socket.resume();
+  stall(100);
+  await heard;
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  expect(late).not.toHaveBeenCalled();
+});
+
+test('code that has stopped within the grace is not killed, however late its result is read', async () => {
+  const socket = await unread();
+  const on = { timeout: vi.fn<() => void>(), kill: vi.fn<() => void>() };
+  const clock = new StopClock({ timeoutMs: 60_000, graceMs: 20 }, on);
+  clock.grace();
+  const heard = once(socket, 'data').then(() => clock.stop());
+  socket.resume();
+  stall(100);
+  await heard;
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  expect(on.kill).not.toHaveBeenCalled();
+});
+
+test('where nothing was said, it is told', async () => {
+  await new Promise<void>((resolve) => void whenLate(5, resolve));
+});
