@@ -168,14 +168,16 @@ export class Life {
     this.guests.evict();
     const moveOut = this.#moveOut;
     const quarters = this.#quarters;
+    const kernel = this.#kernel;
     this.#moveOut = async () => {};
     this.#quarters = undefined;
     this.#expectedEnd = true;
     this.transaction.forget();
-    if (quarters && !quarters.unshared) await this.#kernel?.close();
-    await moveOut();
-    await this.#kernel?.died;
+    // Before all that takes time: another kernel may live elsewhere by then, with moments of its own.
     this.moments.lostAll(reason);
+    if (quarters && !quarters.unshared) await kernel?.close();
+    await moveOut();
+    await kernel?.died;
     if (!keepSlot) this.release();
   }
 
