@@ -12,6 +12,8 @@ from typing import Any, Dict, List, Set, Tuple
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _NESTING = frozenset((list, tuple, dict))
 _DEEPEST = 200
+# Among the types that cannot travel: what lies deeper was not looked at.
+_TOO_DEEP = frozenset(("too deep",))
 # Each level of a repr copies those below it: the time grows with the square of the levels.
 _DEEPEST_REPR = 500
 # What a value may cost the host: a list or dict counts for many plain parts.
@@ -58,8 +60,7 @@ def _is_too_much(value: Any) -> bool:
     foreign: List[Any] = []
     if _measure(value, 0, {}, set(), foreign) > _MOST_NODES:
         return True
-    # Where it was measured to its end it is not deep.
-    return not _NESTING.isdisjoint(foreign) and _is_deep(value)
+    return not _TOO_DEEP.isdisjoint(foreign) and _is_deep(value)
 
 
 def _is_deep(value: Any) -> bool:
@@ -103,8 +104,11 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
     if kind in _PLAIN:
         return 1
     key = id(value)
-    if kind not in _NESTING or key in path or depth >= _DEEPEST:
+    if kind not in _NESTING or key in path:
         foreign.append(kind)
+        return 1
+    if depth >= _DEEPEST:
+        foreign.extend(_TOO_DEEP)
         return 1
     items: Any = value
     if kind is dict:
