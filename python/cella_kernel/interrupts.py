@@ -54,6 +54,10 @@ class Interrupts:
         self.active = 0
         self._finished[execution >> 31] = execution
 
+    def expect_own(self) -> None:
+        """The code is about to send itself a SIGINT: that is no echo."""
+        self._heard_at = 0.0
+
     def _handle(self, _number: int, _frame: Optional[FrameType]) -> None:
         doorbell = self._doorbell
         target = doorbell.target() if doorbell is not None else 0

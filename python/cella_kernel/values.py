@@ -12,6 +12,10 @@ from typing import Any, Dict, List, Set, Tuple
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _NESTING = frozenset((list, tuple, dict))
 _DEEPEST = 200
+# Among the types that cannot travel: what lies deeper was not looked at.
+_TOO_DEEP = frozenset(("too deep",))
+# Each level of a repr copies those below it: the time grows with the square of the levels.
+_DEEPEST_REPR = 500
 # What a value may cost the host: a list or dict counts for many plain parts.
 _MOST_NODES = 20_000_000
 _NESTING_COST = 16
@@ -45,12 +49,35 @@ def type_name(value: Any) -> str:
 
 
 def short_repr(value: Any, longest: int = _LONGEST_REPR) -> Tuple[str, int]:
-    """The repr, cut to `longest` characters, and how many were cut. One without end is abridged at each level."""
-    endless = type(value) in _NESTING and _measure(value, 0, {}, set(), []) > _MOST_NODES
-    text = reprlib.repr(value) if endless else _whole_repr(value)
+    """The repr, cut to `longest` characters, and how many were cut. One that would take too long is abridged at each level."""
+    text = reprlib.repr(value) if type(value) in _NESTING and _is_too_much(value) else _whole_repr(value)
     if type(text) is not str:
         text = str.__str__(text)
     return (text, 0) if len(text) <= longest else (text[:longest], len(text) - longest)
+
+
+def _is_too_much(value: Any) -> bool:
+    foreign: List[Any] = []
+    if _measure(value, 0, {}, set(), foreign) > _MOST_NODES:
+        return True
+    return not _TOO_DEEP.isdisjoint(foreign) and _is_deep(value)
+
+
+def _is_deep(value: Any) -> bool:
+    """Level by level, without calling itself."""
+    seen = {id(value)}
+    level = [value]
+    for _ in range(_DEEPEST_REPR):
+        below: List[Any] = []
+        for each in level:
+            for item in each.values() if type(each) is dict else each:
+                if type(item) in _NESTING and id(item) not in seen:
+                    seen.add(id(item))
+                    below.append(item)
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def _whole_repr(value: Any) -> str:
@@ -77,8 +104,11 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
     if kind in _PLAIN:
         return 1
     key = id(value)
-    if kind not in _NESTING or key in path or depth >= _DEEPEST:
+    if kind not in _NESTING or key in path:
         foreign.append(kind)
+        return 1
+    if depth >= _DEEPEST:
+        foreign.extend(_TOO_DEEP)
         return 1
     items: Any = value
     if kind is dict:

@@ -4,6 +4,12 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import type { Archive, Purpose } from './archive.ts';
 
+/** A copy of a kernel, which runs nothing, and how many executions there had been by then. */
+export interface Frozen {
+  readonly kernel: Kernel;
+  readonly execution: number;
+}
+
 export interface SaverOptions {
   readonly afterMs: number;
   readonly archive: Archive | undefined;
@@ -11,7 +17,7 @@ export interface SaverOptions {
    * A copy of the kernel to save from; undefined where there is nothing to save now, or it was saved in place. Calls
    * `frozen` once there is a copy, before anything else can be done with the kernel.
    */
-  readonly freeze: (frozen: () => void) => Promise<{ kernel: Kernel; execution: number } | undefined>;
+  readonly freeze: (frozen: () => void) => Promise<Frozen | undefined>;
   readonly onSaved: ((manifest: Manifest) => void) | undefined;
 }
 
@@ -69,6 +75,12 @@ export class Saver {
     return this.#written;
   }
 
+  /** No save comes back any more; checkpoints stay. */
+  async forgetAll(): Promise<void> {
+    await this.settled();
+    await this.#options.archive?.forgetSaves();
+  }
+
   async write(kernel: Kernel, purpose: Purpose): Promise<Manifest> {
     if (!this.#options.archive) throw new Error('there is no archive to write to');
     return await this.#options.archive.write(kernel, purpose);
@@ -92,7 +104,7 @@ export class Saver {
     }
   }
 
-  async #writeFrozen({ kernel, execution }: { kernel: Kernel; execution: number }): Promise<void> {
+  async #writeFrozen({ kernel, execution }: Frozen): Promise<void> {
     this.#changed = false;
     try {
       this.#options.onSaved?.(await this.write(kernel, { kind: 'save', execution }));

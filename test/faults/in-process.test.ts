@@ -56,6 +56,31 @@ describe('code that never stops in the in-process executor', () => {
   });
 });
 
+it('a SIGINT that the code sends itself right after an interrupt was heard is one of its own', async () => {
+  await using session = await open();
+  const ways = [
+    'os.kill(os.getpid(), signal.SIGINT)',
+    'signal.raise_signal(signal.SIGINT)',
+    '_thread.interrupt_main()',
+  ];
+  for (const way of ways) {
+    const code = `import _thread, os, signal
+try:
+    print("ready", flush=True)
+    while True: pass
+except KeyboardInterrupt:
+    print("first", flush=True)
+try:
+    ${way}
+    while True: pass
+except KeyboardInterrupt:
+    print("second", flush=True)`;
+    const { result } = await runUntilReady(session, code);
+    await session.interrupt();
+    expect((await result).stdout).toBe('ready\nfirst\nsecond\n');
+  }
+});
+
 describe('a worker that dies', () => {
   it.each<[string, string, object]>([
     ['by os._exit', 'import os; os._exit(5)', { exitCode: 5 }],

@@ -11,7 +11,7 @@ const FIRST_START_MS = 240_000;
 
 const settings = async ({ dataDir, ...options }: SessionOptions = {}): Promise<SessionOptions> => {
   const own = dataDir ?? (await scratchFolder());
-  // A snapshot with other modules in it would take the place of the one that the others start from.
+  // Snapshots with other modules in them would push out the one that the others start from.
   const folder = options.preload === undefined ? shareCache(own) : own;
   return { executor: 'in-process', startTimeoutMs: FIRST_START_MS, dataDir: folder, ...options };
 };

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import errno
-import functools
 import importlib.abc
 import os
-import signal
 import sys
 from typing import Any
 
-from .bell import Bell
-
 _BARRED = ("js", "pyodide_js", "_pyodide", "pyodide", "_pyodide_core", "pyodide_ffi", "ctypes", "_ctypes", "_posixsubprocess")
 _PROCESSES = ("fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "execv", "execve", "killpg")
-
-
-_FATAL = (signal.SIGKILL, signal.SIGSTOP)
-_HARMLESS = (signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT)
 
 
 class _Bar(importlib.abc.MetaPathFinder):
@@ -26,7 +18,7 @@ class _Bar(importlib.abc.MetaPathFinder):
             raise ImportError("%s is not available in the in-process executor" % name, name=name)
 
 
-def install(bell: Bell) -> None:
+def install() -> None:
     for name in list(sys.modules):
         if name.partition(".")[0] in _BARRED:
             del sys.modules[name]
@@ -35,24 +27,11 @@ def install(bell: Bell) -> None:
     for name in _PROCESSES:
         if hasattr(os, name):
             setattr(os, name, _refusal(name))
-    os.kill = functools.partial(_kill, bell)
 
 
 def _is_pyodides(finder: Any) -> bool:
     kind = finder if isinstance(finder, type) else type(finder)
     return kind.__module__.startswith("_pyodide")
-
-
-def _kill(bell: Bell, pid: int, number: int, /) -> None:
-    """Signals of a process to itself: there is no other."""
-    if pid != os.getpid():
-        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-    handler = signal.getsignal(number) if number else None
-    if callable(handler):
-        handler(number, None)
-    elif number in _FATAL or (number and handler == signal.SIG_DFL and number not in _HARMLESS):
-        bell.end(number)
-        os._exit(128 + number)
 
 
 def _refusal(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Dict, FrozenSet, Tuple
 from .. import frames, sources
 from ..kernel import OWN, Kernel
 from ..values import pack
-from . import saving
+from . import saving, signals
 from .bell import Bell
 from .names import Names
 
@@ -32,6 +32,7 @@ class WasmKernel(Kernel):
         sys.modules["__main__"] = self._main
         self.bell = Bell(OWN[-1])
         self._interrupts.arm(self.bell)  # type: ignore[arg-type]
+        signals.install(self.bell, self._interrupts)
         self._output.install()
         self._pid = os.getpid()
         self._switchboard.belong_to(self._pid)

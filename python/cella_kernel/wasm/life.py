@@ -65,7 +65,7 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     sys.path[:] = [path for path in sys.path if path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     the_kernel.adopt()
-    barring.install(the_kernel.bell)
+    barring.install()
     try:
         the_kernel.serve()
     except BaseException:

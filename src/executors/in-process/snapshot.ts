@@ -1,15 +1,13 @@
 /** The memory of an interpreter with the kernel in it: made once, kept in the data folder, and begun with by every worker. */
 
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SnapshotOrder, Word } from './inside/orders.ts';
 import { startWorker } from './lodging.ts';
 import type { Pyodide } from './pyodide.ts';
-
-const MAGIC = Buffer.from('CELLASN1');
-const HASH_BYTES = 32;
+import { Shelf } from './shelf.ts';
 
 export interface SnapshotSettings {
   readonly pyodide: Pyodide;
@@ -34,13 +32,12 @@ export async function snapshotFor(settings: SnapshotSettings): Promise<SharedArr
 }
 
 async function obtain(settings: SnapshotSettings, key: string): Promise<SharedArrayBuffer> {
-  const folder = join(settings.dataDir, 'cache', 'pyodide');
-  const path = join(folder, `${key}.snapshot`);
-  const kept = await read(path);
+  const shelf = new Shelf(settings.dataDir);
+  const kept = await shelf.take(key);
   if (kept) return share(kept);
   const made = await make(settings);
   // A full disk or a folder that cannot be written to costs time at the next start, and nothing else.
-  await keep(folder, path, made).catch(() => {});
+  await shelf.put(key, made).catch(() => {});
   return share(made);
 }
 
@@ -51,33 +48,6 @@ async function keyOf({ pyodide, sources, preload }: SnapshotSettings): Promise<s
   const texts = await Promise.all(names.map((name) => readFile(join(sources, name))));
   for (const [index, text] of texts.entries()) hash.update(`${names[index]}\0${text.length}\0`).update(text);
   return `${pyodide.version}-${hash.digest('hex').slice(0, 24)}`;
-}
-
-/** undefined where there is none, or one that was not written to its end or has been changed since. */
-async function read(path: string): Promise<Buffer | undefined> {
-  const file = await readFile(path).catch(() => undefined);
-  if (!file?.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
-  const body = file.subarray(MAGIC.length + HASH_BYTES);
-  return checksum(body).equals(file.subarray(MAGIC.length, MAGIC.length + HASH_BYTES)) ? body : undefined;
-}
-
-/** Whole or not at all, whoever else writes the same one. */
-async function keep(folder: string, path: string, body: Uint8Array): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const others = (await readdir(folder)).filter((name) => name.endsWith('.snapshot'));
-  const temporary = `${path}.${process.pid}.${performance.now()}`;
-  try {
-    await writeFile(temporary, [MAGIC, checksum(body), body], { mode: 0o600 });
-    await rename(temporary, path);
-  } finally {
-    await rm(temporary, { force: true });
-  }
-  // Of other versions: nobody asks for them again.
-  for (const name of others) if (join(folder, name) !== path) await rm(join(folder, name), { force: true });
-}
-
-function checksum(body: Uint8Array): Buffer {
-  return createHash('sha256').update(body).digest();
 }
 
 function share(body: Uint8Array): SharedArrayBuffer {

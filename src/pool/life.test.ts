@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import type { Enclosure } from '../executors/contract.ts';
+import { Life } from './life.ts';
+import { Quarters } from './quarters.ts';
+import { unlimited } from './slots.ts';
+
+/** As much of an enclosure as its quarters meet: it ends when it is told to. */
+function enclosure(): { enclosure: Enclosure; end: () => void } {
+  const closing = Promise.withResolvers<void>();
+  const part = { alive: true, pid: 1, drop: () => {}, close: () => closing.promise };
+  return { enclosure: part as unknown as Enclosure, end: closing.resolve };
+}
+
+function life(): Life {
+  const options = {
+    moments: { most: 5, undo: 5, bytes: 1000 },
+    onDenied: () => {},
+    background: () => {},
+    slots: unlimited,
+  };
+  return new Life(options, { hibernate: async () => {} });
+}
+
+const moment = (twin: number) => ({ twin, id: `moment-${twin}`, createdAt: 0, execution: 0 });
+
+test('quarters that take their time to end take no moment of the next ones with them', async () => {
+  const agent = life();
+  const [old, next] = [enclosure(), enclosure()];
+  agent.moveTo(new Quarters(old.enclosure));
+  agent.moments.keep(moment(1));
+  const left = agent.leave('the sandbox ran out of memory', { keepSlot: true });
+  agent.moveTo(new Quarters(next.enclosure));
+  agent.moments.keep(moment(2));
+  old.end();
+  await left;
+  expect(agent.moments.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
+});
+
+test('an open transaction ends with the quarters that its twin is in', async () => {
+  const agent = life();
+  const old = enclosure();
+  agent.moveTo(new Quarters(old.enclosure));
+  agent.transaction.begin();
+  agent.transaction.leaveOpen(7);
+  agent.transaction.end();
+  expect(agent.transaction.open).toBe(7);
+  old.enclosure.onGone(8, false);
+  expect(agent.transaction.open).toBe(7);
+  old.enclosure.onGone(7, false);
+  expect(agent.transaction.none).toBe(true);
+  expect(() => agent.transaction.take()).toThrow('There is no open transaction.');
+});
