@@ -31,7 +31,9 @@ _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
 _ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
-_WARM_UP = bytes(_MARK_BYTES) + b"0\n"
+_WARM_UPS = 2
+# It has what most first cells have: a name, a call, an operation and a value.
+_WARM_UP = bytes(_MARK_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
 # The payload of a result may not be larger than what the host takes in one frame.
 _LARGEST_VALUE = 60 << 20
 _LONGEST_PROMPT = 1 << 16
@@ -109,7 +111,8 @@ class Kernel:
 
     def _warm_up(self) -> None:
         """Does in a spare all that its first cell will do, but tells nobody: what that needs is then at hand."""
-        self._execute(0, _WARM_UP, _tell_nobody)
+        for _ in range(_WARM_UPS):
+            self._execute(0, _WARM_UP, _tell_nobody)
         self._forget_rehearsal()
         self._spare = True
 
@@ -170,8 +173,10 @@ class Kernel:
         if settings.get("packages"):
             packages.use(settings["packages"])
         if self._spare:
-            # Somebody is about to take it and to send a cell: by then it is awake.
-            self._warm_up()
+            # Somebody is about to take it and to send a cell: by then it is awake. Whoever has something to tell it has
+            # taken it, and the cell may come at once.
+            if not settings["env"] and not settings.get("packages"):
+                self._warm_up()
             self._switchboard.expect()
 
     def _twin(self, number: int) -> None:
