@@ -3,7 +3,8 @@
 export interface Plan {
   /** Each round starts one ipykernel and several kernels of Cella, which cost little. */
   readonly start: { readonly rounds: number; readonly cellaPerRound: number };
-  readonly spare: { readonly rounds: number };
+  /** `cellsBefore`: what the host does in another session right before each open. */
+  readonly spare: { readonly rounds: number; readonly warmUps: number; readonly cellsBefore: number };
   readonly roundTrip: { readonly rounds: number; readonly cellsPerRound: number; readonly warmUpCells: number };
   readonly memory: { readonly kernels: number };
   readonly bigPrint: { readonly rounds: number; readonly bytes: number };
@@ -22,14 +23,20 @@ export interface Plan {
     readonly bytes: number;
     readonly kernels: number;
   };
-  readonly daemon: { readonly rounds: number; readonly cellsPerRound: number; readonly warmUpCells: number };
+  /** Node compiles what is used often; Jupyter's server gets no faster with use, and takes long for each cell. */
+  readonly daemon: {
+    readonly rounds: number;
+    readonly cellsPerRound: number;
+    readonly warmUpCells: number;
+    readonly jupyterWarmUpCells: number;
+  };
   readonly agents: { readonly starts: number; readonly calls: number; readonly warmUpCalls: number };
   readonly gateway: { readonly rounds: number; readonly callsPerRound: number; readonly warmUpCalls: number };
 }
 
 export const full: Plan = {
   start: { rounds: 20, cellaPerRound: 5 },
-  spare: { rounds: 100 },
+  spare: { rounds: 100, warmUps: 100, cellsBefore: 20 },
   roundTrip: { rounds: 10, cellsPerRound: 200, warmUpCells: 500 },
   memory: { kernels: 5 },
   bigPrint: { rounds: 5, bytes: 50_000_000 },
@@ -42,14 +49,14 @@ export const full: Plan = {
   state: { rounds: 20 },
   pool: { keys: 1000, kernels: 50 },
   executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
-  daemon: { rounds: 10, cellsPerRound: 100, warmUpCells: 200 },
+  daemon: { rounds: 10, cellsPerRound: 100, warmUpCells: 2000, jupyterWarmUpCells: 200 },
   agents: { starts: 20, calls: 5000, warmUpCalls: 2000 },
   gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
 };
 
 export const quick: Plan = {
   start: { rounds: 2, cellaPerRound: 2 },
-  spare: { rounds: 5 },
+  spare: { rounds: 5, warmUps: 1, cellsBefore: 5 },
   roundTrip: { rounds: 2, cellsPerRound: 20, warmUpCells: 5 },
   memory: { kernels: 1 },
   bigPrint: { rounds: 2, bytes: 10_000_000 },
@@ -62,7 +69,7 @@ export const quick: Plan = {
   state: { rounds: 2 },
   pool: { keys: 12, kernels: 4 },
   executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
-  daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5 },
+  daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterWarmUpCells: 5 },
   agents: { starts: 2, calls: 100, warmUpCalls: 10 },
   gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },
 };

@@ -92,7 +92,13 @@ export interface Agents {
 /** Kernels of the library beside ipykernel. */
 export interface Kernels {
   readonly start: Times;
-  readonly spare: { readonly firstResultMs: number; readonly p95Ms: number };
+  /** In a host that is at work; and in one that has done nothing for a while, as its kernels have. */
+  readonly spare: {
+    readonly firstResultMs: number;
+    readonly p95Ms: number;
+    readonly afterRestMs: number;
+    readonly afterRestP95Ms: number;
+  };
   readonly roundTrip: Times;
   readonly memory: { readonly cellaMb: number; readonly ipykernelMb: number; readonly ratio: number };
   readonly bigPrint: Throughput;

@@ -21,7 +21,9 @@ export async function measureDaemon(subjects: Subjects, plan: Plan['daemon'], pr
     jupyter: () => jupyter.run(CODE),
   };
   const names = ['library', 'http', 'webSocket', 'jupyter'] as const;
-  for (const name of names) await repeated(plan.warmUpCells, asks[name]);
+  for (const name of names) {
+    await repeated(name === 'jupyter' ? plan.jupyterWarmUpCells : plan.warmUpCells, asks[name]);
+  }
   await atRest();
   const samples: Record<(typeof names)[number], number[]> = { library: [], http: [], webSocket: [], jupyter: [] };
   for (let round = 0; round < plan.rounds; round++) {

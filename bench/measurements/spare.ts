@@ -1,4 +1,4 @@
-/** From the call of open to the first result, where a spare waits. */
+/** From the call of open to the first result, where a spare waits: in a host at work, and in one that has come to rest. */
 
 import { timed } from '../clock.ts';
 import type { Plan } from '../plan.ts';
@@ -13,18 +13,32 @@ export async function measureSpare(
   plan: Plan['spare'],
   progress: Progress,
 ): Promise<Kernels['spare']> {
-  const samples: number[] = [];
-  await firstResult(subjects);
+  const other = await subjects.cella({ spares: 2 });
+  const work = async () => {
+    for (let cell = 0; cell < plan.cellsBefore; cell++) await runOk(other, 'x=1');
+  };
+  const rest = async () => {};
+  for (let round = 0; round < plan.warmUps; round++) await firstResult(subjects, work);
+  const atWork: number[] = [];
+  const afterRest: number[] = [];
   for (let round = 0; round < plan.rounds; round++) {
-    samples.push(await firstResult(subjects));
+    atWork.push(await firstResult(subjects, work));
+    afterRest.push(await firstResult(subjects, rest));
     progress.tick(round + 1, plan.rounds);
   }
-  return { firstResultMs: rounded(median(samples)), p95Ms: rounded(percentile(samples, 95)) };
+  await subjects.end(other);
+  return {
+    firstResultMs: rounded(median(atWork)),
+    p95Ms: rounded(percentile(atWork, 95)),
+    afterRestMs: rounded(median(afterRest)),
+    afterRestP95Ms: rounded(percentile(afterRest, 95)),
+  };
 }
 
-async function firstResult(subjects: Subjects): Promise<number> {
+async function firstResult(subjects: Subjects, before: () => Promise<void>): Promise<number> {
   // The spare that takes the place of the last one is made in the background: at rest, it is there.
   await atRest();
+  await before();
   const { ms, value } = await timed(async () => {
     const session = await subjects.cella({ spares: 2 });
     await runOk(session, '1+1');

@@ -61,12 +61,6 @@ class Runner:
             self._interrupts.end()
             self.leaves_work = self._loop is not None
 
-    def warm_up(self) -> None:
-        """Does what the first cell will do, with nothing in it."""
-        body, last = self._compile("<none>", "0")
-        if last is not None:
-            self._run_plainly(body, last[0])
-
     def _run_plainly(self, body: Optional[CodeType], expression: Optional[CodeType]) -> Any:
         if body is not None:
             eval(body, self._namespace)

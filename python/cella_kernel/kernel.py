@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from types import ModuleType
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import archive, asking, cells, display, figures, frames, introspection, namespaces, owners, packages, sources, twins
 from .doorbell import Doorbell
@@ -31,6 +31,9 @@ _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
 _ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
+_WARM_UPS = 2
+# It has what most first cells have: a name, a call, an operation and a value.
+_WARM_UP = bytes(_MARK_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
 # The payload of a result may not be larger than what the host takes in one frame.
 _LARGEST_VALUE = 60 << 20
 _LONGEST_PROMPT = 1 << 16
@@ -93,7 +96,7 @@ class Kernel:
             host.sendall(frames.HEADER.pack(len(sample), frames.START, 0) + sample)
             self._handle(*self._switchboard.next_frame())
             for cell in (b"rehearsed = 1\n", b"rehearsed\n"):
-                self._execute(0, bytes(_MARK_BYTES) + cell)
+                self._execute(0, bytes(_MARK_BYTES) + cell, self._switchboard.send)
             host.recv(65536)
         self._forget_rehearsal()
         host.close()
@@ -105,6 +108,13 @@ class Kernel:
         for name in ("rehearsed", "_", "__", "___"):
             self._namespace.pop(name, None)
         sources.forget_all()
+
+    def _warm_up(self) -> None:
+        """Does in a spare all that its first cell will do, but tells nobody: what that needs is then at hand."""
+        for _ in range(_WARM_UPS):
+            self._execute(0, _WARM_UP, _tell_nobody)
+        self._forget_rehearsal()
+        self._spare = True
 
     def adopt(self, descriptors: List[int], gate: int, doorbell: Doorbell) -> None:
         """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
@@ -136,7 +146,7 @@ class Kernel:
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.EXECUTE:
-            self._execute(number, payload)
+            self._execute(number, payload, self._switchboard.send)
         elif kind == frames.REQUEST:
             self._answer(number, json.loads(payload))
         elif kind == frames.TWIN:
@@ -163,8 +173,10 @@ class Kernel:
         if settings.get("packages"):
             packages.use(settings["packages"])
         if self._spare:
-            # Somebody is about to take it and to send a cell: by then it is awake, and has the code for it at hand.
-            self._runner.warm_up()
+            # Somebody is about to take it and to send a cell: by then it is awake. Whoever has something to tell it has
+            # taken it, and the cell may come at once.
+            if not settings["env"] and not settings.get("packages"):
+                self._warm_up()
             self._switchboard.expect()
 
     def _twin(self, number: int) -> None:
@@ -216,7 +228,7 @@ class Kernel:
         linux.die_with_parent()
         self._say_hello()
 
-    def _execute(self, number: int, payload: bytes) -> None:
+    def _execute(self, number: int, payload: bytes, tell: Callable[[int, int, bytes], None]) -> None:
         self._spare = False
         with self._ordering:
             self._executing = number
@@ -248,7 +260,7 @@ class Kernel:
         with self._ordering:
             result["marks"] = self._output.end()
             self._executing = 0
-            self._switchboard.send(frames.RESULT, number, pack(result))
+            tell(frames.RESULT, number, pack(result))
         owners.execution.set(0)
 
     def _add_value(self, result: Dict[str, Any], value: Any) -> None:
@@ -379,6 +391,10 @@ def _reseed() -> None:
     if numpy is not None and "numpy.random" in sys.modules:
         # By an array: seeding without one takes a hundred times as long.
         numpy.random.seed(numpy.frombuffer(os.urandom(64), dtype="u4"))
+
+
+def _tell_nobody(_kind: int, _number: int, _payload: bytes) -> None:
+    pass
 
 
 def _know_thread() -> None:

@@ -199,8 +199,7 @@ export class Kernel {
       kill: () => this.#link.kill(),
     });
     this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
-    // Its first cell takes longer, and a kernel that has just woken up may need this very processor.
-    if (this.#finished > 0) watchFor(this);
+    watchFor(this);
     return execution.result;
   }
 

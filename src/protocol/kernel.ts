@@ -107,12 +107,12 @@ const asJson =
   (payload: Buffer): T =>
     check(schema, JSON.parse(payload.toString()));
 
-/** A cell without value, output or error: by far the most common result, and not worth a schema's time. */
-function isBareResult(data: unknown): data is { status: 'ok'; marks: [number, number] } {
-  if (typeof data !== 'object' || data === null || !('status' in data) || !('marks' in data)) return false;
-  const { status, marks: counts, ...rest } = data;
+/** Of a cell without output or error, with a value or without one: most results are such, and not worth a schema's time. */
+function isPlainResult(data: PyValue): data is PyValue & ResultPayload {
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return false;
+  const { status, marks: counts, repr, value: _any, ...rest } = data as Record<string, PyValue | undefined>;
   if (status !== 'ok' || !Array.isArray(counts) || counts.length !== 2 || Object.keys(rest).length > 0) return false;
-  return counts[0] === 0 && counts[1] === 0;
+  return counts[0] === 0 && counts[1] === 0 && (repr === undefined || typeof repr === 'string');
 }
 
 function check<T>(schema: z.ZodType<T>, data: unknown): T {
@@ -125,7 +125,7 @@ function check<T>(schema: z.ZodType<T>, data: unknown): T {
 export const parseHello = asValue(HelloPayload);
 export const parseResult = (payload: Buffer): ResultPayload => {
   const data = decodeValue(payload);
-  return isBareResult(data) ? data : check(ResultPayload, data);
+  return isPlainResult(data) ? data : check(ResultPayload, data);
 };
 export const parseDisplay = asValue(DisplayPayload);
 export const parseCall = asValue(CallPayload);

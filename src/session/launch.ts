@@ -1,6 +1,6 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
@@ -18,6 +18,7 @@ import { folderName } from '../storage/folder-name.ts';
 import { checkReadable } from './agent-readable.ts';
 import { claimHome, discardHome, exists, type Home, homeOf, INSIDE, makeHome, sweepHomes } from './homes.ts';
 import type { CheckedOptions } from './options.ts';
+import { type FolderFacts, findPackageFolder, hasEntries } from './package-folder.ts';
 import { type Recipe, recipeFor } from './recipes.ts';
 
 /** Everything about the sandbox of one session that is known before there is one. */
@@ -29,6 +30,7 @@ export class Launch {
   packages: string | undefined;
   /** Where all package sets lie, on the host, and as kernels see it. */
   readonly packageFolder: { readonly path: string; readonly inside: string };
+  readonly #packageFacts: FolderFacts;
   /** Whether the code is kept from the host's folders. */
   readonly isolated: boolean;
   /** Whether the code runs as a user of its own. */
@@ -57,7 +59,7 @@ export class Launch {
     if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));
     const packageFolder = join(dataDir, 'packages');
     this.packageFolder = { path: packageFolder, inside: this.isolated ? PACKAGES_INSIDE : packageFolder };
-    mkdirSync(packageFolder, { recursive: true, mode: 0o755 });
+    this.#packageFacts = findPackageFolder(packageFolder);
     readable.push({ path: packageFolder, at: PACKAGES_INSIDE });
     this.#elsewhereStored = options.storage !== undefined;
     this.#shared = { network: policy.network, readable, writable, limits: limitsToSpec(options.limits) };
@@ -91,7 +93,7 @@ export class Launch {
 
   /** Whether any package set was ever made here. */
   hasPackages(): boolean {
-    return readdirSync(this.packageFolder.path).length > 0;
+    return hasEntries(this.packageFolder.path, this.#packageFacts);
   }
 
   /** Deletes the folder of this agent; one that is shared stays with its owner. */

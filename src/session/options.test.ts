@@ -31,6 +31,16 @@ describe('the options of a session', () => {
     expect(checkOptions({ agentKey }).agentKey).toBe('default');
   });
 
+  it('are refused for a bad key also where all the others were taken before', () => {
+    const others = { preload: ['os'], env: { A: '1' }, spares: 1 };
+    const first = checkOptions({ agentKey: 'a', ...others });
+    expect(checkOptions({ agentKey: 'b', ...others })).toEqual({ ...first, agentKey: 'b' });
+    expect(checkOptions({ agentKey: ' ', ...others }).agentKey).toBe('default');
+    expect(refusal(() => checkOptions({ agentKey: 'a\0b', ...others })).message).toContain('agentKey');
+    expect(refusal(() => checkOptions({ agentKey: null, ...others })).message).toContain('agentKey');
+    expect(refusal(() => checkOptions({ agentKey: 'a', ...others, spares: '1' })).message).toContain('spares');
+  });
+
   it.each(['handle:risk gate', '../..', '😀', ' a '])('take the agent key %j as it is', (agentKey) => {
     expect(checkOptions({ agentKey }).agentKey).toBe(agentKey);
   });

@@ -10,6 +10,7 @@ import { isReserved } from '../protocol/reserved-key.ts';
 import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Storage } from '../storage/contract.ts';
+import { SeenOptions } from './seen-options.ts';
 
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
@@ -98,10 +99,21 @@ export function checkCheckpointOptions(options: unknown): z.output<typeof Checkp
   return check(CheckpointOptions, options);
 }
 
+const seen = new SeenOptions<CheckedOptions>('agentKey');
+
 export function checkOptions(options: unknown): CheckedOptions {
+  const known = seen.find(options);
+  if (known) {
+    const own = SessionOptions.shape.agentKey.safeParse((options as SessionOptions).agentKey);
+    // What is wrong with the key is told where it would be told otherwise.
+    if (own.success) return { ...known, agentKey: own.data };
+  }
   const checked = check(SessionOptions, options);
   const problems = contradictions(checked, options as SessionOptions);
-  if (problems.length === 0) return checked;
+  if (problems.length === 0) {
+    seen.add(options, { ...checked });
+    return checked;
+  }
   throw new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });

@@ -32,7 +32,7 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
   const result: Kernels & BenchResult = JSON.parse(printed.join(''));
   expect(result).toEqual({
     start: times,
-    spare: { firstResultMs: number, p95Ms: number },
+    spare: { firstResultMs: number, p95Ms: number, afterRestMs: number, afterRestP95Ms: number },
     roundTrip: times,
     memory: { cellaMb: number, ipykernelMb: number, ratio: number },
     bigPrint: throughput,

@@ -3,6 +3,6 @@
 /** The coarsest clock of a file system in use ticks every two seconds; a change within a tick does not show. */
 const TICK_MS = 2000;
 
-export function isSettled({ ctimeMs }: { readonly ctimeMs: bigint }): boolean {
+export function isSettled({ ctimeMs }: { readonly ctimeMs: bigint | number }): boolean {
   return Math.abs(Date.now() - Number(ctimeMs)) > TICK_MS;
 }
