@@ -38,6 +38,9 @@ interface FoundPip {
   readonly alone: boolean;
 }
 
+/** Pips that can be told what they install for, each with what that is. To ask one takes as long as a small install. */
+const told = new Set<string>();
+
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
 export async function findInstaller(wanted: HostInterpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
   const others = await programs('python3', searchPath);
@@ -71,8 +74,12 @@ export async function findForeignInstaller(
     if (found === undefined) continue;
     // Its package lies beside the others; only that one is taken from there.
     const place = found.alone ? dirname(dirname(found.runner)) : undefined;
-    const name = await firstLine(python, foreignProbe(wanted, place), attempt);
-    if (name !== undefined) return tied(foreignPip(name, python, wanted, place), python);
+    const asked = JSON.stringify([python, found, wanted]);
+    if (!told.has(asked)) {
+      if ((await firstLine(python, foreignProbe(wanted, place), attempt)) === undefined) continue;
+      told.add(asked);
+    }
+    return tied(foreignPip(found.name, python, wanted, place), python);
   }
   return undefined;
 }
