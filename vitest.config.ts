@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/support/longest-first.ts';
 
-/** Three at a time, also on two cores: they wait for other processes a good part of their time. */
+/** Four at a time, also on two cores: they wait for other processes a good part of their time. */
 const crossing = {
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  maxWorkers: 3,
+  maxWorkers: 4,
   isolate: true,
   // What is polled for comes from other processes: a machine that is slow is no failure.
   expect: { poll: { timeout: 30_000 } },

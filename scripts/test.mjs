@@ -167,8 +167,10 @@ async function main() {
     );
   }
   if (!all) {
-    notRun.push('what takes long. npm run test:all runs it too: on container and in-process what does not depend on');
-    notRun.push(`the executor, and ${longSuites.join(', ')}.`);
+    notRun.push(
+      'what takes long. npm run test:all runs it too: on container and in-process what does not depend on the',
+    );
+    notRun.push(`executor, on Redis what does not depend on the storage, and ${longSuites.join(', ')}.`);
   }
   const left = await leftovers(before);
   for (const { pid, command } of left) console.log(`LEFT RUNNING: ${pid} ${command.slice(0, 200)}`);

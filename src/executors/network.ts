@@ -1,7 +1,8 @@
 /** The network of an enclosure: where its policy is a list of hosts, a proxy of ours, and how pid 1 is told of it. */
 
 import { join } from 'node:path';
-import { NetworkProxy, SOCKET_NAME } from '../sandbox/proxy/proxy.ts';
+import type { NetworkProxy } from '../sandbox/proxy/proxy.ts';
+import { SOCKET_NAME } from '../sandbox/proxy/socket-name.ts';
 import type { LaunchSpec } from '../sandbox/spec.ts';
 
 /** Where pid 1 listens inside, on loopback, and the socket, as it is inside, that it passes connections on to. */
@@ -16,6 +17,8 @@ const PORT = 3128;
 /** `folder` is made for it; the enclosure sees it at `inside`. Undefined where the policy is no list. */
 export async function openProxy({ network }: LaunchSpec, folder: string): Promise<NetworkProxy | undefined> {
   if (typeof network === 'string') return undefined;
+  // It brings Node's HTTP along, which most sessions never need.
+  const { NetworkProxy } = await import('../sandbox/proxy/proxy.ts');
   return await NetworkProxy.open({ allow: network.allow, folder });
 }
 

@@ -10,16 +10,16 @@ import { introspectionContract, lifeContract, separationContract } from './sessi
 import { deathContract, interruptContract, queueContract, timeoutContract } from './stopping.ts';
 import { valuesContract } from './values.ts';
 
-/** `lend`: gives kernels that another test may have used before, where starting one takes long. */
-export function executorContract(name: string, open: Open, lend = open): void {
+/** `lend`: gives kernels that another test may have used before, where starting one takes long. `many`: sessions at once. */
+export function executorContract(name: string, open: Open, lend = open, many?: number): void {
   describe(`${name} executor`, () => {
     valuesContract(open, lend);
-    plainContract(open, lend);
+    plainContract(open, lend, many);
   });
 }
 
 /** What needs no package, and so can be asked of any image that has a Python and a shell. */
-export function plainContract(open: Open, lend = open): void {
+export function plainContract(open: Open, lend = open, many?: number): void {
   capabilitiesContract(open, lend);
   executionContract(open, lend);
   outputContract(open, lend);
@@ -30,5 +30,5 @@ export function plainContract(open: Open, lend = open): void {
   deathContract(open, lend);
   lifeContract(open, lend);
   introspectionContract(open, lend);
-  separationContract(open);
+  separationContract(open, many);
 }

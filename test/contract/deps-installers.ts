@@ -32,6 +32,21 @@ json.dump(told, open(${JSON.stringify(join(open, 'told'))}, "w"))
   return { searchPath, record: async () => JSON.parse(await readFile(join(open, 'told'), 'utf8')) };
 }
 
+/** A package in a Python's own folder, of which a line runs whenever that Python starts: it writes down the command. */
+async function recordingPth(place: Place, prefix: string): Promise<{ calls(): Promise<string[][]> }> {
+  const { stdout } = await run(join(prefix, 'bin', 'python3'), ['-c', 'import site; print(site.getsitepackages()[0])']);
+  const told = join(place.folder, 'starts');
+  await writeFile(told, '');
+  await chmod(told, 0o666);
+  const line = `import json; open(${JSON.stringify(told)}, "a").write(json.dumps(open("/proc/self/cmdline").read().split("\\0")) + "\\n")\n`;
+  await writeFile(join(stdout.trim(), 'told.pth'), line);
+  const calls = async () => {
+    const lines = (await readFile(told, 'utf8')).split('\n');
+    return lines.filter((text) => text !== '').map((text): string[] => JSON.parse(text));
+  };
+  return { calls };
+}
+
 interface Recorded {
   readonly args: string[];
   readonly env: Record<string, string>;
@@ -78,8 +93,12 @@ export function depsInstallers(): void {
     const bare = join(place.folder, 'bare');
     await run(PYTHON, ['-m', 'venv', '--without-pip', bare]);
     const python = join(bare, 'bin', 'python3');
+    const { calls } = await recordingPth(place, bare);
     const other = await openDeps({ place, python, searchPath: dirname(PYTHON) });
     expect(await other.deps.add('tiny-a', other.context)).toMatchObject({ installed: ['tiny-a'], failed: [] });
+    // What lies beside pip in its Python is neither read nor run with it.
+    expect(await calls()).not.toEqual([]);
+    expect((await calls()).filter((words) => words.includes('install'))).toEqual([]);
     const none = await openDeps({ place, python, searchPath: '' });
     await expect(none.deps.add('tiny-b', none.context)).rejects.toMatchObject({ code: 'INSTALLER_MISSING' });
     expect(await none.deps.list()).toEqual([]);

@@ -1,4 +1,8 @@
+import { everything } from '../support/depth.ts';
 import { lendInProcess, openInProcess } from '../support/in-process.ts';
 import { executorContract } from './contract.ts';
 
-executorContract('in-process', openInProcess, lendInProcess);
+/** Each start is half a second of work. */
+const many = everything ? undefined : 10;
+
+executorContract('in-process', openInProcess, lendInProcess, many);

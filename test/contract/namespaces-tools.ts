@@ -83,12 +83,13 @@ export function namespaceTools(place: Place): void {
     it('fail with their own words, time out with everything that they have started, and are cut where they flood', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
-      await storage.tools.put('sh', SHELL('sh', 'timeout: 1\n'));
+      await storage.tools.put('sh', SHELL('sh'));
+      await storage.tools.put('hasty', SHELL('hasty', 'timeout: 1\n'));
       await storage.tools.put('gone', 'name: gone\ndescription: x\ncommand: no-such-program\n');
       expect((await errorOf(session, 'tools.sh("echo oh >&2; exit 3")')).message).toMatch(/3.*oh/s);
       expect((await errorOf(session, 'tools.sh("kill -9 $$")')).message).toContain('SIGKILL');
       expect((await errorOf(session, 'tools.gone()')).message).toContain('no-such-program');
-      const late = await errorOf(session, 'tools.sh("setsid sleep 987 & sleep 987")');
+      const late = await errorOf(session, 'tools.hasty("setsid sleep 987 & sleep 987")');
       expect(late.name).toBe('CellaTimeoutError');
       await expect
         .poll(() => pyValue(session, 'import subprocess; subprocess.run(["pgrep", "-f", "sleep 987"]).returncode'), {

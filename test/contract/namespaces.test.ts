@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll } from 'vitest';
 import { FileStorage, RedisStorage } from '../../src/index.ts';
+import { everything } from '../support/depth.ts';
 import { RedisServer } from '../support/redis.ts';
 import { openSession, scratchFolder } from '../support/session.ts';
 import { namespacesContract } from './namespaces.ts';
@@ -18,4 +19,5 @@ namespacesContract('subprocess with file storage', {
 namespacesContract('subprocess with Redis storage', {
   open: openSession,
   openStorage: () => RedisStorage.open(redis.url, { prefix: randomUUID() }),
+  short: !everything,
 });

@@ -14,7 +14,7 @@ export interface Place {
   readonly open: Open;
   /** Another storage each time, that nothing is in. The suite closes it. */
   readonly openStorage: () => Promise<Storage>;
-  /** Only what differs from executor to executor; packages are the matter of the matrix. */
+  /** Only what differs from executor to executor and from storage to storage; packages are the matter of the matrix. */
   readonly short?: boolean;
 }
 

@@ -209,7 +209,8 @@ export function introspectionContract(open: Open, lend = open): void {
   });
 }
 
-export function separationContract(open: Open): void {
+/** `many`: how many are opened at once. */
+export function separationContract(open: Open, many = 30): void {
   describe('sessions', () => {
     it.each(['handle:risk gate', '../../etc/passwd', '😀', 'a/b', 'it\'s "quoted"', 'x'.repeat(1000), '\ud800', '-rf'])(
       'take any text for an agent key: %j',
@@ -284,8 +285,9 @@ export function separationContract(open: Open): void {
     });
 
     it('have modules ready that were asked for, each its own copy', { timeout: 240_000 }, async () => {
-      await using one = await open({ preload: ['decimal', 'json.tool'] });
-      await using two = await open({ preload: ['decimal', 'json.tool'] });
+      const ready = { dataDir: await scratchFolder(), preload: ['decimal', 'json.tool'] };
+      await using one = await open({ ...ready, agentKey: 'one' });
+      await using two = await open({ ...ready, agentKey: 'two' });
       const code = 'import sys\n[name in sys.modules for name in ("decimal", "json.tool")]';
       expect((await one.run(code)).value).toEqual([true, true]);
       await one.run('import decimal\ndecimal.mine = 1');
@@ -318,10 +320,10 @@ export function separationContract(open: Open): void {
       expect(seen.size).toBe(3);
     });
 
-    it('open thirty at once, none lost', { timeout: 240_000 }, async () => {
-      const sessions = await Promise.all(Array.from({ length: 30 }, (_, n) => open({ agentKey: `many ${n}` })));
+    it(`open ${many} at once, none lost`, { timeout: 240_000 }, async () => {
+      const sessions = await Promise.all(Array.from({ length: many }, (_, n) => open({ agentKey: `many ${n}` })));
       const results = await Promise.all(sessions.map((session, n) => session.run(`x = ${n}\nx`)));
-      expect(results.map(({ value }) => value)).toEqual(Array.from({ length: 30 }, (_, n) => n));
+      expect(results.map(({ value }) => value)).toEqual(Array.from({ length: many }, (_, n) => n));
       await Promise.all(sessions.map((session) => session.close()));
     });
   });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ResultEvent, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
+import { everything } from '../support/depth.ts';
 import { lacks, lacksFor } from '../support/lacks.ts';
 import { isAlive, templatesOf } from '../support/processes.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
@@ -458,7 +459,7 @@ function saves(open: Open, templated: boolean): void {
 
   it('that have just begun when the session is closed are not lost', async () => {
     const dataDir = await scratchFolder();
-    const rounds = templated ? 10 : 4;
+    const rounds = everything && templated ? 10 : 4;
     for (let n = 0; n < rounds; n++) {
       const session = await open({ dataDir, saveAfterMs: 0 });
       await session.run(`n = ${n}; block = bytes(4 << 20)`);
@@ -475,7 +476,7 @@ function saves(open: Open, templated: boolean): void {
     await using session = await open({ saveAfterMs: 0 });
     await session.run('x = 1');
     await session.checkpoint({ name: 'base' });
-    for (let round = 0; round < 60; round++) {
+    for (let round = 0; round < (everything ? 60 : 30); round++) {
       await session.run(`x = 2; late = ${round}`);
       const saving = session.save().catch(() => {}); // it may be overtaken
       if (round % 3 === 0) await saving;

@@ -1,7 +1,7 @@
 /** Which program installs packages here: the first one that the installer's user can run. */
 
 import { access, constants } from 'node:fs/promises';
-import { delimiter, isAbsolute, join } from 'node:path';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { askingArgs, type HostInterpreter, readAnswer } from '../../sandbox/interpreter.ts';
@@ -15,12 +15,31 @@ import { tied } from './tied.ts';
 export type Attempt = Pick<InstallerRun, 'identity' | 'cwd' | 'env' | 'signal'>;
 
 const PROBE_MS = 30_000;
-/** Prints pip's name and, from pip 22.3 on, the file by which another Python can run it. */
+/**
+ * Prints pip's name; from pip 22.3 on, the file by which another Python can run it; and whether it has all that it needs in
+ * its own folder.
+ */
 const PIP = `
 import os, pip
+from pip import _vendor
 runner = os.path.join(os.path.dirname(pip.__file__), "__pip-runner__.py")
-print("pip", pip.__version__ + "\\t" + (runner if os.path.exists(runner) else ""))
+whole = not getattr(_vendor, "DEBUNDLED", True)
+print("pip", pip.__version__ + "\\t" + (runner if os.path.exists(runner) else "") + "\\t" + ("whole" if whole else ""))
 `;
+
+interface FoundPip {
+  /** With its version. */
+  readonly name: string;
+  readonly runner: string;
+  /**
+   * It runs without the other packages of its Python: none of their code runs with it, and it does not look through all of
+   * them, which takes it longer than to install a few.
+   */
+  readonly alone: boolean;
+}
+
+/** Pips that can be told what they install for, each with what that is. To ask one takes as long as a small install. */
+const told = new Set<string>();
 
 /** uv; else the pip of the kernels' Python; else the pip of another Python, for that one. */
 export async function findInstaller(wanted: HostInterpreter, searchPath: string, attempt: Attempt): Promise<Installer> {
@@ -31,9 +50,10 @@ export async function findInstaller(wanted: HostInterpreter, searchPath: string,
     if (version !== undefined) return tied(uv(version, command, python), python);
   }
   for (const command of [python, ...others]) {
-    const line = await firstLine(command, ['-I', '-c', PIP], attempt);
-    const [name, runner] = line?.split('\t') ?? [];
-    if (name === undefined || runner === undefined) continue;
+    const found = await pipOf(command, attempt);
+    if (found === undefined) continue;
+    const { name, runner, alone } = found;
+    if (alone) return tied(pip(name, python, ['-S', runner]), python);
     if (command === python) return tied(pip(name, python, ['-m', 'pip']), python);
     if (runner !== '') return tied(pip(name, python, [runner]), python);
   }
@@ -50,8 +70,16 @@ export async function findForeignInstaller(
   attempt: Attempt,
 ): Promise<Installer | undefined> {
   for (const python of await programs('python3', searchPath)) {
-    const name = await firstLine(python, foreignProbe(wanted), attempt);
-    if (name !== undefined) return tied(foreignPip(name, python, wanted), python);
+    const found = await pipOf(python, attempt);
+    if (found === undefined) continue;
+    // Its package lies beside the others; only that one is taken from there.
+    const place = found.alone ? dirname(dirname(found.runner)) : undefined;
+    const asked = JSON.stringify([python, found, wanted]);
+    if (!told.has(asked)) {
+      if ((await firstLine(python, foreignProbe(wanted, place), attempt)) === undefined) continue;
+      told.add(asked);
+    }
+    return tied(foreignPip(found.name, python, wanted, place), python);
   }
   return undefined;
 }
@@ -67,6 +95,13 @@ async function reachable({ executable, tag }: HostInterpreter, others: string[],
   }
   const why = `the user that installs packages (${attempt.identity.uid}) cannot run ${executable}, nor another ${tag}`;
   throw new CellaError('INSTALLER_MISSING', `Packages cannot be installed: ${why}. Install a Python for all users.`);
+}
+
+async function pipOf(python: string, attempt: Attempt): Promise<FoundPip | undefined> {
+  const line = await firstLine(python, ['-I', '-c', PIP], attempt);
+  const [name, runner, whole] = line?.split('\t') ?? [];
+  if (name === undefined || runner === undefined) return undefined;
+  return { name, runner, alone: runner !== '' && whole === 'whole' };
 }
 
 /** Undefined where the program cannot be run, or fails. */

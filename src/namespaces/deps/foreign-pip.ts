@@ -11,9 +11,13 @@ import { fullVersion, implementationOf, isPure, markerEnvironment } from './reso
  */
 const TELL = `
 import json, sys
-target = json.loads(sys.argv.pop(1))
+target, place = json.loads(sys.argv.pop(1))
 version = tuple(int(part) for part in target["python_full_version"].split("."))
+if place is not None:
+    sys.path.insert(0, place)
 import pip
+if place is not None:
+    sys.path.remove(place)
 from pip._vendor.packaging import markers
 from pip._internal.cli.main import main
 from pip._internal.cli.req_command import RequirementCommand
@@ -32,15 +36,19 @@ sys.executable = "/usr/bin/env python3"
 const RUN = `${TELL}sys.exit(main())\n`;
 const PROBE = `${TELL}print("pip", pip.__version__)\n`;
 
-/** Prints pip's name where it can be told so, and fails where it cannot. */
-export function foreignProbe(interpreter: Interpreter): string[] {
-  return ['-I', '-c', PROBE, JSON.stringify(markerEnvironment(interpreter))];
+/** Prints pip's name where it can be told so, and fails where it cannot. `place`: where pip lies, if it needs nothing else. */
+export function foreignProbe(interpreter: Interpreter, place?: string): string[] {
+  return started(PROBE, interpreter, place);
 }
 
-export function foreignPip(name: string, python: string, interpreter: Interpreter): Installer {
+function started(program: string, interpreter: Interpreter, place: string | undefined): string[] {
+  const flags = place === undefined ? ['-I'] : ['-I', '-S'];
+  return [...flags, '-c', program, JSON.stringify([markerEnvironment(interpreter), place ?? null])];
+}
+
+export function foreignPip(name: string, python: string, interpreter: Interpreter, place?: string): Installer {
   const { implementation, abi } = implementationOf(interpreter);
   const pure = isPure(interpreter);
-  const environment = JSON.stringify(markerEnvironment(interpreter));
   const platforms = pure ? ['any'] : interpreter.platforms;
   const abis = pure || implementation !== 'cp' ? ['none'] : [abi, 'abi3', 'none'];
   const fit = [
@@ -48,6 +56,6 @@ export function foreignPip(name: string, python: string, interpreter: Interprete
     ...abis.flatMap((one) => ['--abi', one]),
     ...platforms.flatMap((one) => ['--platform', one]),
   ];
-  const args = (job: Job) => ['-I', '-c', RUN, environment, ...pipArgs(job, fit)];
+  const args = (job: Job) => [...started(RUN, interpreter, place), ...pipArgs(job, fit)];
   return { name, command: python, startsPrograms: false, args };
 }

@@ -18,10 +18,8 @@ import { connectFirst } from './connect.ts';
 import { Denials, type Denied } from './denials.ts';
 import { forward, otherHost, readPassage } from './forward.ts';
 import { ambiguity } from './headers.ts';
+import { SOCKET_NAME } from './socket-name.ts';
 import { join } from './tunnel.ts';
-
-/** The name of the socket in its folder. */
-export const SOCKET_NAME = 'proxy';
 
 export interface ProxyOptions {
   readonly allow: readonly string[];
