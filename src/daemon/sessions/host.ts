@@ -9,13 +9,13 @@ import { checkPoolOptions } from '../../session/options.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
 import { Rules } from '../permissions/rules.ts';
+import { stopping } from '../stopping.ts';
 import { agentsOf } from './agents.ts';
 import type * as contract from './contract.ts';
 import { type Counters, newCounters } from './counters.ts';
 import { changed, checkSame, type Definition, newDefinition } from './definition.ts';
 import { Definitions } from './definitions.ts';
 import { eraseSession } from './erase.ts';
-import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
@@ -33,6 +33,8 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #open = new Map<string, Promise<HostedSession>>();
   /** Those that are being deleted: whoever deletes one again waits for the same. */
   readonly #deleting = new Map<string, Promise<void>>();
+  /** Those that were asked for before the server began to end: it waits for them. */
+  readonly #making = new Set<Promise<unknown>>();
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
   readonly #elsewhere: HostOptions['elsewhere'];
@@ -86,8 +88,11 @@ export class LocalSessionHost implements contract.SessionHost {
     return host;
   }
 
-  async create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
-    this.#checkRunning();
+  create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
+    return this.#make(() => this.#create(ownerId, wanted));
+  }
+
+  async #create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
     const definition = newDefinition(ownerId, wanted);
     for (;;) {
       const there = await this.#definitions.add(definition);
@@ -148,8 +153,11 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.#erase(definition);
   }
 
-  async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
-    this.#checkRunning();
+  fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
+    return this.#make(() => this.#fork(id, ownerId, wanted));
+  }
+
+  async #fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     const parent = await this.#opened(id);
     const { from, replace = false, ...facts } = wanted;
     const { settings } = parent.definition;
@@ -207,7 +215,7 @@ export class LocalSessionHost implements contract.SessionHost {
     const hosted = await this.#hosted();
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([late, Promise.all(hosted.map((one) => one.idle()))]);
+    await Promise.race([late, Promise.allSettled([...hosted.map((one) => one.idle()), ...this.#making])]);
     clearTimeout(timer);
     await this.#close();
   }
@@ -260,6 +268,8 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async #enter(definition: Definition): Promise<HostedSession> {
+    // Nobody would close what is opened after the others are closed.
+    if (this.#closing) throw stopping();
     const { id } = definition;
     const opening = HostedSession.open(this.#share, definition);
     this.#open.set(id, opening);
@@ -326,6 +336,13 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.#share.pool.shutdown();
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
+  }
+
+  async #make<T>(work: () => Promise<T>): Promise<T> {
+    this.#checkRunning();
+    const making = work();
+    this.#making.add(making);
+    return await making.finally(() => this.#making.delete(making));
   }
 
   #checkRunning(): void {
