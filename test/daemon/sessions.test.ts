@@ -197,8 +197,9 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(readdirSync(join(place.dataDir, 'outputs', hosted.id)).length).toBeGreaterThan(0);
     expect(readdirSync(join(place.dataDir, 'agents'))).toHaveLength(1);
     const reader = collect(hosted.events());
-    const running = hosted.execute('while True: pass');
-    await next(hosted, 'execution_started', (await hosted.position()).last);
+    const { last } = await hosted.position();
+    const running = hosted.execute("print('go', flush=True)\nwhile True: pass");
+    await next(hosted, 'stdout', last);
     await host.delete(hosted.id);
     expect((await reader).at(-1)).toMatchObject({ type: 'session_state', change: 'deleted' });
     expect((await running).result.status).toBe('interrupted');
@@ -282,6 +283,21 @@ describe('a server that goes down', () => {
     await expect(reader).rejects.toMatchObject(stopping);
     const { host: later } = await openHost(place);
     expect((await (await later.open(hosted.id)).execute('x')).result.value).toBe(7);
+  });
+
+  test.each([0, 30_000])('leaves nothing open that was being made, with a grace period of %i ms', async (graceMs) => {
+    const { host, hosted, storage } = await openHosted(await newPlace('file'));
+    await hosted.execute('x = 1');
+    const keys = upTo(5).map((number) => `made ${number}`);
+    const making = Promise.allSettled([
+      ...keys.map((agentKey) => host.create('local', { agentKey })),
+      host.fork(hosted.id, 'local', { agentKey: 'forked' }),
+    ]);
+    await host.drain(graceMs);
+    for (const made of await making) {
+      if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'DAEMON_STOPPING' });
+    }
+    for (const key of [...keys, 'forked']) expect(await storage.locks.holder(key)).toBeUndefined();
   });
 
   test('interrupts what outlasts the grace period, and says so in its result', async () => {
