@@ -6,6 +6,7 @@ import type { NewFork, NewSession, SessionChange, SessionInfo, SessionPage } fro
 import { SessionQuery } from '../../protocol/http/sessions.ts';
 import type { AgentInfo } from '../../session/api.ts';
 import { checkPoolOptions } from '../../session/options.ts';
+import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
 import { Rules } from '../permissions/rules.ts';
@@ -23,6 +24,7 @@ import { infoOf } from './info.ts';
 import { isTaken } from './ownership.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
+import { thingsOf } from './things.ts';
 
 /** How long a kernel has to tell what memory it takes. */
 const MEASURE_MS = 1_000;
@@ -198,6 +200,11 @@ export class LocalSessionHost implements contract.SessionHost {
     return await this.#opened(id);
   }
 
+  async things(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
+    const hosted = await this.#open.get(sessionId)?.catch(() => undefined); // as if nobody had opened it
+    return hosted?.things ?? (await thingsOf(this.#share, ownerId));
+  }
+
   async holderOf({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
     if (this.#open.has(id)) return undefined;
     const { locks } = this.#share.storage;
@@ -334,6 +341,8 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.#sweeper.end();
     const outcomes = await Promise.allSettled((await this.#hosted()).map((one) => one.close()));
     await this.#share.pool.shutdown();
+    // What could not be made is taken away again while there is a storage.
+    await Promise.allSettled([...this.#making, ...this.#deleting.values()]);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
   }
@@ -342,7 +351,14 @@ export class LocalSessionHost implements contract.SessionHost {
     this.#checkRunning();
     const making = work();
     this.#making.add(making);
-    return await making.finally(() => this.#making.delete(making));
+    try {
+      return await making;
+    } catch (error) {
+      // It was closed under whoever made it.
+      throw this.#closing && error instanceof CellaError && error.code === 'SESSION_CLOSED' ? stopping() : error;
+    } finally {
+      this.#making.delete(making);
+    }
   }
 
   #checkRunning(): void {

@@ -4,6 +4,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
+import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
@@ -274,6 +275,14 @@ export class HostedSession implements contract.HostedSession {
   async api(): Promise<SessionApi> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
+  }
+
+  /** Those of the session that there is now; whoever has looked at them closes nothing. */
+  get things(): OpenedNamespaces | undefined {
+    const { session } = this.#lodging;
+    if (!session) return undefined;
+    const { tools, skills, artifacts, deps } = session;
+    return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: async () => {} };
   }
 
   async session(): Promise<Session> {
