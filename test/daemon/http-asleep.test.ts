@@ -10,7 +10,10 @@ test('files, history, events and facts of a session are told after a restart, an
   const { id } = await before.session({ agentKey: 'sleeper' });
   await before.run(id, 'open("kept.txt", "w").write("kept")');
   await before.run(id, 'x = 41\nprint("said")');
-  await before.run(id, 'artifacts.save("told", "text")\nskills.create("add", "def run(a, b):\\n    return a + b")');
+  await before.run(
+    id,
+    'artifacts.save("told", "text")\nskills.create("add", "async def run(a, b):\\n    return a + b")',
+  );
   const forked = await before.call<{ id: string }>(`POST /v1/sessions/${id}/fork`, { body: { agentKey: 'branch' } });
   await before[Symbol.asyncDispose]();
 

@@ -32,12 +32,14 @@ export function openLogs(level: LogLevel, file?: string): Logs {
 /** A timer runs only while lines wait: a server that has nothing to tell sleeps. */
 function flushedSoon(stream: ReturnType<typeof destination>): DestinationStream {
   let waitingBytes = 0;
-  let timer: NodeJS.Timeout | undefined;
+  let armed = false;
   const arm = () => {
-    timer ??= setTimeout(flush, FLUSH_MS).unref();
+    if (armed) return;
+    armed = true;
+    setTimeout(flush, FLUSH_MS).unref();
   };
   const flush = () => {
-    timer = undefined;
+    armed = false;
     if (waitingBytes > 0) stream.flush();
   };
   stream.on('write', (bytes: number) => {
