@@ -2,6 +2,7 @@
 
 import type { z } from 'zod';
 import type { Me } from '../protocol/http/access-routes.ts';
+import type { ThingKind } from '../protocol/http/namespace-routes.ts';
 import { ListAgents } from '../protocol/http/session-routes.ts';
 import type { AgentInfo } from '../session/api.ts';
 import { Credentials } from './credentials.ts';
@@ -11,6 +12,7 @@ import { Profiles } from './profiles.ts';
 import { Server } from './server.ts';
 import { ClientSession, type UseOptions } from './session.ts';
 import { Sessions, type SessionWish } from './sessions.ts';
+import { type Things, thingsAt } from './things.ts';
 import { Tokens } from './tokens.ts';
 import { Users } from './users.ts';
 
@@ -57,6 +59,11 @@ export class Client implements AsyncDisposable {
   /** Your agents and what is kept of them, those without a session too. */
   async agents(): Promise<readonly AgentInfo[]> {
     return (await this.#link.call(ListAgents)).agents;
+  }
+
+  /** Your tools, skills, artifacts and packages, or one kind of them, whatever sessions you have. */
+  things(only?: ThingKind): Promise<Things> {
+    return thingsAt(this.#link, only);
   }
 
   /** Lets connections go; sessions go on at the server. */

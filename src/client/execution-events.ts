@@ -5,7 +5,8 @@ import type { DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../
 import { type Ending, isEnding, type SessionEvent } from '../protocol/http/events.ts';
 import type { Executed } from '../protocol/http/execution-routes.ts';
 import { Bundle, bundleFromWire, ExecutionResult, resultFromWire } from '../protocol/http/results.ts';
-import { jsonOf, toError } from './failure.ts';
+import { jsonOf } from '../protocol/json-text.ts';
+import { toError } from './failure.ts';
 import { checked } from './link.ts';
 import { type OutputReader, OutputTail } from './output-tail.ts';
 import { Patience } from './patience.ts';

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 import { Failure } from '../protocol/http/failure.ts';
+import { jsonOf } from '../protocol/json-text.ts';
 
 const Code = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
 type Told = {
@@ -27,15 +28,6 @@ export async function errorOf(response: Response): Promise<CellaError> {
   const failure = Failure.safeParse(jsonOf(text));
   if (failure.success) return toError(failure.data.error);
   return new CellaError('INTERNAL', `The server answered with status ${response.status} and no reason.`);
-}
-
-/** Undefined where it is none. */
-export function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the caller says what it had asked for
-  }
 }
 
 export function isCode(error: unknown, ...codes: readonly ErrorCode[]): error is CellaError {

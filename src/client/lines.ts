@@ -1,6 +1,6 @@
 /** Lines of JSON from an answer, as they come. Whoever stops reading closes the connection. */
 
-import { jsonOf } from './failure.ts';
+import { jsonOf } from '../protocol/json-text.ts';
 
 export async function* jsonLines(response: Response): AsyncGenerator<unknown, void, undefined> {
   const decoder = new TextDecoder();

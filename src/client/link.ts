@@ -3,7 +3,8 @@
 import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
-import { errorOf, isCode, jsonOf } from './failure.ts';
+import { jsonOf } from '../protocol/json-text.ts';
+import { errorOf, isCode } from './failure.ts';
 import type { Socket, Transport, TransportRequest } from './transport.ts';
 import { unreachable } from './transport.ts';
 

@@ -4,8 +4,9 @@ import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import { CloseCode } from '../protocol/http/frames.ts';
 import { type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/terminal-routes.ts';
+import { jsonOf } from '../protocol/json-text.ts';
 import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/terminal.ts';
-import { jsonOf, toError } from './failure.ts';
+import { toError } from './failure.ts';
 import type { Socket } from './transport.ts';
 
 /** What may wait here for a reader. A WebSocket cannot be held back: past it the terminal is closed. */

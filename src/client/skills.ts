@@ -63,6 +63,6 @@ export class RemoteSkills implements SkillsApi {
   }
 }
 
-function toSkill(value: unknown): SkillInfo {
+export function toSkill(value: unknown): SkillInfo {
   return checked(Skill, value, 'skills');
 }

@@ -76,6 +76,6 @@ export class RemoteTools implements ToolsApi {
   }
 }
 
-function toTool(value: unknown): ToolInfo {
+export function toTool(value: unknown): ToolInfo {
   return checked(Tool, value, 'tools');
 }

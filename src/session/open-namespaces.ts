@@ -27,6 +27,8 @@ export interface OpenNamespacesOptions {
   readonly engine?: string | undefined;
   readonly packages?: PackageSourceOptions | undefined;
   readonly toolFolders?: readonly string[] | undefined;
+  /** For tools that need some. */
+  readonly credentials?: SessionOptions['credentials'] | undefined;
 }
 
 export type OpenedNamespaces = NamespacesApi & AsyncDisposable;
@@ -44,6 +46,7 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
     allowRuntimeDeps: true,
     artifactLimitMb: 1_048_576,
     toolFolders: options.toolFolders ?? [],
+    credentials: options.credentials,
     sandboxed: {
       run: async ({ argv }) => {
         throw new CellaError('TOOL_FAILED', `${argv[0]} runs in a sandbox, and there is none here: open a session.`);

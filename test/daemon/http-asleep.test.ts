@@ -10,6 +10,10 @@ test('files, history, events and facts of a session are told after a restart, an
   const { id } = await before.session({ agentKey: 'sleeper' });
   await before.run(id, 'open("kept.txt", "w").write("kept")');
   await before.run(id, 'x = 41\nprint("said")');
+  await before.run(
+    id,
+    'artifacts.save("told", "text")\nskills.create("add", "async def run(a, b):\\n    return a + b")',
+  );
   const forked = await before.call<{ id: string }>(`POST /v1/sessions/${id}/fork`, { body: { agentKey: 'branch' } });
   await before[Symbol.asyncDispose]();
 
@@ -27,7 +31,15 @@ test('files, history, events and facts of a session are told after a restart, an
   expect(json.history).toMatchObject([
     { execution: 1, code: 'open("kept.txt", "w").write("kept")', status: 'ok' },
     { execution: 2, status: 'ok' },
+    { execution: 3, status: 'ok' },
   ]);
+  const listed = { tools: [], skills: [{ name: 'add' }], artifacts: [{ name: 'told' }], deps: [] };
+  for (const [kind, things] of Object.entries(listed)) {
+    expect((await daemon.call(`GET /v1/sessions/${id}/${kind}`)).json).toMatchObject({ [kind]: things });
+    expect((await daemon.call(`GET /v1/things?only=${kind}`)).json).toMatchObject({ [kind]: things });
+  }
+  expect((await daemon.call(`GET /v1/sessions/${id}/skills/add`)).json).toMatchObject({ name: 'add' });
+  expect((await daemon.call(`GET /v1/sessions/${never.id}/artifacts/told`)).json).toMatchObject({ name: 'told' });
   expect((await daemon.call(`GET /v1/sessions/${never.id}/history`)).json).toEqual({ history: [] });
   expect((await daemon.call(`GET /v1/sessions/${id}/events`)).text).toContain('said');
   await daemon.fetch(`PUT /v1/sessions/${id}/files/content?path=more.txt`, { body: 'more' });

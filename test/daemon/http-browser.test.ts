@@ -109,7 +109,7 @@ describe('a login', () => {
 
 describe('answers', () => {
   it('have headers that keep browsers from guessing, framing and loading', async () => {
-    for (const path of ['/health', '/docs', '/nope', '/v1/me']) {
+    for (const path of ['/', '/health', '/docs', '/nope', '/v1/me']) {
       const { headers } = await daemon.call(`GET ${path}`);
       expect(headers.get('x-content-type-options')).toBe('nosniff');
       expect(headers.get('x-frame-options')).toBe('DENY');
@@ -117,6 +117,9 @@ describe('answers', () => {
       expect(headers.get('cache-control')).toBe('no-store');
       expect(headers.get('x-request-id')).toMatch(/^[\w-]{36}$/);
     }
+    const home = await daemon.call('GET /', { token: null });
+    expect(home.headers.get('content-type')).toContain('text/html');
+    expect(home.text).toContain('<a href="/docs">');
     expect((await daemon.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
   });
 

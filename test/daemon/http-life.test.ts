@@ -2,9 +2,10 @@
 
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
@@ -43,6 +44,16 @@ async function start(...flags: string[]): Promise<Served> {
   return { started, url, token, call };
 }
 
+/** How often its threads have gone to wait for something. */
+function wakeUps(pid = 0): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const counts = threads.map((thread) => {
+    const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8');
+    return Number(/^voluntary_ctxt_switches:\s+(\d+)$/m.exec(status)?.[1]);
+  });
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
 async function session({ call }: Served, agentKey = 'life'): Promise<string> {
   const { id } = (await (await call('POST /v1/sessions', { agentKey })).json()) as { id: string };
   return id;
@@ -70,6 +81,18 @@ describe('cella serve', () => {
     let text = '';
     for await (const part of response.setEncoding('utf8')) text += part;
     expect(JSON.parse(text)).toMatchObject({ userId: 'local', role: 'admin' });
+  });
+
+  it('sleeps while nobody wants anything', async () => {
+    const { started } = await start();
+    let least = Number.POSITIVE_INFINITY;
+    // What it does at its start takes some time, and others may use the machine.
+    for (let second = 0; second < 20 && least >= 20; second++) {
+      const before = wakeUps(started.child.pid);
+      await delay(1000);
+      least = Math.min(least, wakeUps(started.child.pid) - before);
+    }
+    expect(least).toBeLessThan(20);
   });
 
   it('has its data folder alone, and a second one says who has it', async () => {

@@ -262,14 +262,18 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 
   test('retention trims by size and by age, tells the floor, and never while code runs', async () => {
     const retention = { maxBytes: 20_000, maxAgeMs: 0, maxFileBytes: 4000 };
-    const { hosted } = await openHosted(await newPlace(kind), {}, { retention, sweepEveryMs: 20 });
-    const running = await hosted.start("import time\nfor n in range(100): print('x' * 900, flush=True)\ninput()");
+    const opened = await openHosted(await newPlace(kind), {}, { retention, sweepEveryMs: 20 });
+    const hosted = await opened.host.open(opened.hosted.id);
+    const running = await hosted.start("for n in range(100): print('x' * 900, flush=True)\ninput()");
     const { id } = await next(hosted, 'input_request');
     const { last } = await hosted.position();
-    await delay(100);
+    const order: string[] = [];
+    const trimmed = hosted.retain().then(() => order.push('trimmed'));
+    const ended = running.outcome.then(() => order.push('ended'));
     expect((await hosted.position()).floor).toBe(0);
     await hosted.answerInput(id, '');
-    await running.outcome;
+    await Promise.all([trimmed, ended]);
+    expect(order).toEqual(['ended', 'trimmed']);
     await until(
       async () => (await hosted.position()).floor,
       (floor) => floor > 0,

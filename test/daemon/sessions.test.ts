@@ -286,6 +286,21 @@ describe('a server that goes down', () => {
     expect((await (await later.open(hosted.id)).execute('x')).result.value).toBe(7);
   });
 
+  test.each([0, 30_000])('leaves nothing open that was being made, with a grace period of %i ms', async (graceMs) => {
+    const { host, hosted, storage } = await openHosted(await newPlace('file'));
+    await hosted.execute('x = 1');
+    const keys = upTo(5).map((number) => `made ${number}`);
+    const making = Promise.allSettled([
+      ...keys.map((agentKey) => host.create('local', { agentKey })),
+      host.fork(hosted.id, 'local', { agentKey: 'forked' }),
+    ]);
+    await host.drain(graceMs);
+    for (const made of await making) {
+      if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'DAEMON_STOPPING' });
+    }
+    for (const key of [...keys, 'forked']) expect(await storage.locks.holder(key)).toBeUndefined();
+  });
+
   test('interrupts what outlasts the grace period, and says so in its result', async () => {
     const place = await newPlace('file');
     const { host, hosted } = await openHosted(place);

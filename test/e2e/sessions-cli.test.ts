@@ -52,6 +52,16 @@ describe('cella sessions', () => {
     await client.users.delete(user);
   });
 
+  it('are not made by whoever only lists what there is', async () => {
+    const { id: user } = await client.users.create({ name: 'bea', role: 'member' });
+    const { token } = await client.tokens.create({ name: 'hers', user: 'bea' });
+    await using hers = await connect({ url, token });
+    const { code, out } = await cella.run(['store', 'list', '--json', '--url', url], { env: { CELLA_TOKEN: token } });
+    expect({ code, told: JSON.parse(out) }).toMatchObject({ code: 0, told: { artifacts: [], deps: [] } });
+    expect((await hers.sessions.list()).sessions).toEqual([]);
+    await client.users.delete(user);
+  });
+
   it('attaches to one, whose names stay, and tells what has happened there', async () => {
     const session = await client.open({ agentKey: 'attached' });
     await session.run('x = 40');

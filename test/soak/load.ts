@@ -3,13 +3,14 @@
  * follows each on a WebSocket, and at the end finds in its log what it was told. The server's memory must come to rest.
  */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { percentile } from '../../bench/statistics.ts';
 import type { Cella } from '../e2e/command.ts';
 import { Served } from '../support/served.ts';
 import { Follower } from './follower.ts';
 import { checkEndings, readLog } from './log.ts';
-import { growthOf, Watch } from './memory.ts';
+import { WATCHED, Watch } from './memory.ts';
 
 export interface Load {
   readonly cella: Cella;
@@ -25,9 +26,10 @@ export interface LoadReport {
   readonly events: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** The resident memory of the server, without the garbage that lies in it. */
   readonly halfMb: number;
   readonly endMb: number;
-  /** Of the resident memory of the server in the second half: 0.1 is a tenth. */
+  /** In the second half: 0.1 is a tenth. */
   readonly growth: number;
 }
 
@@ -147,17 +149,28 @@ export async function loadSoak({
   flags = [],
   progress,
 }: Load): Promise<LoadReport> {
-  await using served = await Served.start(cella, flags);
+  await using served = await Served.start(cella, flags, WATCHED);
   progress(`${sessions} sessions for ${count} clients are made, and a cell is run in each`);
   const each = Math.ceil(sessions / count);
   const names = Array.from({ length: count }, (_, index) => `client-${index}`);
   const clients = await Promise.all(names.map((name) => LoadClient.prepare(served, name, each)));
   for (const { times } of clients) times.length = 0;
   progress(`${count} clients work for ${seconds} s`);
-  using watch = new Watch(served, (mb) => progress(`the server takes ${mb.toFixed(1)} MB`));
+  using watch = await Watch.begin(served, (mb) => progress(`the server takes ${mb.toFixed(1)} MB`));
   const end = performance.now() + seconds * 1000;
-  await Promise.all(clients.map((client) => client.work(() => performance.now() > end)));
-  const memory = growthOf(watch.stop());
+  const memory = async () => {
+    await delay(seconds * 500);
+    const halfMb = await watch.keptMb();
+    await delay(end - performance.now());
+    const endMb = await watch.keptMb();
+    return { halfMb, endMb, growth: endMb / halfMb - 1 };
+  };
+  // They work until the memory is measured: that of a server at rest is less.
+  let over = false;
+  const measured = memory().finally(() => {
+    over = true;
+  });
+  await Promise.all([measured, ...clients.map((client) => client.work(() => over))]);
   progress('the logs are read');
   for (const client of clients) await client.check();
   const times = clients.flatMap((client) => client.times);
@@ -166,6 +179,6 @@ export async function loadSoak({
     events: clients.reduce((sum, client) => sum + client.events, 0),
     p50Ms: percentile(times, 50),
     p99Ms: percentile(times, 99),
-    ...memory,
+    ...(await measured),
   };
 }

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DaemonFacts } from '../../protocol/daemon-facts.ts';
 import { FACTS_FILE } from '../../protocol/daemon-files.ts';
+import { jsonOf } from '../../protocol/json-text.ts';
 import type { StoragePlace } from '../context.ts';
 import { isSame } from '../store/place.ts';
 
@@ -16,12 +17,4 @@ export async function storageThere({ dataDir, redis }: StoragePlace): Promise<'s
   const theirs = DaemonFacts.safeParse(jsonOf(text)).data?.redis;
   if (!redis) return theirs ? 'its own' : 'same';
   return theirs && isSame({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // whoever wrote it was no server of ours
-  }
 }

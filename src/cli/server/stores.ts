@@ -4,13 +4,18 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { DepsApi, NamespacesApi } from '../../session/api.ts';
 import type { NamespacesOptions, Shelf, StoreContents } from '../context.ts';
 import { findAt, keyOf, openAt } from './open.ts';
+import { checkTellable } from './options.ts';
 import type { Reached } from './reach.ts';
+import { unmadeAt } from './unmade.ts';
 
 type Opened = NamespacesApi & AsyncDisposable;
 
-/** Things are a session's: that of the agent, made where there is none. */
+/** Things are changed by way of a session: that of the agent, made where there is none. */
 export async function namespacesAt(reached: Reached, options: NamespacesOptions): Promise<Opened> {
-  return await openAt(reached, { sandbox: 'on', ...options });
+  const wanted = { sandbox: 'on', ...options } as const;
+  checkTellable(wanted, reached);
+  const there = await findAt(reached, keyOf(options.agentKey));
+  return there ? await openAt(reached, wanted) : unmadeAt(reached, () => openAt(reached, wanted));
 }
 
 /** The server on the data folder changes the packages, so that its live kernels find them; the rest needs no kernel. */

@@ -71,7 +71,8 @@ function operationOf(endpoint: Endpoint, schemas: Json): Operation {
 
 /** What programs that are made from the document call it: `postSessionsByIdExecute`. */
 function idOf({ method, path }: Endpoint): string {
-  const words = path
+  const named = path === '/' ? '/home' : path;
+  const words = named
     .replace('/v1/', '/')
     .replaceAll('{', 'by-')
     .split(/[^a-zA-Z]+/);

@@ -4,6 +4,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
+import { stopping } from '../stopping.ts';
 import { failureOf, toCellaError } from './failure.ts';
 import type { Recheck } from './router.ts';
 import type { Service } from './service.ts';
@@ -71,8 +72,7 @@ async function* items(events: AsyncIterable<object>, ending: AbortSignal): Async
     if (!ending.aborted) yield { data: { type: 'error', ...failureOf(toCellaError(error, '-')) } };
   }
   if (!ending.aborted) return;
-  const stopping = new CellaError('DAEMON_STOPPING', 'The server is ending. Read on from the last number you have.');
-  yield { data: { type: 'error', ...failureOf(stopping) } };
+  yield { data: { type: 'error', ...failureOf(stopping('Read on from the last number you have.')) } };
 }
 
 /** Why somebody may no longer read; undefined where they may. */

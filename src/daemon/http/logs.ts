@@ -21,13 +21,44 @@ export function openLogs(level: LogLevel, file?: string): Logs {
     dest: file ?? 2,
     sync: false,
     minLength: GATHERED_BYTES,
-    periodicFlush: FLUSH_MS,
     maxLength: MOST_BUFFERED_BYTES,
     mode: 0o600,
     append: true,
   });
   stream.on('error', () => {}); // logs that nobody takes are no reason to end
-  return { log: makeLogger(level, stream), flush: () => flushed(stream) };
+  return { log: makeLogger(level, flushedSoon(stream)), flush: () => flushed(stream) };
+}
+
+/** A timer runs only while lines wait: a server that has nothing to tell sleeps. */
+function flushedSoon(stream: ReturnType<typeof destination>): DestinationStream {
+  let waitingBytes = 0;
+  let armed = false;
+  const arm = () => {
+    if (armed) return;
+    armed = true;
+    setTimeout(flush, FLUSH_MS).unref();
+  };
+  const flush = () => {
+    armed = false;
+    if (waitingBytes > 0) stream.flush();
+  };
+  stream.on('write', (bytes: number) => {
+    waitingBytes -= bytes;
+  });
+  stream.on('drop', (line: string) => {
+    waitingBytes -= Buffer.byteLength(line);
+  });
+  // While one write is under way no other begins: what came meanwhile has its turn after it.
+  stream.on('drain', () => {
+    if (waitingBytes > 0) arm();
+  });
+  return {
+    write(line) {
+      waitingBytes += Buffer.byteLength(line);
+      stream.write(line);
+      arm();
+    },
+  };
 }
 
 function makeLogger(level: LogLevel, stream: DestinationStream): Logger {

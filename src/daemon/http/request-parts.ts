@@ -13,9 +13,9 @@ export async function partsOf<P, Q, B>(
 ) {
   const given = takes === undefined && mayHaveBody(c) ? await readJson(c.req.raw, bodyLimitBytes) : undefined;
   return {
-    params: parsed(params, c.req.param()),
-    query: parsed(query, queryOf(c)),
-    body: parsed(body, given),
+    params: fitting(params, c.req.param()),
+    query: fitting(query, queryOf(c)),
+    body: fitting(body, given),
   };
 }
 
@@ -25,7 +25,7 @@ export function respond(result: unknown, status: number): Response {
   return textResponse(JSON.stringify(result), { status, headers: { 'content-type': 'application/json' } });
 }
 
-function parsed<T>(schema: Endpoint<T>['params'], value: unknown): T {
+function fitting<T>(schema: Endpoint<T>['params'], value: unknown): T {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
   throw invalid(outcome.error);

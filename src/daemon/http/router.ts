@@ -12,6 +12,7 @@ import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import { stopping } from '../stopping.ts';
 import { type About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
 import type { Exchange, ExchangeContext } from './exchange.ts';
@@ -155,10 +156,4 @@ export class Routes {
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
 function expectAccess({ path, access }: Endpoint, ...kinds: Endpoint['access']['kind'][]): void {
   if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
-}
-
-function stopping(): CellaError {
-  return new CellaError('DAEMON_STOPPING', 'The server is ending and takes no new work.', {
-    details: { retryAfterMs: 5000 },
-  });
 }

@@ -7,11 +7,11 @@
  */
 
 import type { RawData, WebSocket } from 'ws';
-import { CellaError } from '../../protocol/errors.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
 import type { Principal } from '../access/contract.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { HostedSession } from '../sessions/contract.ts';
+import { stopping } from '../stopping.ts';
 import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import type { Logger } from './logs.ts';
@@ -124,7 +124,7 @@ export class SessionSocket {
     if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
     switch (frame.type) {
       case 'execute': {
-        if (service.stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
+        if (service.stopping.aborted) throw stopping();
         await admitExecution(service, await service.host.get(session.id));
         const { type, id, code, ...options } = frame;
         const { outcome, ...reply } = await session.start(code, { ...defined(options), by });

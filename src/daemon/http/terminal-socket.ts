@@ -8,6 +8,7 @@
 import type { RawData, WebSocket } from 'ws';
 import { CloseCode } from '../../protocol/http/frames.ts';
 import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/http/terminal-routes.ts';
+import { jsonOf } from '../../protocol/json-text.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/terminal.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
@@ -118,14 +119,6 @@ export class TerminalSocket {
     if (performance.now() - this.#checkedAt < CHECK_EVERY_MS) return true;
     this.#checkedAt = performance.now();
     return await this.#life.check();
-  }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the client is told
   }
 }
 

@@ -15,6 +15,7 @@ import type {
 } from '../../protocol/http/sessions.ts';
 import type { TransactionPolicy } from '../../protocol/transaction.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
+import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
 import type { Attendant } from '../permissions/attendants.ts';
@@ -39,6 +40,8 @@ export interface SessionHost extends AsyncDisposable {
   /** What a user has allowed for good. */
   rulesOf(userId: string): RuleBook;
   open(id: string): Promise<HostedSession>;
+  /** Tools, skills, artifacts and packages of a user, to be looked at: by way of the session where it is in use. Wakes no kernel. */
+  things(ownerId: string, sessionId?: string): Promise<OpenedNamespaces>;
   /** The sessions of this server that have a live kernel, and what it does. */
   live(): Promise<Record<string, 'idle' | 'running'>>;
   /** By the id of its locks: which other server has it. Undefined where this one has it, or nobody. */

@@ -6,6 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { Session } from '../../session/session.ts';
+import { stopping } from '../stopping.ts';
 import { type EventWriter, executionFailed } from './event-writer.ts';
 import type { HostedExecution } from './execution.ts';
 import type { Inputs } from './inputs.ts';
@@ -182,8 +183,10 @@ export class Executions {
     execution: HostedExecution,
     { recorder, signal }: { readonly recorder: Recorder; readonly signal: AbortSignal },
   ): Promise<ResultEvent> {
-    const { inputs } = this.#parts;
+    const { inputs, lodging } = this.#parts;
     let result: ResultEvent | undefined;
+    // With the kernel its threads have ended: nobody asks for the numbers that it had.
+    if (!lodging.awake) this.#numbers.clear();
     const events = session.stream(execution.code, optionsOf(execution, signal));
     this.#remember(session.executions, execution.id);
     for await (const event of events) {
@@ -270,10 +273,6 @@ export class Executions {
 
 function takenBack(): CellaError {
   return new CellaError('ABORTED', 'The execution was taken back before it began.');
-}
-
-export function stopping(): CellaError {
-  return new CellaError('DAEMON_STOPPING', 'The server is going down.');
 }
 
 function failed(cause: unknown): CellaError {

@@ -5,17 +5,18 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { NewFork, NewSession, SessionChange, SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
 import { SessionQuery } from '../../protocol/http/sessions.ts';
 import type { AgentInfo } from '../../session/api.ts';
+import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import { checkPoolOptions } from '../../session/options.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
 import { Rules } from '../permissions/rules.ts';
+import { stopping } from '../stopping.ts';
 import { agentsOf } from './agents.ts';
 import type * as contract from './contract.ts';
 import { type Counters, newCounters } from './counters.ts';
 import { changed, checkSame, type Definition, newDefinition } from './definition.ts';
 import { Definitions } from './definitions.ts';
 import { eraseSession } from './erase.ts';
-import { stopping } from './executions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
@@ -23,6 +24,7 @@ import { infoOf } from './info.ts';
 import { isTaken } from './ownership.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
+import { thingsOf } from './things.ts';
 
 /** How long a kernel has to tell what memory it takes. */
 const MEASURE_MS = 1_000;
@@ -33,6 +35,8 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #open = new Map<string, Promise<HostedSession>>();
   /** Those that are being deleted: whoever deletes one again waits for the same. */
   readonly #deleting = new Map<string, Promise<void>>();
+  /** Those that were asked for before the server began to end: it waits for them. */
+  readonly #making = new Set<Promise<unknown>>();
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
   readonly #elsewhere: HostOptions['elsewhere'];
@@ -86,8 +90,11 @@ export class LocalSessionHost implements contract.SessionHost {
     return host;
   }
 
-  async create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
-    this.#checkRunning();
+  create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
+    return this.#make(() => this.#create(ownerId, wanted));
+  }
+
+  async #create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
     const definition = newDefinition(ownerId, wanted);
     for (;;) {
       const there = await this.#definitions.add(definition);
@@ -148,8 +155,11 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.#erase(definition);
   }
 
-  async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
-    this.#checkRunning();
+  fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
+    return this.#make(() => this.#fork(id, ownerId, wanted));
+  }
+
+  async #fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     const parent = await this.#opened(id);
     const { from, replace = false, ...facts } = wanted;
     const { settings } = parent.definition;
@@ -190,6 +200,11 @@ export class LocalSessionHost implements contract.SessionHost {
     return await this.#opened(id);
   }
 
+  async things(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
+    const hosted = await this.#open.get(sessionId)?.catch(() => undefined); // as if nobody had opened it
+    return hosted?.things ?? (await thingsOf(this.#share, ownerId));
+  }
+
   async holderOf({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
     if (this.#open.has(id)) return undefined;
     const { locks } = this.#share.storage;
@@ -207,7 +222,7 @@ export class LocalSessionHost implements contract.SessionHost {
     const hosted = await this.#hosted();
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([late, Promise.all(hosted.map((one) => one.idle()))]);
+    await Promise.race([late, Promise.allSettled([...hosted.map((one) => one.idle()), ...this.#making])]);
     clearTimeout(timer);
     await this.#close();
   }
@@ -260,6 +275,8 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async #enter(definition: Definition): Promise<HostedSession> {
+    // Nobody would close what is opened after the others are closed.
+    if (this.#closing) throw stopping();
     const { id } = definition;
     const opening = HostedSession.open(this.#share, definition);
     this.#open.set(id, opening);
@@ -324,8 +341,24 @@ export class LocalSessionHost implements contract.SessionHost {
     await this.#sweeper.end();
     const outcomes = await Promise.allSettled((await this.#hosted()).map((one) => one.close()));
     await this.#share.pool.shutdown();
+    // What could not be made is taken away again while there is a storage.
+    await Promise.allSettled([...this.#making, ...this.#deleting.values()]);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
+  }
+
+  async #make<T>(work: () => Promise<T>): Promise<T> {
+    this.#checkRunning();
+    const making = work();
+    this.#making.add(making);
+    try {
+      return await making;
+    } catch (error) {
+      // It was closed under whoever made it.
+      throw this.#closing && error instanceof CellaError && error.code === 'SESSION_CLOSED' ? stopping() : error;
+    } finally {
+      this.#making.delete(making);
+    }
   }
 
   #checkRunning(): void {

@@ -4,10 +4,12 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
+import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { Permissions } from '../permissions/permissions.ts';
+import { stopping } from '../stopping.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
 import type { Tenant } from '../workers/contract.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
@@ -16,7 +18,7 @@ import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
 import { EventWriter, type WriterParts } from './event-writer.ts';
 import { type Ended, HostedExecution } from './execution.ts';
-import { Executions, stopping } from './executions.ts';
+import { Executions } from './executions.ts';
 import { readFeed } from './feed.ts';
 import { HostedApi } from './hosted-api.ts';
 import { storageKeyOf } from './ids.ts';
@@ -273,6 +275,14 @@ export class HostedSession implements contract.HostedSession {
   async api(): Promise<SessionApi> {
     this.#checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
+  }
+
+  /** Those of the session that there is now; whoever has looked at them closes nothing. */
+  get things(): OpenedNamespaces | undefined {
+    const { session } = this.#lodging;
+    if (!session) return undefined;
+    const { tools, skills, artifacts, deps } = session;
+    return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: async () => {} };
   }
 
   async session(): Promise<Session> {

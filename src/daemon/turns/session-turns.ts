@@ -7,6 +7,7 @@ import { isOver } from '../../protocol/http/turns.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../sessions/ids.ts';
 import { digest, requestName } from '../sessions/requests.ts';
+import { stopping } from '../stopping.ts';
 import { accepted, busy, joined, noAgents } from './accepted.ts';
 import { short } from './bounded.ts';
 import type { AcceptedTurn, PromptWish, SessionTurnsApi, StopWish, TurnPage } from './contract.ts';
@@ -201,6 +202,6 @@ export class SessionTurns implements SessionTurnsApi {
 
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
-    if (this.#parts.stopping()) throw new CellaError('DAEMON_STOPPING', 'The server is going down.');
+    if (this.#parts.stopping()) throw stopping();
   }
 }

@@ -5,6 +5,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
+import { stopping } from '../stopping.ts';
 import type { RunTurn, TurnEnding, TurnTask } from '../turns/contract.ts';
 import type { Tenant } from './contract.ts';
 import type { WorkerParts } from './equip.ts';
@@ -117,7 +118,7 @@ export class WorkerPool implements AsyncDisposable {
   async #take(tenant: Tenant, { agent, signal, userId }: TurnTask): Promise<Held> {
     const { id } = tenant.info;
     for (;;) {
-      if (this.#closed) throw new CellaError('DAEMON_STOPPING', 'The server is going down.');
+      if (this.#closed) throw stopping();
       if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
       const known = this.#held.get(id);
       if (known) {

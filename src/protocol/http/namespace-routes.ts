@@ -26,6 +26,17 @@ const ToolInfo = z
   })
   .meta({ id: 'ToolInfo' });
 
+const ToolProblemList = z
+  .array(
+    z.object({
+      where: z.string(),
+      line: z.int().exactOptional(),
+      name: z.string().exactOptional(),
+      message: z.string(),
+    }),
+  )
+  .readonly();
+
 export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', use, {
   summary: 'The tools that the code can call, or those that fit a search',
   query: Search,
@@ -34,18 +45,7 @@ export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', use, {
 
 export const ToolProblems = endpoint('get /v1/sessions/{id}/tool-problems', 'Tools', use, {
   summary: 'Definitions of tools that cannot be used, and why',
-  result: z.object({
-    problems: z
-      .array(
-        z.object({
-          where: z.string(),
-          line: z.int().exactOptional(),
-          name: z.string().exactOptional(),
-          message: z.string(),
-        }),
-      )
-      .readonly(),
-  }),
+  result: z.object({ problems: ToolProblemList }),
 });
 
 /** A definition may name programs of the server's machine: it is for administrators. */
@@ -96,6 +96,10 @@ const SkillInfo = z
   })
   .meta({ id: 'SkillInfo' });
 
+const SkillProblemList = z
+  .array(z.object({ name: z.string(), where: z.string(), line: z.int().optional(), reason: z.string() }))
+  .readonly();
+
 export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use, {
   summary: 'The skills that the code can use, or those that fit a search',
   query: Search,
@@ -104,11 +108,7 @@ export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use
 
 export const SkillProblems = endpoint('get /v1/sessions/{id}/skill-problems', 'Skills', use, {
   summary: 'Files that are no skills, and why',
-  result: z.object({
-    problems: z
-      .array(z.object({ name: z.string(), where: z.string(), line: z.int().optional(), reason: z.string() }))
-      .readonly(),
-  }),
+  result: z.object({ problems: SkillProblemList }),
 });
 
 export const GetSkill = endpoint('get /v1/sessions/{id}/skills/{name}', 'Skills', use, {
@@ -221,3 +221,24 @@ export const SyncDeps = endpoint('post /v1/sessions/{id}/deps/sync', 'Packages',
   result: DepsResult,
   gives: ['application/x-ndjson'],
 });
+
+const ThingKind = z.enum(['tools', 'skills', 'artifacts', 'deps']);
+export type ThingKind = z.infer<typeof ThingKind>;
+
+export const ListThings = endpoint(
+  'get /v1/things',
+  'Tools',
+  { kind: 'anybody' },
+  {
+    summary: 'Your tools, skills, artifacts and packages, whatever sessions you have',
+    query: z.strictObject({ only: ThingKind.optional() }),
+    result: z.object({
+      tools: z.array(ToolInfo).readonly(),
+      toolProblems: ToolProblemList,
+      skills: z.array(SkillInfo).readonly(),
+      skillProblems: SkillProblemList,
+      artifacts: z.array(ArtifactInfo).readonly(),
+      deps: z.array(z.string()).readonly(),
+    }),
+  },
+);

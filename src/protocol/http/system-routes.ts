@@ -8,6 +8,11 @@ const everybody = { kind: 'everybody' } as const;
 const anybody = { kind: 'anybody' } as const;
 const admin = { kind: 'admin' } as const;
 
+export const Home = endpoint('get /', tag, everybody, {
+  summary: 'A page that says what this is',
+  gives: ['text/html'],
+});
+
 export const Health = endpoint('get /health', tag, everybody, {
   summary: 'Whether the server answers',
   result: z.object({ status: z.literal('ok') }),

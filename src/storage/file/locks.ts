@@ -14,6 +14,8 @@ import { agentColumn } from './schema.ts';
 
 /** How often a lock that others hold is looked at. */
 const LOOK_MS = 20;
+/** How often a lock is let go of again whose row could not be deleted: while this process lives, nobody else could have it. */
+const AGAIN_MS = 500;
 
 const HOST = hostname();
 
@@ -24,14 +26,20 @@ interface Taker {
 }
 
 export class FileLocks implements Locks {
-  readonly #database: Database;
-  readonly #lifelines: Lifelines;
+  readonly #database: Pick<Database, 'read' | 'write'>;
+  readonly #lifelines: Pick<Lifelines, 'holder' | 'isAlive'>;
   readonly #clock: Clock;
   readonly #column: (key: string) => string;
   readonly #held = new Set<HeldLock>();
+  #closed = false;
 
   /** `column` says how a key is written in the database: locks on other things than agents have other columns. */
-  constructor(database: Database, lifelines: Lifelines, clock: Clock, column = agentColumn) {
+  constructor(
+    database: Pick<Database, 'read' | 'write'>,
+    lifelines: Pick<Lifelines, 'holder' | 'isAlive'>,
+    clock: Clock,
+    column = agentColumn,
+  ) {
     this.#database = database;
     this.#lifelines = lifelines;
     this.#clock = clock;
@@ -70,6 +78,7 @@ export class FileLocks implements Locks {
 
   /** Lets go of all that were acquired here. */
   async close(): Promise<void> {
+    this.#closed = true;
     for (const lock of [...this.#held]) await lock.release();
   }
 
@@ -97,15 +106,27 @@ export class FileLocks implements Locks {
 
   async #keep(agentKey: string, grip: string, signal: AbortSignal | undefined): Promise<Lock> {
     const lock = new HeldLock(agentKey, async () => {
-      await this.#database.write((db) =>
-        db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip),
-      );
+      const remove = (db: Connection) =>
+        db.run('DELETE FROM locks WHERE agent = ? AND grip = ?', this.#column(agentKey), grip);
+      try {
+        await this.#database.write(remove);
+      } catch (error) {
+        this.#releaseLater(lock);
+        throw error;
+      }
       this.#held.delete(lock);
     });
     this.#held.add(lock);
     if (!signal?.aborted) return lock;
     await lock.release();
     throw aborted(agentKey, signal.reason);
+  }
+
+  /** Storage does not work. At the end of this process the lock is worth nothing, so that nobody waits for it then. */
+  #releaseLater(lock: HeldLock): void {
+    if (this.#closed) return;
+    const again = () => lock.release().catch(() => {}); // which tries it again
+    setTimeout(() => void again(), AGAIN_MS).unref();
   }
 }
 

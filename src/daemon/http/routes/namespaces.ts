@@ -5,7 +5,7 @@ import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import { fromWire, toWire } from '../../../protocol/http/values.ts';
-import type { DepsApi, SessionApi } from '../../../session/api.ts';
+import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
 import { awake } from '../awake.ts';
 import { upload } from '../body.ts';
@@ -15,22 +15,36 @@ import { type Work, withProgress } from '../progress-lines.ts';
 import type { Service } from '../service.ts';
 
 type Api = (info: SessionInfo) => Promise<SessionApi>;
+/** To look at what there is: no kernel wakes for that. */
+type Look = <T>(info: SessionInfo, work: (things: NamespacesApi) => Promise<T>) => Promise<T>;
 
 export function addNamespaceRoutes(service: Service): void {
-  const { routes, room } = service;
+  const { routes, room, host } = service;
   const api: Api = (info) => awake(service, info);
-  addToolRoutes(routes, api);
-  addSkillRoutes(routes, api, room);
-  addArtifactRoutes(routes, api, room);
-  addDepsRoutes(service, api);
+  const look: Look = async ({ id, ownerId }, work) => {
+    await using things = await host.things(ownerId, id);
+    return await work(things);
+  };
+  addToolRoutes(routes, api, look);
+  addSkillRoutes(routes, api, look, room);
+  addArtifactRoutes(routes, api, look, room);
+  addDepsRoutes(service, api, look);
+  routes.add(wire.ListThings, async ({ principal, query: { only } }) => {
+    requireScope(principal, 'use');
+    await using things = await host.things(principal.userId);
+    return await contentsOf(things, only);
+  });
 }
 
-function addToolRoutes(routes: Service['routes'], api: Api): void {
-  routes.session(wire.ListTools, async ({ info, query: { q, limit } }) => {
-    const { tools } = await api(info);
-    return { tools: (q === undefined ? await tools.list() : await tools.search(q, { limit })).map(plain) };
-  });
-  routes.session(wire.ToolProblems, async ({ info }) => ({ problems: await (await api(info)).tools.problems() }));
+function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
+  routes.session(wire.ListTools, ({ info, query: { q, limit } }) =>
+    look(info, async ({ tools }) => ({
+      tools: (q === undefined ? await tools.list() : await tools.search(q, { limit })).map(plain),
+    })),
+  );
+  routes.session(wire.ToolProblems, ({ info }) =>
+    look(info, async ({ tools }) => ({ problems: await tools.problems() })),
+  );
   routes.session(wire.AddTool, async ({ info, body: { yaml, replace = false, where }, principal, about }) => {
     requireScope(principal, 'admin');
     const added = await (await api(info)).tools.add(yaml, { replace, ...(where === undefined ? {} : { where }) });
@@ -42,7 +56,9 @@ function addToolRoutes(routes: Service['routes'], api: Api): void {
     about({ target: params.name });
     return { removed: await (await api(info)).tools.remove(params.name) };
   });
-  routes.session(wire.GetTool, async ({ info, params }) => plain(await (await api(info)).tools.describe(params.name)));
+  routes.session(wire.GetTool, ({ info, params }) =>
+    look(info, async ({ tools }) => plain(await tools.describe(params.name))),
+  );
   routes.session(wire.CallTool, async ({ info, params, body, about, context }) => {
     about({ target: params.name });
     const { recipe, positional = [], named = {}, approved = false } = body;
@@ -57,13 +73,18 @@ function addToolRoutes(routes: Service['routes'], api: Api): void {
   });
 }
 
-function addSkillRoutes(routes: Service['routes'], api: Api, room: Service['room']): void {
-  routes.session(wire.ListSkills, async ({ info, query: { q, limit } }) => {
-    const { skills } = await api(info);
-    return { skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain) };
-  });
-  routes.session(wire.SkillProblems, async ({ info }) => ({ problems: await (await api(info)).skills.problems() }));
-  routes.session(wire.GetSkill, async ({ info, params }) => plain(await (await api(info)).skills.get(params.name)));
+function addSkillRoutes(routes: Service['routes'], api: Api, look: Look, room: Service['room']): void {
+  routes.session(wire.ListSkills, ({ info, query: { q, limit } }) =>
+    look(info, async ({ skills }) => ({
+      skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain),
+    })),
+  );
+  routes.session(wire.SkillProblems, ({ info }) =>
+    look(info, async ({ skills }) => ({ problems: await skills.problems() })),
+  );
+  routes.session(wire.GetSkill, ({ info, params }) =>
+    look(info, async ({ skills }) => plain(await skills.get(params.name))),
+  );
   routes.session(wire.CreateSkill, async ({ info, body: { name, source, description, replace = false }, about }) => {
     about({ target: name });
     await room.admit(info.ownerId, Buffer.byteLength(source));
@@ -77,9 +98,11 @@ function addSkillRoutes(routes: Service['routes'], api: Api, room: Service['room
   });
 }
 
-function addArtifactRoutes(routes: Service['routes'], api: Api, room: Service['room']): void {
-  routes.session(wire.ListArtifacts, async ({ info }) => ({ artifacts: await (await api(info)).artifacts.list() }));
-  routes.session(wire.GetArtifact, async ({ info, params }) => (await api(info)).artifacts.get(params.name));
+function addArtifactRoutes(routes: Service['routes'], api: Api, look: Look, room: Service['room']): void {
+  routes.session(wire.ListArtifacts, ({ info }) =>
+    look(info, async ({ artifacts }) => ({ artifacts: await artifacts.list() })),
+  );
+  routes.session(wire.GetArtifact, ({ info, params }) => look(info, ({ artifacts }) => artifacts.get(params.name)));
   routes.session(wire.LoadArtifact, async ({ info, params, context }) => {
     const { info: artifact, chunks } = await (await api(info)).artifacts.load(params.name);
     const { size: bytes, name, mediaType } = artifact;
@@ -112,7 +135,7 @@ function metadataOf(text: string): ArtifactFacts['metadata'] {
   }
 }
 
-function addDepsRoutes(service: Service, api: Api): void {
+function addDepsRoutes(service: Service, api: Api, look: Look): void {
   const { routes, host } = service;
   /** Kernels that live find what has changed, too. */
   const change = async (info: SessionInfo, context: ExchangeContext, work: (deps: DepsApi) => Work) => {
@@ -123,7 +146,7 @@ function addDepsRoutes(service: Service, api: Api): void {
       return result;
     });
   };
-  routes.session(wire.ListDeps, async ({ info }) => ({ deps: await (await api(info)).deps.list() }));
+  routes.session(wire.ListDeps, ({ info }) => look(info, async ({ deps }) => ({ deps: await deps.list() })));
   routes.session(wire.DepsStatus, async ({ info }) => (await api(info)).deps.status());
   routes.session(wire.AddDeps, async ({ info, body: { requirements }, about, context }) => {
     about({ target: requirements.join(' ').slice(0, 500) });
@@ -143,6 +166,19 @@ function addDepsRoutes(service: Service, api: Api): void {
 function checkUnlocked({ settings }: SessionInfo): void {
   if (settings.allowRuntimeDeps !== false) return;
   throw new CellaError('DEPS_LOCKED', 'The packages of this session are locked.');
+}
+
+/** All that a user has, or one kind of it. */
+async function contentsOf({ tools, skills, artifacts, deps }: NamespacesApi, only: wire.ThingKind | undefined) {
+  const wants = (kind: wire.ThingKind) => only === undefined || only === kind;
+  return {
+    tools: wants('tools') ? (await tools.list()).map(plain) : [],
+    toolProblems: wants('tools') ? await tools.problems() : [],
+    skills: wants('skills') ? (await skills.list()).map(plain) : [],
+    skillProblems: wants('skills') ? await skills.problems() : [],
+    artifacts: wants('artifacts') ? await artifacts.list() : [],
+    deps: wants('deps') ? await deps.list() : [],
+  };
 }
 
 /** As an object of the wire: what else it tells goes along. */

@@ -1,17 +1,20 @@
 /** The server itself: whether it lives and is ready, its numbers, and its document. */
 
-import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/system-routes.ts';
+import { stopping } from '../../stopping.ts';
 import { docsPage, PAGE_POLICY } from '../docs-page.ts';
 import { documentOf, type OpenApiDocument } from '../document.ts';
+import { HOME_PAGE } from '../home-page.ts';
 import type { Service } from '../service.ts';
 
 /** To be added last: the document tells of every route that was added before. */
-export function addSystemRoutes({ routes, host, metrics, stopping, version }: Service): void {
+export function addSystemRoutes({ routes, host, metrics, stopping: ending, version }: Service): void {
+  const page = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': PAGE_POLICY };
+  routes.open(wire.Home, async () => new Response(HOME_PAGE, { headers: page }));
   routes.open(wire.Health, async () => ({ status: 'ok' as const }));
 
   routes.add(wire.Ready, async () => {
-    if (stopping.aborted) throw new CellaError('DAEMON_STOPPING', 'The server is ending.');
+    if (ending.aborted) throw stopping();
     // Asks the storage something.
     await host.list({ limit: 1 });
     return { status: 'ready' as const };
@@ -28,8 +31,5 @@ export function addSystemRoutes({ routes, host, metrics, stopping, version }: Se
     return made;
   };
   routes.add(wire.OpenApi, async () => Response.json(document()));
-  routes.add(wire.Docs, async () => {
-    const headers = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': PAGE_POLICY };
-    return new Response(docsPage(document()), { headers });
-  });
+  routes.add(wire.Docs, async () => new Response(docsPage(document()), { headers: page }));
 }
