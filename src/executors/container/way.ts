@@ -34,7 +34,7 @@ const LONGEST_REMOVAL_MS = 2000;
 const LONGEST_KNOCK_MS = 1000;
 
 /** What is the same for every container of an executor. */
-export interface Site extends Omit<ContainerPlan, 'spec' | 'door'> {
+export interface Site extends Omit<ContainerPlan, 'spec' | 'door' | 'engine'> {
   readonly engine: Engine;
   /** What people call the image. */
   readonly imageName: string;
