@@ -50,7 +50,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
     ...spec.readable.map((folder) => bind(folder, true)),
     ...spec.writable.map((folder) => bind(folder, false)),
   ];
-  mounts.push(...closedVolumes(plan.volumes, [SCRATCH, ...mounts.map(({ Target }) => Target)]));
+  mounts.push(...closedVolumes(plan.engine, plan.volumes, [SCRATCH, ...mounts.map(({ Target }) => Target)]));
   return {
     Image: plan.image,
     Entrypoint: [plan.python, '-I', '-X', 'utf8', INSIDE.kernel],

@@ -72,7 +72,7 @@ export class ContainerWay implements Way {
   readonly #pipes: Pipes;
   readonly #startTimeoutMs: number;
   readonly #berth: Berth;
-  readonly #gone = Promise.withResolvers<void>();
+  readonly #gone = Promise.withResolvers<boolean>();
   #released: Promise<void> | undefined;
 
   private constructor(site: Site, berth: Berth, parts: Parts) {
@@ -130,8 +130,8 @@ export class ContainerWay implements Way {
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes, proxy });
   }
 
-  /** Resolves when it was released. */
-  get gone(): Promise<void> {
+  /** Resolves when it was released; false where the engine may still have the container. */
+  get gone(): Promise<boolean> {
     return this.#gone.promise;
   }
 
@@ -176,12 +176,13 @@ export class ContainerWay implements Way {
   }
 
   async #release(): Promise<void> {
-    await Promise.race([this.#container.remove(), delay(LONGEST_REMOVAL_MS, undefined, { ref: false })]);
+    const late = delay(LONGEST_REMOVAL_MS, false, { ref: false });
+    const removed = await Promise.race([this.#container.remove(), late]);
     this.supervisor.close();
     this.#door.close();
     this.proxy?.close();
     await rm(this.#berth.folder, { recursive: true, force: true });
-    this.#gone.resolve();
+    this.#gone.resolve(removed);
   }
 }
 
