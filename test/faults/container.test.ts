@@ -125,7 +125,7 @@ describe.skipIf(!canRunDocker)('code in a container', () => {
 import os
 status = dict(line.rstrip("\\n").split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
 written = []
-for folder in ("/", "/etc", "/usr", "/cella", "/cella/kernel", "/cella/door", "/packages", "/dev", "/sys", "/proc/sys", "/tmp", "/dev/shm", os.getcwd()):
+for folder in ("/", "/etc", "/usr", "/cella", "/cella/kernel", "/cella/door", "/packages", "/dev", "/sys", "/proc/sys", "/run", "/var", "/var/tmp", "/tmp", "/dev/shm", os.getcwd()):
     try:
         open(folder + "/written", "w").close()
         written.append(folder)

@@ -42,7 +42,12 @@ async function endAll() {
     await Promise.race([gone, delay(15_000, undefined, { ref: false })]);
     engine?.kill('SIGKILL');
   }
-  if (program.removeAll) await once(spawn(program.command, program.removeAll, { env, stdio: 'ignore' }), 'exit');
+  for (const args of program.ending) {
+    const told = spawn(program.command, args, { env, stdio: 'ignore' });
+    await once(told, 'close').catch(() => {}); // it is not installed, and nothing was started
+  }
+  const holder = Number(program.pidFile && read(program.pidFile));
+  if (holder > 0) kill(holder);
   // Containers and their shims live on when an engine is killed.
   for (let round = 0; round < 50 && killLeft() > 0; round += 1) await delay(50);
   await unmount();
@@ -52,14 +57,16 @@ async function endAll() {
 
 function killLeft() {
   const left = new Set([...processesOf(folder), ...groups().flatMap(membersOf)]);
-  for (const pid of left) {
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // It ended by itself.
-    }
-  }
+  for (const pid of left) kill(pid);
   return left.size;
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended by itself.
+  }
 }
 
 function processesOf(text) {

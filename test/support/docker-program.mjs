@@ -23,5 +23,8 @@ export function dockerProgram(folder) {
     processes: /^(\S*\/)?(dockerd|containerd|containerd-shim\S*|runc|docker-\S+)\0/,
     /** The cgroup above those of its containers. */
     group,
+    /** What it is told to do before the rest goes. */
+    ending: [],
+    pidFile: undefined,
   };
 }

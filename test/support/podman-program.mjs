@@ -10,17 +10,25 @@ export function podmanProgram(folder) {
   const config = join(folder, 'containers.conf');
   const storage = join(folder, 'storage.conf');
   writeFileSync(config, settings(folder));
-  writeFileSync(storage, table('storage', { driver: 'overlay', graphroot: `${folder}/data`, runroot: `${folder}/run` }));
+  const data = join(folder, 'data');
+  const places = { graphroot: data, rootless_storage_path: data, runroot: join(folder, 'run') };
+  writeFileSync(storage, table('storage', { driver: 'overlay', ...places }));
   return {
     command: 'podman',
     args: ['--log-level', 'warn', 'system', 'service', '--time=0', `unix://${join(folder, 'socket')}`],
-    env: { CONTAINERS_CONF: config, CONTAINERS_STORAGE_CONF: storage },
+    env: { CONTAINERS_CONF: config, CONTAINERS_STORAGE_CONF: storage, XDG_RUNTIME_DIR: folder },
     stale: ['socket'],
     processes: /^(\S*\/)?(podman|conmon|crun|runc)\0/,
     /** Its containers are in the same as those of the machine's own Podman, which nobody may tidy up. */
     group: undefined,
     /** No engine need run for it: each container is watched by a process of its own. */
-    removeAll: ['rm', '--all', '--force', '--time', '0'],
+    ending: [
+      ['rm', '--all', '--force', '--time', '0'],
+      // In a user's own there are files of users that this one is not, but inside.
+      ...(process.getuid() === 0 ? [] : [['unshare', 'rm', '-rf', data]]),
+    ],
+    /** Of the process that holds a user's namespaces. */
+    pidFile: join(folder, 'tmp', 'pause.pid'),
   };
 }
 
