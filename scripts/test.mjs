@@ -23,9 +23,12 @@ const longSuites = JSON.parse(readFileSync(join(root, 'test', 'long.json'), 'utf
 /** A suite that is named is run, however long it takes. */
 const all = process.env.CELLA_TEST_ALL === '1' || filters.length > 0;
 process.env.CELLA_TEST_ALL = all ? '1' : '0';
+/** Whether a long suite will run. */
+const willRun = (suite) => all && (filters.length === 0 || filters.some((word) => suite.includes(word)));
 /** One suite has a Python compiled, once in a checkout. */
-const compiles =
-  all && (filters.length === 0 || filters.some((word) => 'test/contract/image-foreign.test.ts'.includes(word)));
+const compiles = willRun('test/contract/image-foreign.test.ts');
+const onPodman =
+  process.env.CELLA_TEST_ENGINE === 'podman' || longSuites.some((one) => /podman/.test(one) && willRun(one));
 /** More broken files than these are no accident of a busy machine. */
 const MOST_SECOND_RUNS = 3;
 const steps = [];
@@ -70,7 +73,7 @@ async function runHere(project, scratch) {
 }
 
 async function runAsOrdinaryUser() {
-  const user = prepareUser(root);
+  const user = prepareUser(root, { namespaces: onPodman });
   console.log(`\n── user tests, as ${user.name} in ${user.checkout}`);
   const bin = join(user.checkout, 'node_modules', '.bin');
   const report = join(user.scratch, 'user.json');
@@ -141,7 +144,7 @@ async function main() {
     console.error('The packages of package.json are not here. Run: npm ci');
     return 1;
   }
-  await requireAll(python, { compiling: compiles });
+  await requireAll(python, { compiling: compiles, onPodman });
   if ((await run(node, [join(root, 'scripts', 'build.mjs')])) !== 0) {
     steps.push({ project: 'build', files: [], failures: [['the build: it says why above']], flaky: [] });
     return summarise([]);

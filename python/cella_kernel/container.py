@@ -35,8 +35,10 @@ def main(options: Dict[str, Any]) -> None:
         spec = _opening(channel)["policy"]
         if failed:
             raise LayerError("preload", "%(name)s could not be imported: %(reason)s" % failed[0])
-        _close_in(spec)
-        pid_one = supervisor.Supervisor(channel, OwnGroup(), alone=True, door=door)
+        # Without a group, as some engines of a user's own are, each process is limited by itself, as in a sandbox.
+        group = OwnGroup.limiting(spec["limits"]["memoryBytes"])
+        _close_in(spec, group is None)
+        pid_one = supervisor.Supervisor(channel, group, alone=True, door=door)
         pid_one.settle(spec, launch.Confinement(None, killed_first=True))
         channel.send(frames.OPENED, 0, json.dumps({"pid": os.getpid()}).encode())
         pid_one.serve()
@@ -58,9 +60,9 @@ def _opening(channel: Channel) -> Dict[str, Any]:
     return dict(json.loads(frame[2]))
 
 
-def _close_in(spec: Dict[str, Any]) -> None:
+def _close_in(spec: Dict[str, Any], alone: bool) -> None:
     if os.getuid() != spec["uid"] or os.getgid() != spec["gid"]:
         raise LayerError("uid", "the container runs as %d:%d" % (os.getuid(), os.getgid()))
     linux.drop_bounding_set()
     linux.drop_capabilities()
-    launch.settle(spec["limits"], False, seccomp.program())
+    launch.settle(spec["limits"], alone, seccomp.program())

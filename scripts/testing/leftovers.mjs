@@ -26,8 +26,8 @@ function processes() {
 }
 
 const isKernel = ({ command }) => /^\S*(python|cella)\S* .*cella_kernel/.test(command);
-/** dockerd, containerd and shims of the tests' own engines, whose folders have this name. */
-const isEngine = ({ command }) => /^\S*(dockerd|containerd\S*) .*\/cella-docker-/.test(command);
+/** dockerd, containerd and shims, Podman and its monitors, of the tests' own engines, whose folders have these names. */
+const isEngine = ({ command }) => /^\S*(dockerd|containerd\S*|podman|conmon) .*\/cella-(docker|podman)-/.test(command);
 
 export function snapshot() {
   return new Set([...processes().values()].filter((one) => isKernel(one) || isEngine(one)).map((one) => one.key));
@@ -53,7 +53,7 @@ function leftNow(before) {
 
 /** An engine of a run that still goes on has its guard above it, or beside it. */
 function isWatched({ command }, all) {
-  const folder = /\/cella-docker-[A-Za-z0-9]+/.exec(command)?.[0] ?? '';
+  const folder = /\/cella-(docker|podman)-[A-Za-z0-9]+/.exec(command)?.[0] ?? '';
   return [...all.values()].some((one) => one.command.includes('docker-guard.mjs') && one.command.includes(folder));
 }
 

@@ -1,7 +1,7 @@
 /** An ordinary user and a copy of the checkout that it can read, for the part of the suite that must not be root. */
 
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { atEnd } from './commands.mjs';
 import { findProgram } from './requirements.mjs';
@@ -16,13 +16,29 @@ function must(command, args, options = {}) {
   throw new Error(`${command} ${args.join(' ')} failed: ${done.error?.message ?? done.stderr?.trim()}`);
 }
 
-function account() {
+function account(namespaces) {
   if (spawnSync('id', ['-u', name]).status !== 0) {
     console.error(`Creating the system user ${name}.`);
     must(findProgram('useradd') ?? 'useradd', ['--system', '--create-home', '--shell', '/bin/sh', name]);
   }
+  if (namespaces) giveIds();
   const home = must('getent', ['passwd', name]).split(':')[5];
   return { uid: must('id', ['-u', name]), gid: must('id', ['-g', name]), home };
+}
+
+/** Users of its own inside its containers, as an account that is no system user has them from the start. */
+function giveIds() {
+  for (const kind of ['uid', 'gid']) {
+    const lines = existsSync(`/etc/sub${kind}`)
+      ? readFileSync(`/etc/sub${kind}`, 'utf8').split('\n').filter(Boolean)
+      : [];
+    if (lines.some((line) => line.startsWith(`${name}:`))) continue;
+    const first = Math.max(
+      100_000,
+      ...lines.map((line) => line.split(':')).map(([, from, count]) => Number(from) + Number(count)),
+    );
+    must(findProgram('usermod') ?? 'usermod', [`--add-sub${kind}s`, `${first}-${first + 65_535}`, name]);
+  }
 }
 
 /** A command as that user, with nothing of root's environment. */
@@ -40,8 +56,8 @@ function canRead(user, folder) {
 }
 
 /** Makes the user and its folder; the folder goes away at the end. `command` gives a command as that user in it. */
-export function prepareUser(root) {
-  const user = account();
+export function prepareUser(root, { namespaces = false } = {}) {
+  const user = account(namespaces);
   const folder = mkdtempSync('/var/tmp/cella-user-');
   atEnd(() => rmSync(folder, { recursive: true, force: true }));
   chmodSync(folder, 0o755);

@@ -11,6 +11,8 @@ const programs = { tmux: 'tmux', 'redis-server': 'redis-server' };
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
 /** What compiles a Python for musl, in test/support/foreign; only root runs it, in a container. */
 const compilers = { gcc: 'gcc', make: 'make', 'musl-gcc': 'musl-tools', xz: 'xz-utils', bzip2: 'bzip2' };
+/** The other engine, and what an ordinary user needs to run it. */
+const podman = { podman: 'podman', newuidmap: 'uidmap' };
 
 const probe = `
 import importlib.util, json, sys
@@ -30,8 +32,13 @@ export function findProgram(name) {
 const packageOf = (name) => `python3-${name.replaceAll('_', '-')}`;
 
 /** The Debian packages that are missing, and what no package can mend. */
-function missing(python, compiling) {
-  const needed = { ...programs, ...(isRoot ? rootPrograms : {}), ...(isRoot && compiling ? compilers : {}) };
+function missing(python, { compiling, onPodman }) {
+  const needed = {
+    ...programs,
+    ...(isRoot ? rootPrograms : {}),
+    ...(isRoot && compiling ? compilers : {}),
+    ...(onPodman ? podman : {}),
+  };
   const packages = Object.keys(needed)
     .filter((name) => !findProgram(name))
     .map((name) => needed[name]);
@@ -57,11 +64,12 @@ async function install(packages) {
 }
 
 /** Returns when everything is there; otherwise says what to install and ends the process with 1. */
-export async function requireAll(python, { compiling = false } = {}) {
-  let { packages, problems } = missing(python, compiling);
+export async function requireAll(python, { compiling = false, onPodman = false } = {}) {
+  const asked = { compiling, onPodman };
+  let { packages, problems } = missing(python, asked);
   if (packages.length > 0 && isRoot && findProgram('apt-get')) {
     await install(packages);
-    ({ packages, problems } = missing(python, compiling));
+    ({ packages, problems } = missing(python, asked));
   }
   if (packages.length === 0 && problems.length === 0) return;
   for (const problem of problems) console.error(`${problem}.`);

@@ -6,7 +6,7 @@ import { canRunDocker } from '../support/docker.ts';
 import { scratchFolder } from '../support/session.ts';
 import { namespacesContract } from './namespaces.ts';
 
-describe.skipIf(!canRunDocker)('with Docker', () => {
+describe.skipIf(!canRunDocker)('with an engine', () => {
   namespacesContract('container with file storage', {
     open: openWarmContainer,
     openStorage: async () => await FileStorage.open(await scratchFolder()),

@@ -3,4 +3,4 @@ import { lendContainer, openWarmContainer } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { executorContract } from './contract.ts';
 
-describe.skipIf(!canRunDocker)('with Docker', () => executorContract('container', openWarmContainer, lendContainer));
+describe.skipIf(!canRunDocker)('with an engine', () => executorContract('container', openWarmContainer, lendContainer));

@@ -4,13 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildImage } from '../../src/executors/container/build-image.ts';
 import { connectEngine } from '../../src/executors/container/engine.ts';
 import { Administrator } from '../support/containers.ts';
-import { canRunDocker, DockerEngine } from '../support/docker.ts';
+import { canRunDocker, DockerEngine, engineKind } from '../support/docker.ts';
 import { type Open, openSession, runUntilReady, scratchFolder } from '../support/session.ts';
 
 let engine: DockerEngine;
 const open: Open = (options = {}) => openSession({ executor: 'container', engine: engine.address, ...options });
 
-describe.skipIf(!canRunDocker)('an engine', () => {
+// Containers of Podman do not end with its service: test/podman/engine.test.ts says what comes of it there.
+describe.skipIf(!canRunDocker || engineKind() === 'podman')('an engine', () => {
   beforeAll(async () => {
     engine = await DockerEngine.start();
     // One of its own, and so the smallest that will do.

@@ -6,7 +6,7 @@ import { openContainedAgent, openContainer } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { escapeAttempts } from '../support/escape.ts';
 
-describe.skipIf(!canRunDocker)('with Docker', () => {
+describe.skipIf(!canRunDocker)('with an engine', () => {
   escapeAttempts(openContainer, 'container');
   resourceFaults(openContainer);
   describe('a coding agent', () => escapeAttempts(openContainedAgent, 'contained agent'));

@@ -5,7 +5,7 @@ import { openContainer } from '../support/container.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { attacksOnAList, hosts, reachesItsHosts } from '../support/network.ts';
 
-describe.skipIf(!canRunDocker)('with Docker', () => {
+describe.skipIf(!canRunDocker)('with an engine', () => {
   const ports = hosts();
   test('code reaches the hosts of its list, and nothing else', () => reachesItsHosts(openContainer, ports));
   attacksOnAList(openContainer, ports);

@@ -10,7 +10,7 @@ import { connectEngine, type Engine } from '../../src/executors/container/engine
 import { imageFacts } from '../../src/executors/container/image.ts';
 import { removeImage } from '../../src/executors/container/image-list.ts';
 import { newHolder } from '../../src/storage/identity.ts';
-import { canRunDocker, DockerEngine } from '../support/docker.ts';
+import { canRunDocker, DockerEngine, engineKind } from '../support/docker.ts';
 import { bareImage, imageOf, imageWith, python } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
 
@@ -198,7 +198,7 @@ describe.skipIf(!canRunDocker)('an engine', { timeout: 120_000 }, () => {
     server.freeze();
     await expect(connectEngine(server.address)).rejects.toMatchObject(failing('ENGINE_UNREACHABLE', /did not answer/));
     server.thaw();
-    expect(await connectEngine(server.address)).toMatchObject({ name: 'docker' });
+    expect(await connectEngine(server.address)).toMatchObject({ name: engineKind() });
   });
 
   it('that is stopped while an image is made is told, and nothing goes on packing', async () => {

@@ -1,5 +1,5 @@
 /**
- * Runs one dockerd for the tests: `node docker-guard.mjs FOLDER`. Lines on stdin are `START` or the name of a signal.
+ * Runs one engine for the tests: `node docker-guard.mjs FOLDER docker|podman`. Lines on stdin are `START` or the name of a signal.
  * When stdin closes, however its writer ended, everything that the engine has made goes away: its processes, its
  * containers, its mounts, its cgroups and its folder.
  */
@@ -7,30 +7,25 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { dockerProgram } from './docker-program.mjs';
+import { podmanProgram } from './podman-program.mjs';
 
 const folder = process.argv[2];
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-/** Nothing of the machine's network is touched: containers of the tests have none. */
-const offline = ['--bridge=none', '--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
-const group = basename(folder);
-const args = [
-  ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec'), '--pidfile', join(folder, 'pid')],
-  ...['-H', `unix://${join(folder, 'socket')}`, '--group', '0', '--config-file', join(folder, 'daemon.json')],
-  ...['--exec-opt', 'native.cgroupdriver=cgroupfs', '--cgroup-parent', `/${group}`, '--shutdown-timeout', '2'],
-  ...['--log-level', 'warn', ...offline],
-];
+const program = process.argv[3] === 'podman' ? podmanProgram(folder) : dockerProgram(folder);
+const { group } = program;
+const env = { PATH, HOME: folder, ...program.env };
 
 let engine;
 
 function start() {
   if (engine) return;
-  // What a killed engine leaves here, where nobody takes note of ended processes, looks to the next one as if it ran.
-  for (const name of ['pid', 'exec/containerd/containerd.pid']) rmSync(join(folder, name), { force: true });
+  for (const name of program.stale) rmSync(join(folder, name), { force: true });
   const log = process.env.CELLA_TEST_DOCKER_LOG ? 'inherit' : 'ignore';
-  const mine = spawn('dockerd', args, { env: { PATH, HOME: folder }, stdio: ['ignore', log, log], detached: true });
+  const mine = spawn(program.command, program.args, { env, stdio: ['ignore', log, log], detached: true });
   engine = mine;
   mine.on('error', (error) => console.log(`failed ${error.message}`));
   mine.on('exit', (code, signal) => {
@@ -47,6 +42,12 @@ async function endAll() {
     await Promise.race([gone, delay(15_000, undefined, { ref: false })]);
     engine?.kill('SIGKILL');
   }
+  for (const args of program.ending) {
+    const told = spawn(program.command, args, { env, stdio: 'ignore' });
+    await once(told, 'close').catch(() => {}); // it is not installed, and nothing was started
+  }
+  const holder = Number(program.pidFile && read(program.pidFile));
+  if (holder > 0) kill(holder);
   // Containers and their shims live on when an engine is killed.
   for (let round = 0; round < 50 && killLeft() > 0; round += 1) await delay(50);
   await unmount();
@@ -56,14 +57,16 @@ async function endAll() {
 
 function killLeft() {
   const left = new Set([...processesOf(folder), ...groups().flatMap(membersOf)]);
-  for (const pid of left) {
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // It ended by itself.
-    }
-  }
+  for (const pid of left) kill(pid);
   return left.size;
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended by itself.
+  }
 }
 
 function processesOf(text) {
@@ -74,9 +77,7 @@ function processesOf(text) {
         .split('\0')
         .some((word) => word.includes(text)),
     )
-    .filter((pid) =>
-      /^(\S*\/)?(dockerd|containerd|containerd-shim\S*|runc|docker-\S+)\0/.test(read(`/proc/${pid}/cmdline`)),
-    )
+    .filter((pid) => program.processes.test(read(`/proc/${pid}/cmdline`)))
     .map(Number);
 }
 
@@ -84,6 +85,7 @@ const membersOf = (place) => read(join(place, 'cgroup.procs')).split('\n').filte
 
 /** The cgroups of the containers and the one above them, deepest first. */
 function groups() {
+  if (group === undefined) return [];
   const roots = ['/sys/fs/cgroup', ...list('/sys/fs/cgroup').map((name) => join('/sys/fs/cgroup', name))];
   return roots.map((root) => join(root, group)).flatMap((top) => [...below(top), top]);
 }

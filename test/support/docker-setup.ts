@@ -1,4 +1,4 @@
-/** One engine for all files of a run: started by the first test that knocks, removed at the end. */
+/** One engine of a kind for all files of a run: started by the first test that knocks, removed at the end. */
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -6,23 +6,26 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { z } from 'zod';
 import { buildImage } from '../../src/executors/container/build-image.ts';
 import { connectEngine } from '../../src/executors/container/engine.ts';
-import { DockerEngine } from './docker.ts';
+import { DockerEngine, type EngineKind } from './docker.ts';
+
+const Wanted = z.tuple([z.enum(['docker', 'podman']), z.enum(['engine', 'image'])]);
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = mkdtempSync(join(tmpdir(), 'cella-door-'));
-  let engine: Promise<DockerEngine> | undefined;
-  let image: Promise<void> | undefined;
-  const started = () => {
-    engine ??= DockerEngine.start();
-    return engine;
-  };
+  const engines = new Map<EngineKind, Promise<DockerEngine>>();
+  const images = new Map<EngineKind, Promise<void>>();
   const answer = async (socket: Socket) => {
-    const [word] = await once(socket, 'data');
-    const { address } = await started();
-    if (String(word).trim() === 'image') image ??= buildDefaultImage(address);
-    await image;
+    const [words] = await once(socket, 'data');
+    const [kind, what] = Wanted.parse(String(words).trim().split(' '));
+    const engine = engines.get(kind) ?? DockerEngine.start(kind);
+    engines.set(kind, engine);
+    const { address } = await engine;
+    const image = images.get(kind) ?? (what === 'image' ? buildDefaultImage(address) : undefined);
+    if (image) images.set(kind, image);
+    if (what === 'image') await image;
     return address;
   };
   const door = createServer((socket) => {
@@ -37,10 +40,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('dockerDoor', join(folder, 'door'));
   return async () => {
     door.close();
-    await engine?.then(
-      (one) => one.remove(),
-      () => {}, // whoever asked for it was told
-    );
+    for (const engine of engines.values()) {
+      await engine.then(
+        (one) => one.remove(),
+        () => {}, // whoever asked for it was told
+      );
+    }
     rmSync(folder, { recursive: true, force: true });
   };
 }

@@ -1,4 +1,4 @@
-/** A container engine for a test: Debian's dockerd on a socket of its own, in a folder that goes away with it. */
+/** A container engine for a test: Debian's dockerd, or its Podman, on a socket of its own, in a folder that goes away with it. */
 
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,6 +12,11 @@ import { fileURLToPath } from 'node:url';
 
 /** An engine of the test's own needs root. */
 export const canRunDocker = process.getuid?.() === 0;
+
+export type EngineKind = 'docker' | 'podman';
+
+/** Docker, unless whoever runs the tests wants to have them on Podman. */
+export const engineKind = (): EngineKind => (process.env.CELLA_TEST_ENGINE === 'podman' ? 'podman' : 'docker');
 
 const guardProgram = fileURLToPath(new URL('docker-guard.mjs', import.meta.url));
 
@@ -28,12 +33,12 @@ export class DockerEngine {
     createInterface({ input: stdout }).on('line', (line) => this.#ended.resolve(line));
   }
 
-  static async start(): Promise<DockerEngine> {
-    const folder = mkdtempSync(join(tmpdir(), 'cella-docker-'));
+  static async start(kind = engineKind()): Promise<DockerEngine> {
+    const folder = mkdtempSync(join(tmpdir(), `cella-${kind}-`));
     writeFileSync(join(folder, 'daemon.json'), '{}');
     // In a group of its own: whoever ends the group of this process still has everything cleaned up.
     const options: SpawnOptions = { stdio: ['pipe', 'pipe', 'inherit'], detached: true };
-    const engine = new DockerEngine(folder, spawn(process.execPath, [guardProgram, folder], options));
+    const engine = new DockerEngine(folder, spawn(process.execPath, [guardProgram, folder, kind], options));
     try {
       await engine.restart();
       return engine;
@@ -47,19 +52,19 @@ export class DockerEngine {
     return `unix://${this.socket}`;
   }
 
-  /** With the images that it had; containers that ran are ended. */
+  /** With the images that it had; containers of Docker that ran are ended. */
   async restart(): Promise<void> {
     this.#ended = Promise.withResolvers();
     this.#tell('START');
     const answers = async () => {
       while (!(await pings(this.socket))) await delay(20);
     };
-    const ended = this.#ended.promise.then((how) => Promise.reject(new Error(`dockerd ended at once: ${how}`)));
+    const ended = this.#ended.promise.then((how) => Promise.reject(new Error(`the engine ended at once: ${how}`)));
     ended.catch(() => {}); // it may end whenever a test wants it to
     await Promise.race([answers(), ended]);
   }
 
-  /** As an administrator stops it: its containers end too. */
+  /** As an administrator stops it: containers of Docker end too, those of Podman do not. */
   async stop(): Promise<void> {
     this.#tell('TERM');
     await this.#ended.promise;

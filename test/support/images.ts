@@ -19,8 +19,11 @@ export async function bareImage(engine: Engine, name: string, from = python): Pr
 /** With nothing but these files, all of which may be run. */
 export async function imageOf(engine: Engine, name: string, files: Record<string, string>): Promise<string> {
   const changes = ['ENV PATH=/usr/local/bin:/usr/bin:/bin'];
-  const options = { repo: name, tag: 'test', changes };
-  await text(await engine.docker.importImage(Readable.from([archive(files)]), options));
+  const answer = await text(await engine.docker.importImage(Readable.from([archive(files)]), { changes }));
+  const [id] = /[0-9a-f]{64}/.exec(answer) ?? [];
+  if (id === undefined) throw new Error(`the engine did not tell what it has made: ${answer}`);
+  // Podman takes no name with an import.
+  await engine.docker.getImage(id).tag({ repo: name, tag: 'test' });
   return `${name}:test`;
 }
 
@@ -58,7 +61,9 @@ function archive(files: Record<string, string>): Buffer {
 /** Runs a command in an image, without network or rights, and gives what it printed. */
 export async function runIn(engine: Engine, image: string, argv: string[]): Promise<string> {
   const [output, errors] = [new PassThrough(), new PassThrough()];
-  const HostConfig = { NetworkMode: 'none', ReadonlyRootfs: true, CapDrop: ['ALL'] };
+  // Podman raises what is not named, which not everybody who runs it may do.
+  const Ulimits = ['nofile', 'nproc'].map((Name) => ({ Name, Soft: 1024, Hard: 1024 }));
+  const HostConfig = { NetworkMode: 'none', ReadonlyRootfs: true, CapDrop: ['ALL'], Ulimits };
   const settings = { Tty: false, Entrypoint: argv.slice(0, 1), HostConfig };
   const [{ StatusCode }, container] = await engine.docker.run(image, argv.slice(1), [output, errors], settings);
   await container.remove({ force: true });

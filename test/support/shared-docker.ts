@@ -3,6 +3,7 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { inject } from 'vitest';
+import { engineKind } from './docker.ts';
 
 /** The address of the engine that all files of a run share. It is started by the first that asks. */
 export async function sharedEngine(): Promise<string> {
@@ -16,7 +17,7 @@ export async function sharedEngineWithImage(): Promise<string> {
 
 async function ask(what: string): Promise<string> {
   const socket = connect(inject('dockerDoor'));
-  socket.write(`${what}\n`);
+  socket.write(`${engineKind()} ${what}\n`);
   const answer = (await text(socket)).trim();
   if (answer.startsWith('unix://')) return answer;
   throw new Error(`the engine of the tests did not start: ${answer}`);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from .linux import LayerError, clone
 
@@ -12,6 +12,9 @@ _FILES = {
     1: {"memory": "memory.limit_in_bytes", "pids": "pids.max", "oom": "memory.oom_control", "swap": "memory.memsw.limit_in_bytes"},
     2: {"memory": "memory.max", "pids": "pids.max", "oom": "memory.events", "swap": "memory.swap.max"},
 }
+
+# What a container is given beside what its code may use.
+_OF_PID_ONE = 32 << 20
 
 
 class Group:
@@ -79,17 +82,24 @@ class Group:
 class OwnGroup:
     """The control group that somebody else has put this process into, as a container's engine does: it can be looked at."""
 
-    def __init__(self) -> None:
-        self._oom: Optional[int] = None
-        for version, folder in ((2, "/sys/fs/cgroup"), (1, "/sys/fs/cgroup/memory")):
+    def __init__(self, version: int, folder: str) -> None:
+        self._oom = os.open(os.path.join(folder, _FILES[version]["oom"]), os.O_RDONLY | os.O_CLOEXEC)
+
+    @classmethod
+    def limiting(cls, memory_bytes: int) -> Optional["OwnGroup"]:
+        """None where there is none that keeps this process to about so much: an engine may not be able to."""
+        for version, folder in _own_folders():
             try:
-                self._oom = os.open(os.path.join(folder, _FILES[version]["oom"]), os.O_RDONLY | os.O_CLOEXEC)
-                return
+                with open(os.path.join(folder, _FILES[version]["memory"]), encoding="ascii") as file:
+                    most = file.read().strip()
+                if most.isdigit() and int(most) <= memory_bytes + _OF_PID_ONE:
+                    return cls(version, folder)
             except OSError:
-                continue  # of the other version, or not shown in here: then nobody can tell why a process was killed
+                continue  # of the other version, or not shown in here
+        return None
 
     def oom_kills(self) -> int:
-        return 0 if self._oom is None else _oom_kills(self._oom)
+        return _oom_kills(self._oom)
 
 
 class Groups:
@@ -213,6 +223,14 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Dict[s
                 place = folder + own.get(controller, "/").rstrip("/")
                 parents[controller] = place if os.path.isdir(place) else folder
     return [parents] if len(parents) == 2 else []
+
+
+def _own_folders() -> Iterator[Tuple[int, str]]:
+    """Version and folder of the group of this process; whoever has made it may show it alone, or all of the machine's."""
+    own = _own_paths()
+    for version, root, controller in ((2, "/sys/fs/cgroup", ""), (1, "/sys/fs/cgroup/memory", "memory")):
+        yield version, root + own.get(controller, "/").rstrip("/")
+        yield version, root
 
 
 def _own_paths() -> Dict[str, str]:

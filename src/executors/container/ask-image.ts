@@ -41,7 +41,10 @@ export async function askImage(engine: Engine, question: Question): Promise<Imag
       ...about,
       argv: [python, '-I', '-S', '-B', '-c', ASKING_PROGRAM, INSIDE],
       as: 'nobody',
-      mounts: [{ Type: 'bind', Source: kernel, Target: INSIDE, ReadOnly: true }, ...closedVolumes(volumes, [INSIDE])],
+      mounts: [
+        { Type: 'bind', Source: kernel, Target: INSIDE, ReadOnly: true },
+        ...closedVolumes(engine, volumes, [INSIDE]),
+      ],
     });
   const first = await ask('python3');
   const heard = first.kind === 'absent' ? await ask('python') : first;

@@ -43,6 +43,13 @@ const json =
   };
 const docker = json({ Version: '20.10.24', Components: [{ Name: 'Engine' }] });
 const podman = json({ Version: '4.3.1', Components: [{ Name: 'Podman Engine' }] });
+/** What a real one says in each of its answers. */
+const calling =
+  (server: string): RequestListener =>
+  (request, response) => {
+    if (request.url === '/_ping') response.writeHead(200, { Server: server }).end('OK');
+    // Podman takes seconds for it on a machine that is busy; whoever asks would wait for ever.
+  };
 const unreachable = (words: RegExp) => ({ code: 'ENGINE_UNREACHABLE', message: expect.stringMatching(words) });
 
 describe('connectEngine', () => {
@@ -51,6 +58,13 @@ describe('connectEngine', () => {
     expect(one).toMatchObject({ name: 'docker', version: '20.10.24', address: `unix://${folder}/docker.sock` });
     const other = await connectEngine(await listening('podman.sock', podman));
     expect(other).toMatchObject({ name: 'podman', version: '4.3.1' });
+  });
+
+  it.each([
+    ['Docker/20.10.24+dfsg1 (linux)', { name: 'docker', version: '20.10.24+dfsg1' }],
+    ['Libpod/4.3.1 (linux)', { name: 'podman', version: '4.3.1' }],
+  ])('asks nothing that takes long of an engine that tells its name: %s', async (server, called) => {
+    expect(await connectEngine(await listening('some.sock', calling(server)))).toMatchObject(called);
   });
 
   it.each(['tcp://127.0.0.1:2375', 'ssh://root@elsewhere', 'http://localhost', 'npipe:////./pipe/docker_engine'])(
@@ -131,7 +145,7 @@ describe('call', () => {
     const socket = await listening('docker.sock', (request, response) => {
       const known = Object.entries(answers).find(([path]) => path === request.url)?.[1];
       if (known) known(request, response);
-      else if (request.url === '/version') docker(request, response);
+      else if (['/_ping', '/version'].includes(request.url ?? '')) docker(request, response);
       else if (request.url === '/images/gone/json') request.socket.destroy();
       else json({ message: 'OCI runtime error:\n  no space left on device.\n' }, 500)(request, response);
     });

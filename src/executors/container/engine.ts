@@ -3,16 +3,17 @@
 import { statSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import type Docker from 'dockerode';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { engineError, reasonOf } from './engine-error.ts';
+import { type EngineName, greet } from './greeting.ts';
 
-export interface Engine {
+export interface Engine extends EngineName {
   readonly docker: Docker;
   /** `unix:///run/docker.sock`. */
   readonly address: string;
-  readonly name: 'docker' | 'podman';
-  readonly version: string;
+  /** Whether it is a user's own, without root's rights: ids inside are then not those of the machine. */
+  readonly rootless: boolean;
 }
 
 export interface CallOptions {
@@ -25,14 +26,9 @@ export interface CallOptions {
 const HELLO_MS = 15_000;
 const CALL_MS = 30_000;
 
-const Version = z.object({
-  Version: z.string(),
-  Components: z.array(z.object({ Name: z.string() })).default([]),
-});
-
 /** `address` is the option or DOCKER_HOST; without one the usual sockets are tried, those of a user in `runtimeDir`. */
 export async function connectEngine(address?: string, runtimeDir?: string): Promise<Engine> {
-  return address === undefined ? await findEngine(usualSockets(runtimeDir)) : await greet(socketOf(address));
+  return address === undefined ? await findEngine(usualSockets(runtimeDir)) : await meet(socketOf(address));
 }
 
 /** The first that answers. */
@@ -40,7 +36,7 @@ export async function findEngine(sockets: readonly string[]): Promise<Engine> {
   const tried: string[] = [];
   for (const socket of sockets) {
     try {
-      if (isSocket(socket)) return await greet(socket);
+      if (isSocket(socket)) return await meet(socket);
       tried.push(`${socket} (not there)`);
     } catch (error) {
       tried.push(`${socket} (${reasonOf(error)})`);
@@ -93,24 +89,21 @@ export async function ask<T>(
   throw new CellaError('CONTAINER_FAILED', message, { cause: told.error, details: { address: engine.address } });
 }
 
-async function greet(socket: string): Promise<Engine> {
+async function meet(socket: string): Promise<Engine> {
   const address = `unix://${socket}`;
   const { default: Client } = await import('dockerode');
   // What the client would take from the environment by itself is taken away from it.
   const nothing = { host: undefined, port: undefined, ca: undefined, cert: undefined, key: undefined };
   const settings = { ...nothing, socketPath: socket, protocol: 'http', timeout: undefined } as const;
-  const ask = async () => {
+  const hello = async (signal: AbortSignal) => {
     // Made in here, since it still looks at DOCKER_HOST and refuses what it cannot read.
     const docker = new Client(settings);
-    return { docker, told: Version.safeParse(await docker.version()) };
+    return { docker, called: await greet(docker, signal) };
   };
-  const { docker, told } = await call({ address }, 'asking for its version', ask, { timeoutMs: HELLO_MS });
-  if (!told.success) {
-    throw new CellaError('ENGINE_UNREACHABLE', `What listens at ${address} is no container engine.`);
-  }
-  const { Version: version, Components } = told.data;
-  const podman = Components.some(({ Name }) => /podman/i.test(Name));
-  return { docker, address, name: podman ? 'podman' : 'docker', version };
+  const { docker, called } = await call({ address }, 'asking who it is', hello, { timeoutMs: HELLO_MS });
+  // Whoever runs an engine has made its socket.
+  if (called) return { docker, address, ...called, rootless: statSync(socket).uid !== 0 };
+  throw new CellaError('ENGINE_UNREACHABLE', `What listens at ${address} is no container engine.`);
 }
 
 /** Folders of this machine are mounted into containers, so that an engine elsewhere is of no use. */

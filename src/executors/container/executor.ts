@@ -47,6 +47,7 @@ export class ContainerExecutor implements Executor {
   /** Numbers of containers that are in use, or about to be made. */
   readonly #inUse = new Set<string>([ASKING]);
   readonly #ways = new Set<ContainerWay>();
+  /** Where it is taken away, whoever comes next looks for the engine again, and for what may have been left there. */
   #site: Promise<Site> | undefined;
   #made = 0;
   #closed = false;
@@ -79,15 +80,15 @@ export class ContainerExecutor implements Executor {
     try {
       const way = await ContainerWay.open(site, spec, { number, folder: join(this.#folder, number) });
       this.#ways.add(way);
-      void way.gone.then(() => {
+      void way.gone.then((removed) => {
         this.#ways.delete(way);
         this.#inUse.delete(number);
+        if (!removed) this.#site = undefined;
       });
       if (this.#closed) void way.release();
       return new SupervisedEnclosure(way);
     } catch (error) {
       this.#inUse.delete(number);
-      // Whoever comes next looks for the engine again, and for what this one may have left.
       this.#site = undefined;
       throw error;
     }

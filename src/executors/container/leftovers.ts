@@ -9,6 +9,9 @@ import { dataId, LABEL, type Owner } from './owner.ts';
 
 const Listed = z.array(z.object({ Id: z.string(), State: z.string(), Labels: z.record(z.string(), z.string()) }));
 
+/** Podman calls one `stopped` until it has tidied up after it. */
+const ENDED = new Set(['exited', 'stopped', 'dead']);
+
 /** `ours` are the numbers that this process uses. Containers of other data folders are not even looked at. */
 export async function removeLeftovers(
   engine: Engine,
@@ -24,7 +27,7 @@ export async function removeLeftovers(
     if (whose === owner.self) return !ours.has(Labels[LABEL.number] ?? '');
     const seen = owner.look(whose);
     // Where the owner cannot be seen (before a reboot, or in another container), it has let go of what has ended.
-    return seen === 'dead' || (seen === 'unseen' && (State === 'exited' || State === 'dead'));
+    return seen === 'dead' || (seen === 'unseen' && ENDED.has(State));
   });
   await Promise.all(left.map(({ Id }) => new Container(engine, Id).remove()));
 }

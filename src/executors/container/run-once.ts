@@ -3,8 +3,9 @@
 import { PassThrough } from 'node:stream';
 import type Docker from 'dockerode';
 import { CellaError } from '../../protocol/errors.ts';
+import { Container } from './container.ts';
 import { call, type Engine } from './engine.ts';
-import { isGone, reasonOf } from './engine-error.ts';
+import { reasonOf } from './engine-error.ts';
 
 export interface Once {
   /** By its id: a name may mean another one by now. */
@@ -51,7 +52,7 @@ export async function runOnce(engine: Engine, once: Once): Promise<Heard> {
   } finally {
     // An engine waits for whoever listens before it lets go of a container.
     hangUp();
-    await remove(engine, container);
+    await new Container(engine, container.id).remove();
   }
 }
 
@@ -98,15 +99,6 @@ async function inTime(heard: Promise<Heard>, { name, timeoutMs, signal }: Once):
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', stop);
-  }
-}
-
-async function remove(engine: Engine, container: Docker.Container): Promise<void> {
-  const discard = (abortSignal: AbortSignal) => container.remove({ force: true, v: true, abortSignal });
-  try {
-    await call(engine, 'removing a container', discard);
-  } catch (error) {
-    if (!(error instanceof CellaError) || !isGone(error.cause)) throw error;
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 import type { Folder, LaunchSpec } from '../../sandbox/spec.ts';
+import type { Engine } from './engine.ts';
 import { closedVolumes } from './volumes.ts';
 
 /** Where things of ours are inside. */
@@ -32,6 +33,7 @@ export interface ContainerPlan {
   readonly preload: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
+  readonly engine: Pick<Engine, 'name' | 'rootless'>;
 }
 
 export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
@@ -48,7 +50,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
     ...spec.readable.map((folder) => bind(folder, true)),
     ...spec.writable.map((folder) => bind(folder, false)),
   ];
-  mounts.push(...closedVolumes(plan.volumes, [SCRATCH, ...mounts.map(({ Target }) => Target)]));
+  mounts.push(...closedVolumes(plan.engine, plan.volumes, [SCRATCH, ...mounts.map(({ Target }) => Target)]));
   return {
     Image: plan.image,
     Entrypoint: [plan.python, '-I', '-X', 'utf8', INSIDE.kernel],
@@ -75,6 +77,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
       Tmpfs: { [SCRATCH]: `rw,exec,nosuid,nodev,mode=1777,size=${limits.scratchBytes - shared}` },
       ShmSize: shared,
       IpcMode: 'private',
+      ...userNamespace(plan.engine),
       Memory: memory,
       MemorySwap: memory,
       PidsLimit: limits.processes,
@@ -87,6 +90,11 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
       ],
     },
   };
+}
+
+/** A user's own Podman gives root's number to whoever runs it, and here it is to be the same inside as outside. */
+function userNamespace({ name, rootless }: ContainerPlan['engine']): { UsernsMode?: string } {
+  return name === 'podman' && rootless ? { UsernsMode: 'keep-id' } : {};
 }
 
 function bind({ path, at }: Folder, readOnly: boolean): MountSettings {

@@ -38,7 +38,7 @@ const LONGEST_KNOCK_MS = 5000;
 const STRANGE_KILL_MS = 1500;
 
 /** What is the same for every container of an executor. */
-export interface Site extends Omit<ContainerPlan, 'spec' | 'door'> {
+export interface Site extends Omit<ContainerPlan, 'spec' | 'door' | 'engine'> {
   readonly engine: Engine;
   /** What people call the image. */
   readonly imageName: string;
@@ -75,7 +75,7 @@ export class ContainerWay implements Way {
   readonly #pipes: Pipes;
   readonly #startTimeoutMs: number;
   readonly #berth: Berth;
-  readonly #gone = Promise.withResolvers<void>();
+  readonly #gone = Promise.withResolvers<boolean>();
   #released: Promise<void> | undefined;
 
   private constructor(site: Site, berth: Berth, parts: Parts) {
@@ -134,8 +134,8 @@ export class ContainerWay implements Way {
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes, proxy });
   }
 
-  /** Resolves when it was released. */
-  get gone(): Promise<void> {
+  /** Resolves when it was released; false where the engine may still have the container. */
+  get gone(): Promise<boolean> {
     return this.#gone.promise;
   }
 
@@ -180,12 +180,13 @@ export class ContainerWay implements Way {
   }
 
   async #release(): Promise<void> {
-    await Promise.race([this.#container.remove(), delay(LONGEST_REMOVAL_MS, undefined, { ref: false })]);
+    const late = delay(LONGEST_REMOVAL_MS, false, { ref: false });
+    const removed = await Promise.race([this.#container.remove(), late]);
     this.supervisor.close();
     this.#door.close();
     this.proxy?.close();
     await rm(this.#berth.folder, { recursive: true, force: true });
-    this.#gone.resolve();
+    this.#gone.resolve(removed);
   }
 }
 
