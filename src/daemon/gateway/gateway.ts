@@ -19,7 +19,7 @@ import { costOf } from './prices.ts';
 import { eventOf, refuse } from './refusal.ts';
 import { RefusedTurns } from './refused-turns.ts';
 import { relay } from './relay.ts';
-import { defaultPatience, failed, type Patience, Upstream } from './upstream.ts';
+import { defaultPatience, lasting, type Patience, Upstream } from './upstream.ts';
 import type { UsageLedger } from './usage.ts';
 import { UsageReader } from './usage-reader.ts';
 
@@ -202,7 +202,7 @@ function kindOf(answer: IncomingMessage): { readonly streamed: boolean; readonly
   const type = headers['content-type'] ?? '';
   const refused = (why: string) => {
     answer.destroy();
-    return failed(why);
+    return lasting(why);
   };
   if (status < 200 || (status >= 300 && status < 400))
     throw refused(`it answered with ${status}, which leads elsewhere`);
