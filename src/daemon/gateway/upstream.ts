@@ -16,7 +16,7 @@ export interface Patience {
   readonly connectMs: number;
   /** From the end of the request to the first of the answer. */
   readonly answerMs: number;
-  /** Between two pieces of an answer, and for the agent to take one. */
+  /** Between two pieces of an answer; and all that the agent has to take them. */
   readonly idleMs: number;
   /** Before each further try of a provider that cannot be reached. */
   readonly pausesMs: readonly number[];
