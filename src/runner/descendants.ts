@@ -1,4 +1,8 @@
-/** The processes that came from this one: what an agent has started must not outlive its runner. */
+/**
+ * The processes that came from this one: what an agent has started must not outlive its runner. It reads /proc by itself,
+ * as the sandbox's process tree does on the host: the runner is one small file and imports nothing of the host's, and
+ * looks for others: those below a process that adopts orphans, and not those with a mark.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
