@@ -20,6 +20,7 @@ describe('readEnvironment', () => {
       redis: 'redis://localhost',
       prefix: 'team',
       packages: {},
+      strayVariables: [],
       variables: {
         CELLA_AGENT_KEY: 'ada',
         CELLA_DATA_DIR: '/data',
@@ -50,7 +51,13 @@ describe('readEnvironment', () => {
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
     const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
-    expect(readEnvironment(env)).toEqual({ ...unset, variables: {}, searchPath: '', home: '/home/ada' });
+    expect(readEnvironment(env)).toEqual({
+      ...unset,
+      variables: {},
+      strayVariables: [],
+      searchPath: '',
+      home: '/home/ada',
+    });
   });
 
   it('takes lists of folders and of package indexes apart', () => {

@@ -2,6 +2,7 @@
 
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { type StrayVariable, strayVariables } from './settings/stray.ts';
 import { allSettings } from './settings/table.ts';
 
 export interface Environment {
@@ -47,6 +48,8 @@ export interface Environment {
   readonly configFile: string | undefined;
   /** Every variable of the table that is set, as it was written. */
   readonly variables: Readonly<Record<string, string>>;
+  /** Variables that look like settings and are none. */
+  readonly strayVariables: readonly StrayVariable[];
   /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
   readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
@@ -95,6 +98,7 @@ export function readEnvironment(
     oldMasterKey: read('CELLA_OLD_MASTER_KEY'),
     configFile: read('CELLA_CONFIG'),
     variables: variablesOf(read),
+    strayVariables: strayVariables(Object.keys(env)),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),

@@ -6,6 +6,7 @@ import { readAllowed, writeAllowed } from '../protocol/network-hosts.ts';
 import { isReserved } from '../protocol/reserved-key.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { seconds } from '../settings/kinds.ts';
+import type { StrayVariable } from '../settings/stray.ts';
 import { settings } from '../settings/table.ts';
 import type { ExecutorOptions, NetworkChoice, OpenOptions } from './context.ts';
 import {
@@ -41,6 +42,7 @@ export interface Defaults extends WhereDefaults, PackageDefaults, ExecutorDefaul
   readonly toolFolders?: readonly string[] | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
+  readonly strayVariables?: readonly StrayVariable[];
 }
 
 export function addAgentFlags(command: Command): Command {

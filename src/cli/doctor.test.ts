@@ -110,3 +110,13 @@ test('colour is for a terminal whose owner has not turned it off', async () => {
   expect((await ask(machine(true), { isTTY: true, noColor: true })).text).not.toContain('\x1b[');
   expect((await ask(machine(true))).text).not.toContain('\x1b[');
 });
+
+test('variables that are misspelt are told, and fail nothing', async () => {
+  const strayVariables = [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }];
+  const { exitCode, text } = await ask({ ...machine(true), strayVariables });
+  expect(exitCode).toBe(0);
+  expect(text).toContain('\nCELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
+  expect(JSON.parse((await ask({ ...machine(true), strayVariables }, { json: true })).text)).toMatchObject({
+    strayVariables,
+  });
+});

@@ -1,6 +1,7 @@
 /** `cella doctor`: which layers of isolation and which executors this machine has, and what to do about those it lacks. */
 
 import { styleText } from 'node:util';
+import { type StrayVariable, strayInWords } from '../settings/stray.ts';
 
 interface FoundLayer {
   readonly name: string;
@@ -16,6 +17,8 @@ export type FoundExecutor = FoundLayer;
 export interface Surroundings {
   readonly executors: readonly FoundExecutor[];
   readonly installer?: { readonly name: string } | { readonly problem: string; readonly fix: string } | undefined;
+  /** Variables that look like settings and are none. */
+  readonly strayVariables?: readonly StrayVariable[] | undefined;
   readonly redis?: { readonly where: string; readonly problems: readonly string[]; readonly reachable: boolean };
 }
 
@@ -53,7 +56,7 @@ export async function doctor(
   const required: readonly string[] = requiredLayers[machine.root ? 'root' : 'user'];
   const layers = machine.layers.map((layer) => ({ ...layer, required: required.includes(layer.name) }));
   const missing = required.filter((name) => !layers.some((layer) => layer.name === name && layer.available));
-  const { installer, redis } = machine;
+  const { installer, redis, strayVariables } = machine;
   const executors = machine.executors && [subprocessOf(machine, missing), ...machine.executors];
   const ok = missing.length === 0 && redis?.reachable !== false;
   if (options.json) {
@@ -65,7 +68,19 @@ export async function doctor(
       detail,
       fix,
     }));
-    const report = { python, executable, kernel, root, ok, problem, layers: told, executors, installer, redis };
+    const report = {
+      python,
+      executable,
+      kernel,
+      root,
+      ok,
+      problem,
+      layers: told,
+      executors,
+      installer,
+      redis,
+      strayVariables,
+    };
     await write(out, `${JSON.stringify(report)}\n`);
     return ok ? 0 : 1;
   }
@@ -78,6 +93,7 @@ export async function doctor(
   const lines = [
     headOf(machine),
     ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, width, paint))]),
+    ...(strayVariables?.length ? ['', ...strayVariables.map((stray) => paint('yellow', strayInWords(stray)))] : []),
     '',
     verdict(machine.problem === undefined ? missing : ['Python'], paint),
   ];

@@ -210,7 +210,10 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
       const image = flags.image ?? context.defaults.image;
       done(
         await doctor(
-          await context.detect({ python, place, engine, image }),
+          {
+            ...(await context.detect({ python, place, engine, image })),
+            strayVariables: context.defaults.strayVariables,
+          },
           { json: flags.json === true, noColor },
           stdout,
         ),

@@ -20,6 +20,7 @@ import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
 import type { GivenKeys } from './credentials/keyring.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
+import { checkFolderRights, readPrivateKey } from './folder-rights.ts';
 import { ModelCounts } from './gateway/model-counts.ts';
 import { Models } from './gateway/models.ts';
 import { holdingsOf } from './holdings.ts';
@@ -100,6 +101,7 @@ export async function serve(
   checkExposure(options);
   const { dataDir, version, graceMs } = options;
   const tls = options.tls && (await readTls(options.tls));
+  await checkFolderRights(dataDir);
   await using stack = new AsyncDisposableStack();
   const files = stack.use(await FileStorage.open(dataDir));
   stack.use(await lockFolder(files.locks, dataDir));
@@ -230,11 +232,15 @@ function nameIn(advertise: string): string {
 }
 
 async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) {
-  const read = (path: string) =>
-    readFile(path).catch((cause: Error) => {
-      throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${cause.message}.`, { cause });
-    });
-  return { cert: await read(certPath), key: await read(keyPath) };
+  const inWords = (path: string) => (cause: unknown) => {
+    if (cause instanceof CellaError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${why}.`, { cause });
+  };
+  return {
+    cert: await readFile(certPath).catch(inWords(certPath)),
+    key: await readPrivateKey(keyPath).catch(inWords(keyPath)),
+  };
 }
 
 /** Now and then, what is over is removed. */

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { PassThrough, type Readable } from 'node:stream';
 import { CellaError } from '../protocol/errors.ts';
+import { enterGroup } from '../sandbox/marked-group.ts';
 import { killTree, newTreeMark, termTree } from '../sandbox/process-tree.ts';
 import type { ExecExit, Execution } from './contract.ts';
 import { feed, GRACE_MS } from './program.ts';
@@ -16,12 +17,15 @@ export interface LocalProgram {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly stdin?: 'pipe' | string | Uint8Array | undefined;
+  /** Whose it is: in the mark by which all that it starts is found. */
+  readonly owner: string;
 }
 
-export function startLocal({ argv, env, cwd, stdin }: LocalProgram): Execution {
+export function startLocal({ argv, env, cwd, stdin, owner }: LocalProgram): Execution {
   const [program = '', ...args] = argv;
-  const mark = newTreeMark();
+  const mark = newTreeMark(owner);
   const child = begin(program, args, { cwd, env: { ...env, ...mark.env }, stdin: stdin !== undefined });
+  const group = child.pid === undefined ? undefined : enterGroup(child.pid, mark.group);
   let over = false;
   let timer: NodeJS.Timeout | undefined;
   const killNow = () => {
@@ -38,6 +42,7 @@ export function startLocal({ argv, env, cwd, stdin }: LocalProgram): Execution {
       clearTimeout(timer);
       // It has ended when its program has: what it left behind would outlive it, and hold the pipes open.
       killNow();
+      group?.[Symbol.dispose]();
       resolve(code === null ? { signal: signal ?? 'SIGKILL' } : { code });
     });
   });

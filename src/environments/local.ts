@@ -78,7 +78,7 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
     const cwd = this.#folderOf(options.cwd ?? '');
     this.#state = { kind: 'running' };
     const env = { ...this.#env, ...options.env, [MARK]: this.#id };
-    return this.#running.add(startLocal({ argv, env, cwd, stdin: options.stdin }), options.signal);
+    return this.#running.add(startLocal({ argv, env, cwd, stdin: options.stdin, owner: this.#id }), options.signal);
   }
 
   async isRunning(): Promise<boolean> {

@@ -1,4 +1,8 @@
-/** The processes that came from this one: what an agent has started must not outlive its runner. */
+/**
+ * The processes that came from this one: what an agent has started must not outlive its runner. It reads /proc by itself,
+ * as the sandbox's process tree does on the host: the runner is one small file and imports nothing of the host's, and
+ * looks for others: those below a process that adopts orphans, and not those with a mark.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,11 +15,13 @@ interface Process {
   readonly group: number;
 }
 
-/** Children, theirs, and what has lost its parent but is still of the root's own process group. Not what is spared, nor what came from that. */
+/** Children, theirs, and what has lost its parent but is still of the root's own groups. Not what is spared, nor what came from that. */
 function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): number[] {
   const all = processes().filter(({ pid, dead }) => !dead && !spared.has(pid));
   const leads = all.some(({ pid, group }) => pid === root && group === root);
+  const control = ownControlGroup(root);
   const found = new Set<number>([root]);
+  for (const { pid } of all) if (control !== undefined && controlGroupOf(pid) === control) found.add(pid);
   for (let before = 0; before < found.size; ) {
     before = found.size;
     for (const { pid, parent, group } of all) {
@@ -24,6 +30,20 @@ function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): numbe
   }
   found.delete(root);
   return [...found];
+}
+
+/** Where a local environment has given this process one for itself: nobody else is in it, and nobody gets out of it. */
+function ownControlGroup(root: number): string | undefined {
+  const group = controlGroupOf(root);
+  return group?.includes('/cella-local-') ? group : undefined;
+}
+
+function controlGroupOf(pid: number): string | undefined {
+  try {
+    return /^0::.*$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'latin1'))?.[0];
+  } catch {
+    return undefined; // it has ended, or this is no Linux
+  }
 }
 
 /** How often, and how long apart, processes that fork faster than they are found are looked for. */

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { isInGroup } from './marked-group.ts';
 
 /** In the environment of a program and so of all that it starts: this is how children without a parent are found. */
 const MARK = 'CELLA_COMMAND';
@@ -10,10 +11,14 @@ const MOST_ROUNDS = 50;
 
 export interface TreeMark {
   readonly env: Readonly<Record<string, string>>;
+  /** In the name of the program's control group, where it has one. */
+  readonly group: string;
 }
 
-export function newTreeMark(): TreeMark {
-  return { env: { [MARK]: randomUUID() } };
+/** `prefix`: by which all groups of one owner are known. */
+export function newTreeMark(prefix = ''): TreeMark {
+  const id = randomUUID();
+  return { env: { [MARK]: id }, group: `${prefix}${id}` };
 }
 
 /** `ownGroup` is set where the program leads a process group of its own. */
@@ -27,12 +32,11 @@ export function termTree(pid: number, mark: TreeMark): void {
   for (const member of members(pid, mark, true)) send(member, 'SIGTERM');
 }
 
-/** Ends all that has a variable of that value, whoever has started it. */
+/** Ends all that has a variable of that value, or is in a group of that prefix, whoever has started it. */
 export function killMarked(name: string, value: string): void {
-  const text = `${name}=${value}`;
   endAll(() =>
     processes()
-      .filter(({ pid }) => hasMark(pid, text))
+      .filter(({ pid }) => hasMark(pid, `${name}=${value}`, value))
       .map(({ pid }) => pid),
   );
 }
@@ -59,7 +63,7 @@ function members(root: number, mark: TreeMark, ownGroup: boolean): number[] {
     all
       .filter(
         ({ pid, group, session }) =>
-          pid === root || (ownGroup && (group === root || session === root)) || hasMark(pid, text),
+          pid === root || (ownGroup && (group === root || session === root)) || hasMark(pid, text, mark.group),
       )
       .map(({ pid }) => pid),
   );
@@ -90,8 +94,9 @@ function processes(): Stat[] {
   return list;
 }
 
-function hasMark(pid: number, text: string): boolean {
-  return read(`/proc/${pid}/environ`).split('\0').includes(text);
+/** A process can change its variables, and not its group. */
+function hasMark(pid: number, text: string, group: string): boolean {
+  return read(`/proc/${pid}/environ`).split('\0').includes(text) || isInGroup(read(`/proc/${pid}/cgroup`), group);
 }
 
 function entries(folder: string): string[] {

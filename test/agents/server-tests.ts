@@ -42,4 +42,13 @@ export function serverTests(suite: () => Suite): void {
     const outcome = await suite().place.prompt('#hang', { timeoutMs: 2500 });
     expect(outcome.status).toBe('timed_out');
   });
+
+  test('a provider that cannot be reached ends the turn with that as its cause, and not with minutes of tries', async () => {
+    await using _away = await suite().model.leave();
+    const { status, error } = await suite().place.prompt('#plain');
+    expect({ status, error }).toMatchObject({
+      status: 'failed',
+      error: { code: 'PROVIDER_FAILED', message: expect.stringContaining('it cannot be reached (ECONNREFUSED)') },
+    });
+  });
 }

@@ -29,7 +29,7 @@ describe('session.prompt', () => {
     const [one, other] = [session.prompt('one'), session.prompt('other')];
     const types: string[] = [];
     for await (const event of other) types.push(event.type === 'item_completed' ? (event.text ?? '') : event.type);
-    expect(types).toEqual(['turn_started', 'other', 'turn_ended']);
+    expect(types).toEqual(['turn_queued', 'turn_started', 'other', 'turn_ended']);
     expect(await other.turn).toMatchObject({ status: 'completed', prompt: 'other', by: 'local' });
     // Nobody has followed this one.
     expect(await one.turn).toMatchObject({ status: 'completed', prompt: 'one' });

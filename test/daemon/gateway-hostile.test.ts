@@ -258,8 +258,8 @@ describe('a flood of calls', () => {
 
 describe('a provider', () => {
   /** For one that says nothing; others have the time of a busy machine. */
-  const hasty = { connectMs: 20_000, answerMs: 300, idleMs: 300 };
-  const patient = { connectMs: 20_000, answerMs: 30_000, idleMs: 30_000 };
+  const hasty = { connectMs: 20_000, answerMs: 300, idleMs: 300, pausesMs: [1, 1] };
+  const patient = { connectMs: 20_000, answerMs: 30_000, idleMs: 30_000, pausesMs: [1, 1] };
   const withProvider = async (answer: (response: ServerResponse) => void, stream = true, patience = patient) => {
     const lines: unknown[] = [];
     const note = (...words: unknown[]) => void lines.push(words);
@@ -312,6 +312,26 @@ describe('a provider', () => {
     const last = reply.text.trim().split('\n').at(-1) ?? '';
     expect(reply.text).toContain('event: error');
     expect(JSON.parse(last.slice('data: '.length))).toMatchObject(failure);
+  });
+
+  it.each<[string, 'true' | 'false', (response: ServerResponse) => void]>([
+    ['does not answer', 'false', () => {}],
+    ['leads elsewhere', 'false', (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()],
+    ['breaks off at once', 'true', (response) => response.destroy()],
+    ['answers with half of JSON', 'true', (response) => json(response).end('{"type":"mess')],
+  ])('that %s: whether another try can help is %s', async (_name, helps, answer) => {
+    const { reply } = await withProvider(answer, false);
+    expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': helps } });
+  });
+
+  it('that cannot be reached is tried here, and whoever asks is told not to try again', async () => {
+    const { url, server } = await provide(() => {});
+    server.close();
+    const own = await Gateway.open({ settings: { providers: at(url) }, patience });
+    const reply = await own.messages(await (await own.person('ada', KEY)).token());
+    expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': 'false' } });
+    expect(JSON.parse(reply.text).error.message).toContain('it cannot be reached (ECONNREFUSED), in 3 tries');
+    expect(own.models.gateway.refused.take('trn_ada')).toMatchObject({ code: 'PROVIDER_FAILED' });
   });
 
   it('that tells the key in a stream, in two pieces, is cut off before the second', async () => {

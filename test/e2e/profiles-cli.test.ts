@@ -50,6 +50,8 @@ describe('cella profiles', () => {
     await run('profiles', 'set', 'short', '--from', fileWith('{"rules": {"one": "1", "two": "2"}}'));
     const set = await run('profiles', 'set', 'short', '--from', fileWith(''), '--json');
     expect(JSON.parse(set.out)).toMatchObject({ name: 'short', profile: {} });
+    const { out } = await run('profiles', 'set', 'short', '--from', fileWith('# nothing\n'));
+    expect(out).toContain('Set short, which is empty: an agent works with it as it does without a profile.');
     expect(await run('profiles', 'delete', 'short')).toMatchObject({ code: 0, out: 'Deleted short.\n' });
     const gone = { code: 1, err: expect.stringContaining('You have no profile short.') };
     expect(await run('profiles', 'show', 'short')).toMatchObject(gone);

@@ -133,6 +133,14 @@ it('makes nothing in a folder that no server has had', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
+it('names a variable that is misspelt, and the one that was meant', async () => {
+  const { err } = await runCella(['serve', '--port', '0'], {
+    CELLA_DATA_DIR: await scratchFolder(),
+    CELLA_MAX_KERNEL: '3',
+  });
+  expect(err).toContain('CELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
+});
+
 describe('npm start', () => {
   it('is a server that Ctrl-C ends in good order', async () => {
     using place = new Cella();

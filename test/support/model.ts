@@ -55,6 +55,21 @@ export class Model implements AsyncDisposable {
     return promise;
   }
 
+  /** Nobody listens at its address until what is given is disposed of. */
+  async leave(): Promise<AsyncDisposable> {
+    const { port } = this.#front.address() as AddressInfo;
+    const over = once(this.#front, 'close');
+    this.#front.close();
+    this.#front.closeAllConnections();
+    await over;
+    const back = async () => {
+      const listening = once(this.#front, 'listening');
+      this.#front.listen(port, '127.0.0.1');
+      await listening;
+    };
+    return { [Symbol.asyncDispose]: back };
+  }
+
   async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk);

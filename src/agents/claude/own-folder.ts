@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentSetup } from '../contract.ts';
-import { checkFolder } from './home-files.ts';
+import { makeFolder } from './home-files.ts';
 
 const CONVERSATIONS = 'projects';
 
@@ -30,8 +30,7 @@ export function conversationsDir({ homeDir }: Pick<AgentSetup, 'homeDir'>): stri
 /** In the folder for what is passing, which every enclosure has for itself. */
 export async function makeOwnFolder(setup: Pick<AgentSetup, 'homeDir'>): Promise<OwnFolder> {
   const conversations = conversationsDir(setup);
-  await mkdir(conversations, { recursive: true });
-  await checkFolder(setup.homeDir, conversations);
+  await makeFolder(setup.homeDir, conversations);
   const folder = await mkdtemp(join(tmpdir(), 'cella-claude-'));
   const [configDir, profileDir] = [join(folder, 'config'), join(folder, 'profile')];
   const [emptyHome, prelude] = [join(folder, 'home'), join(folder, 'prelude.sh')];

@@ -25,6 +25,14 @@ describe('a turn at the terminal', () => {
     expect(out).toBe('Hello\nNo deltas.\n');
   });
 
+  it('says what a prompt waits for', () => {
+    const { err } = shown(
+      { type: 'turn_queued', turn, ahead: 1 },
+      { type: 'turn_queued', turn, ahead: 2, running: turn },
+    );
+    expect(err).toEqual(['Waiting for one prompt before it.', `Waiting for 2 prompts before it (${turn} runs).`]);
+  });
+
   it('shows the code of the kernel without the name of the server that it goes through', () => {
     const item = { turn, item: 't', kind: 'tool', tool: 'mcp__cella__run_code' } as const;
     const { err } = shown(

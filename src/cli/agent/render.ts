@@ -48,6 +48,8 @@ export class Rendering {
         return [line(`(no network to ${toPlain(event.host)}:${event.port}: ${toPlain(event.reason)})`, 'yellow')];
       case 'turn_ended':
         return ended(event, this.#failed);
+      case 'turn_queued':
+        return [note(waiting(event))];
       case 'turn_started':
       case 'agent_session':
       case 'permission_requested':
@@ -86,6 +88,12 @@ export class Rendering {
     const how = status === 'failed' ? 'failed' : `was ${status}`;
     return [line(`  ${toolInWords(tool)} ${how}${why}`, 'yellow')];
   }
+}
+
+/** What a prompt waits for, and how to find out more. */
+export function waiting({ ahead, running }: Of<'turn_queued'>): string {
+  const what = ahead === 1 ? 'one prompt' : `${ahead} prompts`;
+  return `Waiting for ${what} before it${running === undefined ? '' : ` (${running} runs)`}.`;
 }
 
 function resolved({ outcome, reason, by }: Of<'permission_resolved'>): Shown[] {

@@ -2,6 +2,7 @@
 
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import type { Terminal } from '../terminal.ts';
+import { waiting } from './render.ts';
 
 const SILENCE_MS = 700;
 const TICK_MS = 1000;
@@ -21,7 +22,8 @@ export class Silence implements Disposable {
   }
 
   broken(event: AgentLogEvent): void {
-    if (event.type === 'turn_started') this.#doing = 'Starting the agent';
+    if (event.type === 'turn_queued') this.#doing = waiting(event).replace(/\.$/, '');
+    else if (event.type === 'turn_started') this.#doing = 'Starting the agent';
     else this.#doing = 'The agent works';
     this.#since = Date.now();
     this.#wait(SILENCE_MS);

@@ -34,7 +34,12 @@ export async function set(
   const advice = 'Name a file with a profile in it, or - for stdin.';
   const profile = readProfile(await readText(from, { stdin: report.terminal.stdin, advice }), from);
   const named = await client.profiles.set(name, profile);
-  await report.done(named, `Set ${name}: ${holds(named.profile)}. Use it with \`cella agent --profile ${name} …\`.`);
+  const content = holds(named.profile);
+  const told =
+    content === 'nothing'
+      ? `Set ${name}, which is empty: an agent works with it as it does without a profile. \`cella profiles set --help\` shows what can be in one.`
+      : `Set ${name}: ${content}. Use it with \`cella agent --profile ${name} …\`.`;
+  await report.done(named, told);
   return Exit.ok;
 }
 

@@ -3,6 +3,7 @@
 import { type Command, Option } from 'commander';
 import { closest } from '../../settings/closest.ts';
 import { serveSettings } from '../../settings/serve-settings.ts';
+import { strayInWords } from '../../settings/stray.ts';
 import { settings } from '../../settings/table.ts';
 import { parseSeconds } from '../arguments.ts';
 import { defineCommand, isMeant } from '../define.ts';
@@ -48,11 +49,17 @@ export function addServe(program: Command, context: ProgramContext, done: Done):
       import('./detach.ts'),
     ]);
     const request = requestOf(flags, context.defaults);
+    // A server in the background has been told of by whoever started it.
+    if (flags.readyFd === undefined) await tellStray(context);
     if (flags.detach) done(await detach(request, context));
     else done(await runHere(request, context, flags.readyFd));
   });
   addStatus(command, context, done);
   addStop(command, context, done);
+}
+
+async function tellStray({ terminal, defaults }: ProgramContext): Promise<void> {
+  for (const stray of defaults.strayVariables ?? []) await terminal.errLines(strayInWords(stray), 'yellow');
 }
 
 /** A word that is none of its commands must not start a server. */

@@ -10,8 +10,10 @@ import type { Provider } from '../../protocol/providers.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import type { Logger } from '../http/logs.ts';
+import { isStream, kindOf } from './answer-kind.ts';
 import { type Asked, readAsked } from './asked.ts';
 import { type BudgetParts, Budgets, checkModel } from './budgets.ts';
+import { Crowd } from './crowd.ts';
 import { type Door, doorOf, providerOf } from './doors.ts';
 import { askedHeaders } from './headers.ts';
 import { presentedToken } from './presented-token.ts';
@@ -19,7 +21,7 @@ import { costOf } from './prices.ts';
 import { eventOf, refuse } from './refusal.ts';
 import { RefusedTurns } from './refused-turns.ts';
 import { relay } from './relay.ts';
-import { defaultPatience, failed, type Patience, Upstream } from './upstream.ts';
+import { defaultPatience, type Patience, Upstream } from './upstream.ts';
 import type { UsageLedger } from './usage.ts';
 import { UsageReader } from './usage-reader.ts';
 
@@ -50,12 +52,13 @@ export class ModelGateway implements Disposable {
   readonly #patience: Patience;
   readonly #upstream: Upstream;
   readonly #budgets: Budgets;
-  readonly #calls = new Map<string, number>();
+  readonly #crowd: Crowd;
   readonly refused = new RefusedTurns();
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
     this.#budgets = new Budgets(parts);
+    this.#crowd = new Crowd(parts.mostCalls ?? MOST_CALLS);
     this.#patience = { ...defaultPatience, ...parts.patience };
     this.#upstream = new Upstream(this.#patience);
   }
@@ -107,7 +110,7 @@ export class ModelGateway implements Disposable {
       throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
         advice: 'See docs/gateway.md.',
       });
-    using _place = this.#enter(binding.session);
+    using _place = this.#crowd.enter(binding.session);
     try {
       const asked = await readAsked(request, door, this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES);
       checkModel(rules, provider, asked.model);
@@ -169,24 +172,6 @@ export class ModelGateway implements Disposable {
     log?.info({ session, task, userId, ...used, estimated }, 'model call');
     onUsage?.(binding, used);
   }
-
-  /** An agent that floods is held up before its requests are read. */
-  #enter(session: string): Disposable {
-    const calls = this.#calls.get(session) ?? 0;
-    if (calls >= (this.#parts.mostCalls ?? MOST_CALLS)) {
-      throw new CellaError('RATE_LIMITED', `This session has ${calls} model calls under way.`, {
-        details: { retryAfterMs: 1000 },
-      });
-    }
-    this.#calls.set(session, calls + 1);
-    return {
-      [Symbol.dispose]: () => {
-        const left = (this.#calls.get(session) ?? 1) - 1;
-        if (left > 0) this.#calls.set(session, left);
-        else this.#calls.delete(session);
-      },
-    };
-  }
 }
 
 interface Call {
@@ -194,24 +179,6 @@ interface Call {
   readonly asked: Asked;
   readonly binding: TokenBinding;
   readonly signal: AbortSignal;
-}
-
-/** To no other host than the one that was configured, whatever the answer says. */
-function kindOf(answer: IncomingMessage): { readonly streamed: boolean; readonly good: boolean } {
-  const { statusCode: status = 0, headers } = answer;
-  const type = headers['content-type'] ?? '';
-  const refused = (why: string) => {
-    answer.destroy();
-    return failed(why);
-  };
-  if (status < 200 || (status >= 300 && status < 400))
-    throw refused(`it answered with ${status}, which leads elsewhere`);
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') throw refused('its answer is compressed');
-  const streamed = isStream(type);
-  const good = status < 300;
-  if (good && !streamed && !/^application\/json\b/i.test(type))
-    throw refused('it answered with something else than JSON');
-  return { streamed, good };
 }
 
 function urlOf(base: URL, target: string): URL {
@@ -229,8 +196,6 @@ function tell(response: ServerResponse, provider: Provider, error: CellaError): 
   else if (isStream(String(response.getHeader('content-type')))) response.end(`\n\n${eventOf(provider, error)}`);
   else response.destroy();
 }
-
-const isStream = (type: string): boolean => /^text\/event-stream\b/i.test(type);
 
 const otherWay = (): CellaError =>
   new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {

@@ -38,7 +38,7 @@ export function refusalOf(provider: Provider, error: CellaError): Refusal {
     headers: {
       'content-type': 'application/json',
       // The agents' own libraries try again where a status looks as if that could help.
-      'x-should-retry': String(error.retryable),
+      'x-should-retry': String(error.retryable && error.details.lasting !== true),
       ...(retryAfterMs > 0 ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
     },
     body: bodyOf(provider, status, error),

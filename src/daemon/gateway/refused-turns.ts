@@ -16,7 +16,7 @@ export class RefusedTurns {
   readonly #refused = new Map<string, CellaError>();
 
   note(turn: string, error: CellaError): void {
-    if (!TOLD.has(error.code)) return;
+    if (!TOLD.has(error.code) && error.details.lasting !== true) return;
     this.#refused.delete(turn);
     this.#refused.set(turn, error);
     const [oldest] = this.#refused.keys();

@@ -23,11 +23,12 @@ export interface RelayOptions {
 export async function relay(answer: IncomingMessage, response: ServerResponse, options: RelayOptions): Promise<void> {
   const { key, streamed, good, idleMs, reader, signal } = options;
   const held: Buffer[] = [];
+  const taken = readersPatience(idleMs, signal);
   if (streamed) begin(answer, response, key);
   for await (const chunk of watched(answer, options)) {
     reader.push(chunk);
     if (!streamed) held.push(chunk);
-    else if (!response.write(chunk)) await taken(response, idleMs, signal);
+    else if (!response.write(chunk)) await taken(response);
   }
   if (!reader.end() && good) throw failed('its answer is not what this provider answers, or is not whole');
   if (streamed) return;
@@ -74,11 +75,19 @@ async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSig
   }
 }
 
-async function taken(response: ServerResponse, idleMs: number, signal: AbortSignal): Promise<void> {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(idleMs)]);
-  try {
-    await once(response, 'drain', { signal: patience });
-  } catch {
-    throw new CellaError('ABORTED', 'The agent does not take the answer.');
-  }
+/**
+ * The time that an agent has to take all of a stream, beside the time that the provider needs: what its call may come to
+ * is kept from the budget meanwhile, and a little now and then would keep it for hours.
+ */
+function readersPatience(mostMs: number, signal: AbortSignal): (response: ServerResponse) => Promise<void> {
+  let leftMs = mostMs;
+  return async (response) => {
+    const began = performance.now();
+    try {
+      await once(response, 'drain', { signal: AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(leftMs))]) });
+    } catch {
+      throw new CellaError('ABORTED', 'The agent takes the answer too slowly, or not at all.');
+    }
+    leftMs = Math.max(0, leftMs - (performance.now() - began));
+  };
 }

@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { Upstream } from './upstream.ts';
+import { defaultPatience, Upstream } from './upstream.ts';
 
 test('an answer that begins before the request has ended may take its time', async () => {
-  const patience = { connectMs: 5000, answerMs: 50, idleMs: 5000 };
+  const patience = { connectMs: 5000, answerMs: 50, idleMs: 5000, pausesMs: [] };
   const server = createServer(async (request, response) => {
     response.write('begun, ');
     request.resume();
@@ -29,4 +29,39 @@ test('an answer that begins before the request has ended may take its time', asy
     signal: new AbortController().signal,
   });
   expect(await text(answer)).toBe('begun, done');
+});
+
+test('one that cannot be reached is tried again after each pause, and is then told as one that stays away', async () => {
+  const server = createServer((_request, response) => void response.end('back')).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const outgoing = {
+    url: new URL(`http://127.0.0.1:${port}/`),
+    method: 'GET',
+    headers: {},
+    body: undefined,
+    signal: new AbortController().signal,
+  } as const;
+  server.close();
+  await once(server, 'close');
+  using hasty = new Upstream({ ...defaultPatience, pausesMs: [1, 1] });
+  await expect(hasty.send(outgoing)).rejects.toMatchObject({
+    code: 'PROVIDER_FAILED',
+    message: expect.stringContaining('it cannot be reached (ECONNREFUSED), in 3 tries'),
+    details: { lasting: true },
+  });
+  using patient = new Upstream({ ...defaultPatience, pausesMs: Array(200).fill(20) });
+  const answered = patient.send(outgoing);
+  server.listen(port, '127.0.0.1');
+  expect(await text(await answered)).toBe('back');
+});
+
+test('nobody who has left is waited for between two tries', async () => {
+  using upstream = new Upstream({ ...defaultPatience, pausesMs: [1_000_000] });
+  const gone = new AbortController();
+  const url = new URL('http://127.0.0.1:1/');
+  const sent = upstream.send({ url, method: 'GET', headers: {}, body: undefined, signal: gone.signal });
+  setImmediate(() => gone.abort());
+  await expect(sent).rejects.toMatchObject({ code: 'ABORTED' });
 });

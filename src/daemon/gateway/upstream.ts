@@ -8,6 +8,7 @@ import {
   request,
 } from 'node:http';
 import { Agent as HttpsAgent, request as requestTls } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CellaError } from '../../protocol/errors.ts';
 
 export interface Patience {
@@ -15,12 +16,24 @@ export interface Patience {
   readonly connectMs: number;
   /** From the end of the request to the first of the answer. */
   readonly answerMs: number;
-  /** Between two pieces of an answer, and for the agent to take one. */
+  /** Between two pieces of an answer; and all that the agent has to take them. */
   readonly idleMs: number;
+  /** Before each further try of a provider that cannot be reached. */
+  readonly pausesMs: readonly number[];
 }
 
 /** Providers take up to ten minutes for an answer that is no stream; a stream has a sign of life each few seconds. */
-export const defaultPatience: Patience = { connectMs: 20_000, answerMs: 600_000, idleMs: 180_000 };
+export const defaultPatience: Patience = {
+  connectMs: 20_000,
+  answerMs: 600_000,
+  idleMs: 180_000,
+  pausesMs: [250, 1000, 2500],
+};
+
+/** There was no connection: the provider has heard nothing of the request, and may be asked again without harm. */
+const UNHEARD = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+/** It was heard, and may be answered at the next try. */
+const PASSING = new Set(['ECONNRESET', 'EPIPE']);
 
 export interface Outgoing {
   readonly url: URL;
@@ -41,11 +54,25 @@ export class Upstream implements Disposable {
 
   /** Redirects are answers like others. PROVIDER_FAILED where there is none, ABORTED where nobody waits any more. */
   async send(outgoing: Outgoing): Promise<IncomingMessage> {
-    const first = await this.#try(outgoing);
-    // A kept connection may have been closed from the other side at this very moment; nothing was answered on it.
-    const again = first.kind === 'stale' ? await this.#try(outgoing) : first;
-    if (again.kind === 'answer') return again.answer;
-    throw again.kind === 'stale' ? failed('it closed the connection (ECONNRESET)') : again.error;
+    const { pausesMs } = this.#patience;
+    for (let tries = 1; ; tries++) {
+      const first = await this.#try(outgoing);
+      // A kept connection may have been closed from the other side at this very moment; nothing was answered on it.
+      const outcome = first.kind === 'stale' ? await this.#try(outgoing) : first;
+      switch (outcome.kind) {
+        case 'answer':
+          return outcome.answer;
+        case 'stale':
+          throw failed('it closed the connection (ECONNRESET)');
+        case 'failed':
+          throw outcome.error;
+        case 'unheard': {
+          const pauseMs = pausesMs[tries - 1];
+          if (pauseMs === undefined) throw lasting(`it cannot be reached (${outcome.code}), in ${tries} tries`);
+          await pause(pauseMs, outgoing.signal);
+        }
+      }
+    }
   }
 
   [Symbol.dispose](): void {
@@ -65,10 +92,8 @@ export class Upstream implements Disposable {
     });
     sent.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(late.timer);
-      if (signal.aborted)
-        resolve({ kind: 'failed', error: new CellaError('ABORTED', 'Nobody waits for it any more.') });
-      else if (sent.reusedSocket && error.code === 'ECONNRESET') resolve({ kind: 'stale' });
-      else resolve({ kind: 'failed', error: failed(`it cannot be reached (${error.code ?? 'unknown'})`) });
+      if (signal.aborted) resolve({ kind: 'failed', error: left() });
+      else resolve(outcomeOf(error.code ?? 'unknown', sent.reusedSocket));
     });
     sent.end(body);
     return promise;
@@ -78,7 +103,7 @@ export class Upstream implements Disposable {
   #watch(sent: ClientRequest, resolve: (outcome: Outcome) => void): { timer: NodeJS.Timeout } {
     const { connectMs, answerMs } = this.#patience;
     const giveUp = (what: string) => () => {
-      resolve({ kind: 'failed', error: failed(what) });
+      resolve({ kind: 'failed', error: lasting(what) });
       sent.destroy();
     };
     const late = { timer: setTimeout(giveUp(`there was no connection within ${connectMs} ms`), connectMs) };
@@ -99,8 +124,28 @@ export class Upstream implements Disposable {
 type Outcome =
   | { readonly kind: 'answer'; readonly answer: IncomingMessage }
   | { readonly kind: 'stale' }
+  | { readonly kind: 'unheard'; readonly code: string }
   | { readonly kind: 'failed'; readonly error: CellaError };
+
+function outcomeOf(code: string, reused: boolean): Outcome {
+  if (reused && code === 'ECONNRESET') return { kind: 'stale' };
+  if (UNHEARD.has(code)) return { kind: 'unheard', code };
+  const why = `it cannot be reached (${code})`;
+  return { kind: 'failed', error: PASSING.has(code) ? failed(why) : lasting(why) };
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => {
+    throw left();
+  });
+}
+
+const left = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
 
 /** Says nothing of the request, which holds the key. */
 export const failed = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`);
+
+/** What the next try would meet as well: whoever asked is told not to make it. */
+export const lasting = (why: string): CellaError =>
+  new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`, { details: { lasting: true } });

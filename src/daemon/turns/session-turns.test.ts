@@ -25,7 +25,15 @@ function memory(looked: (found: number) => Promise<void> = async () => {}) {
 }
 
 /** The turns of a session whose agent answers at once. */
-function turnsOn(documents: DocumentStore, write: (event: SessionEventBody) => Promise<number>) {
+function turnsOn(
+  documents: DocumentStore,
+  write: (event: SessionEventBody) => Promise<number>,
+  work: () => Promise<void> = async () => {},
+) {
+  const run = async () => {
+    await work();
+    return { status: 'completed' };
+  };
   const parts = {
     session: { id: 'ses_0000000000000001', info: async () => ({}) },
     key: 'a',
@@ -36,7 +44,7 @@ function turnsOn(documents: DocumentStore, write: (event: SessionEventBody) => P
     bounds: { eventBytes: 1000, fileBytes: 1000 },
     queueLimit: () => 10,
     stopping: () => false,
-    agents: { admit: async () => {}, run: async () => ({ status: 'completed' }), retire: async () => {} },
+    agents: { admit: async () => {}, run, retire: async () => {} },
     onEnded: () => {},
   } as unknown as SessionTurnsParts;
   return new SessionTurns(parts);
@@ -83,4 +91,30 @@ test('a caller’s signal is let go with the turn', async () => {
   const { ended } = await turns.prompt({ prompt: 'hello', by: 'local', agent: 'claude', signal });
   await ended;
   expect(getEventListeners(signal, 'abort')).toEqual([]);
+});
+
+test('a prompt that waits says how many are before it and which one runs, in its log and when it is asked', async () => {
+  const told: SessionEventBody[] = [];
+  const may = Promise.withResolvers<void>();
+  const turns = turnsOn(
+    memory().documents,
+    async (event) => told.push(event),
+    async () => await may.promise,
+  );
+  const wish = { prompt: 'hello', by: 'local', agent: 'claude' } as const;
+  const first = await turns.prompt(wish);
+  await first.started;
+  const second = await turns.prompt(wish);
+  const third = await turns.prompt(wish);
+  const queued = { type: 'turn_queued', running: first.turn };
+  expect(told.filter(({ type }) => type === 'turn_queued')).toEqual([
+    { ...queued, turn: second.turn, ahead: 1 },
+    { ...queued, turn: third.turn, ahead: 2 },
+  ]);
+  expect([second, third].map(({ info }) => info.ahead)).toEqual([1, 2]);
+  await turns.stop({ turn: second.turn });
+  expect((await turns.get(third.turn)).ahead).toBe(1);
+  may.resolve();
+  await third.ended;
+  expect(await turns.get(third.turn)).not.toHaveProperty('ahead');
 });

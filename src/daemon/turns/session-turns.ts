@@ -8,7 +8,7 @@ import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../sessions/ids.ts';
 import { digest, requestName } from '../sessions/requests.ts';
 import { stopping } from '../stopping.ts';
-import { accepted, busy, joined, noAgents } from './accepted.ts';
+import { accepted, busy, joined, liveInfo, noAgents } from './accepted.ts';
 import { short } from './bounded.ts';
 import type { AcceptedTurn, PromptWish, SessionTurnsApi, StopWish, TurnPage } from './contract.ts';
 import { failureOf } from './ending.ts';
@@ -64,7 +64,7 @@ export class SessionTurns implements SessionTurnsApi {
   async prompt(wish: PromptWish): Promise<AcceptedTurn> {
     this.#checkOpen();
     if (!this.#parts.agents) throw noAgents();
-    if (wish.idempotencyKey === undefined) return accepted(await this.#accept(wish, {}));
+    if (wish.idempotencyKey === undefined) return this.#accepted(await this.#accept(wish, {}));
     const request = requestName(wish.idempotencyKey);
     const asked = digest(wish.prompt, wish.agent, wish.mode, wish.model, wish.timeoutMs, wish.profile?.name);
     // Before anything is waited for: of two with one key at once, the second finds the first.
@@ -72,7 +72,7 @@ export class SessionTurns implements SessionTurnsApi {
     const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));
     if (!before) this.#entering.set(request, entering);
     const { known, isNew } = await entering;
-    return !before && isNew ? accepted(known) : joined(known, asked);
+    return !before && isNew ? this.#accepted(known) : joined(known, asked, this.#ahead(known.id));
   }
 
   async stop({ turn, all = false }: StopWish = {}): Promise<readonly string[]> {
@@ -85,7 +85,8 @@ export class SessionTurns implements SessionTurnsApi {
   }
 
   async get(turn: string) {
-    return infoOf(this.#live.get(turn)?.record ?? (await this.#records.get(turn)));
+    const live = this.#live.get(turn);
+    return live ? liveInfo(live, this.#ahead(turn)) : infoOf(await this.#records.get(turn));
   }
 
   list(options: { readonly limit?: number; readonly before?: string | undefined } = {}): Promise<TurnPage> {
@@ -161,6 +162,7 @@ export class SessionTurns implements SessionTurnsApi {
       if (wish.agent === undefined) await this.#choose(turn);
       await this.#parts.agents?.admit({ agent: turn.record.agent, userId: wish.by });
       await this.#records.add(turn.record);
+      await this.#tellWaiting(id);
       this.#checkOpen();
     } catch (error) {
       this.#live.delete(id);
@@ -174,6 +176,22 @@ export class SessionTurns implements SessionTurnsApi {
     if (turn.signal.aborted) stopped();
     this.#turns.take(() => this.#perform(turn)).catch((error) => turn.fail(error));
     return turn;
+  }
+
+  #accepted(turn: HostedTurn): AcceptedTurn {
+    return accepted(turn, this.#ahead(turn.id));
+  }
+
+  /** How many were accepted before it, and are not over. */
+  #ahead(turn: string): number {
+    return Math.max(0, [...this.#live.keys()].indexOf(turn));
+  }
+
+  async #tellWaiting(turn: string): Promise<void> {
+    const [ahead, running] = [this.#ahead(turn), this.running];
+    if (ahead === 0) return;
+    const event = { type: 'turn_queued', turn, ahead, ...(running === undefined ? {} : { running }) } as const;
+    await this.#parts.writer.write(event, { flushed: true });
   }
 
   /** The agent of the turn before goes on. */

@@ -24,6 +24,14 @@ const AgentSession = z.object({
   tools: z.array(z.string()).optional(),
 });
 
+/** A prompt that waits: for so many before it, of which one may be running. */
+const TurnQueued = z.object({
+  type: z.literal('turn_queued'),
+  ...ofTurn,
+  ahead: z.int().min(1),
+  running: TurnId.optional(),
+});
+
 const TurnStarted = z.object({
   type: z.literal('turn_started'),
   ...ofTurn,
@@ -177,6 +185,7 @@ export type AgentEvent = z.infer<typeof AgentEvent>;
 
 /** All that the log of a session says of agents and permissions. */
 export const AgentLogEvent = z.discriminatedUnion('type', [
+  TurnQueued,
   TurnStarted,
   TurnEnded,
   ...AgentEvent.options,

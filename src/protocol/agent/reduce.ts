@@ -13,6 +13,8 @@ export function reduce(state: ConversationState, event: AgentLogEvent): Conversa
 
 function step(state: ConversationState, event: AgentLogEvent): ConversationState {
   switch (event.type) {
+    case 'turn_queued':
+      return state; // what waits is no part of the conversation yet
     case 'turn_started': {
       const { type, turn, ...facts } = event;
       return inTurn(state, turn, (old) => ({ ...old, ...facts, status: 'running' }));

@@ -20,6 +20,8 @@ export const TurnInfo = z
     /** The id of the user who asked. */
     by: z.string(),
     status: TurnState,
+    /** While it is `queued`: how many are before it, with the one that runs. */
+    ahead: z.int().min(0).optional(),
     /** Milliseconds since 1970, like those below. */
     queuedAt: z.number(),
     startedAt: z.number().optional(),

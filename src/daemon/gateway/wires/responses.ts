@@ -1,19 +1,10 @@
 /** OpenAI Responses: all counts come with the last event, or in an answer that is no stream. */
 
 import { z } from 'zod';
-import { Count, known, lengthOf, type ReadMessage, Text } from './tally.ts';
+import { OpenAiUsage } from './openai-usage.ts';
+import { lengthOf, type ReadMessage, Text } from './tally.ts';
 
-const Response = z.object({
-  model: Text,
-  usage: z
-    .object({
-      input_tokens: Count,
-      output_tokens: Count,
-      input_tokens_details: z.object({ cached_tokens: Count }).nullish().catch(undefined),
-    })
-    .nullish()
-    .catch(undefined),
-});
+const Response = z.object({ model: Text, usage: OpenAiUsage });
 
 const Message = Response.extend({
   type: Text,
@@ -29,16 +20,9 @@ export const readResponses: ReadMessage = (message) => {
   if (!parsed.success || (parsed.data.type === undefined && parsed.data.object === undefined)) return undefined;
   const { type = '', object, delta, response = parsed.data } = parsed.data;
   const { model, usage } = response;
-  const cached = usage?.input_tokens_details?.cached_tokens ?? 0;
   return {
     model,
-    counts: usage
-      ? known({
-          input: usage.input_tokens === undefined ? undefined : Math.max(0, usage.input_tokens - cached),
-          output: usage.output_tokens,
-          cacheRead: cached,
-        })
-      : undefined,
+    counts: usage,
     characters: lengthOf(delta),
     last: LAST.has(type) || object === 'response',
   };
