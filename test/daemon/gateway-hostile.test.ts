@@ -274,7 +274,7 @@ describe('a provider', () => {
     expect(JSON.stringify([lines, reply instanceof Error ? reply.message : reply])).not.toContain(KEY);
     return { reply, own, lines };
   };
-  const patienceFor = (name: string) => (/never answers|is silent/.test(name) ? hasty : patient);
+  const patienceFor = (name: string) => (/never answers|does not answer|is silent/.test(name) ? hasty : patient);
   const failure = { type: 'error', error: { type: 'api_error', message: expect.stringContaining('The provider') } };
 
   it.each<[string, (response: ServerResponse) => void]>([
@@ -319,15 +319,15 @@ describe('a provider', () => {
     ['leads elsewhere', 'false', (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()],
     ['breaks off at once', 'true', (response) => response.destroy()],
     ['answers with half of JSON', 'true', (response) => json(response).end('{"type":"mess')],
-  ])('that %s: whether another try can help is %s', async (_name, helps, answer) => {
-    const { reply } = await withProvider(answer, false);
+  ])('that %s: whether another try can help is %s', async (name, helps, answer) => {
+    const { reply } = await withProvider(answer, false, patienceFor(name));
     expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': helps } });
   });
 
   it('that cannot be reached is tried here, and whoever asks is told not to try again', async () => {
     const { url, server } = await provide(() => {});
     server.close();
-    const own = await Gateway.open({ settings: { providers: at(url) }, patience });
+    const own = await Gateway.open({ settings: { providers: at(url) }, patience: patient });
     const reply = await own.messages(await (await own.person('ada', KEY)).token());
     expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': 'false' } });
     expect(JSON.parse(reply.text).error.message).toContain('it cannot be reached (ECONNREFUSED), in 3 tries');
