@@ -3,7 +3,6 @@
  * finish, saves every kernel and tells its clients.
  */
 
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Quotas } from '../protocol/access.ts';
 import type { TokenUsage } from '../protocol/agent/names.ts';
@@ -19,17 +18,18 @@ import type { Access } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
 import type { GivenKeys } from './credentials/keyring.ts';
+import { checkExposure, nameFor, nameIn, readTls } from './exposure.ts';
 import { lockFolder, redisOf, tellFacts } from './folder.ts';
-import { checkFolderRights, readPrivateKey } from './folder-rights.ts';
+import { checkFolderRights } from './folder-rights.ts';
 import { ModelCounts } from './gateway/model-counts.ts';
 import { Models } from './gateway/models.ts';
 import { holdingsOf } from './holdings.ts';
-import { isLoopback } from './http/addresses.ts';
 import { KernelQuota } from './http/kernel-quota.ts';
 import { type Logger, openLogs } from './http/logs.ts';
 import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
+import type { HttpLimits } from './http/options.ts';
 import type { ServerLife } from './http/routes/server.ts';
-import { type HttpLimits, HttpServer } from './http/server.ts';
+import { HttpServer } from './http/server.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
 import { Leftovers } from './sessions/leftovers.ts';
@@ -204,43 +204,6 @@ export async function serve(
 async function loginUrlOf(access: Access, url: string): Promise<string> {
   const { code } = await access.logins.createCode(access.daemon());
   return `${url}/login?code=${encodeURIComponent(code)}`;
-}
-
-/** Passwords and tokens must not cross a network in the clear unless somebody says by name that they do not. */
-function checkExposure({ address, tls, insecureHttp = false }: ServeOptions): void {
-  if (tls || insecureHttp || isLoopback(address)) return;
-  throw new CellaError(
-    'INVALID_OPTIONS',
-    `At ${address} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
-  );
-}
-
-/** A certificate is good for a name. Behind a proxy that speaks TLS, the address that others know is not known here. */
-function nameFor(address: string, { tls, names: [name] = [], address: bound }: ServeOptions): string {
-  if (!tls || name === undefined || isLoopback(bound)) return address;
-  const { protocol, port } = new URL(address);
-  return `${protocol}//${name}${port === '' ? '' : `:${port}`}`;
-}
-
-/** Other servers say it in their requests. */
-function nameIn(advertise: string): string {
-  const url = URL.parse(advertise);
-  const bare = url && ['http:', 'https:'].includes(url.protocol) && advertise.replace(/\/$/, '') === url.origin;
-  if (bare) return url.hostname;
-  const message = `--advertise takes an address such as http://10.0.0.5:7710, and not ${JSON.stringify(advertise)}.`;
-  throw new CellaError('INVALID_OPTIONS', message);
-}
-
-async function readTls({ certPath, keyPath }: NonNullable<ServeOptions['tls']>) {
-  const inWords = (path: string) => (cause: unknown) => {
-    if (cause instanceof CellaError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${why}.`, { cause });
-  };
-  return {
-    cert: await readFile(certPath).catch(inWords(certPath)),
-    key: await readPrivateKey(keyPath).catch(inWords(keyPath)),
-  };
 }
 
 /** Now and then, what is over is removed. */

@@ -4,83 +4,11 @@ import { chmodSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Privilege } from '../../settings/serve-settings.ts';
-import type { Access } from '../access/contract.ts';
-import { Forwarder } from '../cluster/forwarder.ts';
-import type { Peers } from '../cluster/peers.ts';
-import type { Models } from '../gateway/models.ts';
-import type { SessionHost } from '../sessions/contract.ts';
-import type { Profiles } from '../turns/profiles.ts';
-import { closeServer, isLoopback, listening, toUrl } from './addresses.ts';
-import type { AgentNumbers } from './agent-numbers.ts';
-import { makeApp } from './app.ts';
-import { Followers } from './followers.ts';
-import type { KernelQuota } from './kernel-quota.ts';
+import { closeServer, listening, toUrl } from './addresses.ts';
+import { assemble } from './assemble.ts';
 import { makeServer } from './listener.ts';
-import type { Logger } from './logs.ts';
-import type { McpEndpoints } from './mcp-endpoints.ts';
-import { HttpMetrics } from './metrics.ts';
-import { Routes } from './router.ts';
-import { addAccessRoutes } from './routes/access.ts';
-import { addAgentRoutes } from './routes/agents.ts';
-import { addCredentialRoutes } from './routes/credentials.ts';
-import { addEventRoutes } from './routes/events.ts';
-import { addExecutionRoutes } from './routes/execution.ts';
-import { addFileRoutes } from './routes/files.ts';
-import { addMcpRoutes } from './routes/mcp.ts';
-import { addNamespaceRoutes } from './routes/namespaces.ts';
-import { addPermissionRoutes } from './routes/permissions.ts';
-import { addProfileRoutes } from './routes/profiles.ts';
-import { addServerRoutes, type ServerLife } from './routes/server.ts';
-import { addSessionRoutes } from './routes/sessions.ts';
-import { addStateRoutes } from './routes/state.ts';
-import { addSystemRoutes } from './routes/system.ts';
-import { addTerminalRoutes } from './routes/terminal.ts';
-import type { Room, Service, StreamLimits } from './service.ts';
+import { defaultLimits, type HttpLimits, type HttpOptions } from './options.ts';
 
-export interface HttpOptions {
-  readonly access: Access;
-  readonly models: Models;
-  readonly host: SessionHost;
-  readonly room: Room;
-  readonly log: Logger;
-  readonly version: string;
-  readonly address: string;
-  /** 0 for any that is free. Without it, there is the socket alone. */
-  readonly port?: number | undefined;
-  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
-  /** Names that it goes by beside its address. */
-  readonly names?: readonly string[] | undefined;
-  /** Where its Unix socket is to be. */
-  readonly socketPath?: string | undefined;
-  readonly membersMay?: readonly Privilege[] | undefined;
-  readonly limits?: Partial<HttpLimits> | undefined;
-  /** Without it, sessions are no MCP servers. */
-  readonly endpoints?: McpEndpoints | undefined;
-  readonly kernels: KernelQuota;
-  readonly profiles: Profiles;
-  readonly codingAgents: Service['codingAgents'];
-  readonly life: ServerLife;
-  /** What is known of coding agents now. */
-  readonly agentNumbers: () => AgentNumbers;
-  /** The other servers of the same storage. */
-  readonly peers?: Peers | undefined;
-}
-
-export interface HttpLimits extends StreamLimits {
-  /** Of a body that is JSON. */
-  readonly bodyBytes: number;
-  /** Of a frame that a client sends. */
-  readonly frameBytes: number;
-}
-
-const defaults: HttpLimits = {
-  bodyBytes: 8 * 1024 * 1024,
-  frameBytes: 8 * 1024 * 1024,
-  patienceMs: 30_000,
-  heartbeatMs: 20_000,
-  bufferBytes: 1024 * 1024,
-};
 /** The longest path that a Unix socket can have. */
 const MOST_SOCKET_PATH = 107;
 
@@ -96,7 +24,7 @@ export class HttpServer implements AsyncDisposable {
 
   private constructor(options: HttpOptions) {
     this.#options = options;
-    this.#fetch = this.#assemble();
+    this.#fetch = assemble(options, { stopping: this.#stopping.signal, ending: this.#ending.signal });
   }
 
   static async listen(options: HttpOptions): Promise<HttpServer> {
@@ -130,62 +58,6 @@ export class HttpServer implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  #assemble(): Parameters<typeof makeServer>[0]['fetch'] {
-    const { access, models, host, room, log, version, address, names = [], membersMay = [] } = this.#options;
-    const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = this.#limits;
-    const metrics = new HttpMetrics(host, this.#options.agentNumbers);
-    const { peers } = this.#options;
-    const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, hops: peers?.hops });
-    const ending = this.#ending.signal;
-    const { adminTokenPath } = access;
-    const sockets = { patienceMs, bufferBytes, ending };
-    const forwarder = peers && new Forwarder({ peers, host, adminTokenPath, sockets });
-    ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
-    const stopping = this.#stopping.signal;
-    const routes = new Routes(app, {
-      access,
-      host,
-      bodyLimitBytes: bodyBytes,
-      stopping: () => stopping.aborted,
-      forwarder,
-    });
-    const streams = { patienceMs, heartbeatMs, bufferBytes };
-    const service: Service = {
-      routes,
-      access,
-      models,
-      host,
-      forwarder,
-      metrics,
-      followers: new Followers(metrics),
-      kernels: this.#options.kernels,
-      profiles: this.#options.profiles,
-      codingAgents: this.#options.codingAgents,
-      room,
-      streams,
-      membersMay,
-      version,
-      stopping,
-      ending,
-    };
-    addSessionRoutes(service);
-    addExecutionRoutes(service);
-    addEventRoutes(service);
-    addPermissionRoutes(service);
-    addStateRoutes(service);
-    addFileRoutes(service);
-    addTerminalRoutes(service);
-    addNamespaceRoutes(service);
-    if (this.#options.endpoints) addMcpRoutes(service, this.#options.endpoints);
-    addAgentRoutes(service);
-    addProfileRoutes(service);
-    addAccessRoutes(service);
-    addCredentialRoutes(service);
-    addServerRoutes(service, this.#options.life);
-    addSystemRoutes(service);
-    return (request, bindings) => app.fetch(request, bindings);
   }
 
   async #listen(): Promise<void> {
@@ -223,7 +95,7 @@ export class HttpServer implements AsyncDisposable {
   }
 
   get #limits(): HttpLimits {
-    return { ...defaults, ...this.#options.limits };
+    return { ...defaultLimits, ...this.#options.limits };
   }
 
   async #close(): Promise<void> {

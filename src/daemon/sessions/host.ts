@@ -1,12 +1,16 @@
 /** All sessions of a server: their definitions in storage, and those that are in use, with their kernels in one pool. */
 
-import type { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { NewFork, NewSession, SessionChange, SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
-import { SessionQuery } from '../../protocol/http/sessions.ts';
+import type {
+  NewFork,
+  NewSession,
+  SessionChange,
+  SessionInfo,
+  SessionPage,
+  SessionQuery,
+} from '../../protocol/http/sessions.ts';
 import type { AgentInfo } from '../../session/api.ts';
 import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
-import { checkPoolOptions } from '../../session/options.ts';
 import { KernelPool } from '../../session/pool.ts';
 import { noSession } from '../access/rights.ts';
 import { Rules } from '../permissions/rules.ts';
@@ -20,7 +24,7 @@ import { eraseSession } from './erase.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
 import { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
-import { infoOf } from './info.ts';
+import { Listing } from './listing.ts';
 import { isTaken } from './ownership.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
@@ -39,13 +43,12 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #making = new Set<Promise<unknown>>();
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
-  readonly #elsewhere: HostOptions['elsewhere'];
+  readonly #listing: Listing;
   #stopping = false;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HostOptions) {
     const { storage, dataDir, session, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
-    this.#elsewhere = elsewhere;
     this.#share = {
       storage,
       dataDir,
@@ -72,6 +75,7 @@ export class LocalSessionHost implements contract.SessionHost {
       forsaken: (session) => void this.#forsake(session),
     };
     this.#definitions = new Definitions(storage.documents);
+    this.#listing = new Listing(this.#definitions, this.#open, elsewhere);
     this.#sweeper = new Sweeper(this.#share, this.#definitions, this.#open);
   }
 
@@ -112,27 +116,17 @@ export class LocalSessionHost implements contract.SessionHost {
     }
   }
 
-  async list(query: SessionQuery, visible: (session: SessionInfo) => boolean = () => true): Promise<SessionPage> {
-    const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
-    const sessions: SessionInfo[] = [];
-    const others = await this.#elsewhere?.();
-    for await (const definition of this.#definitionsFor(wanted, cursor)) {
-      if (definition.life !== 'present') continue;
-      const info = await this.#describe(definition, others?.get(definition.id));
-      if (!matches(info, wanted) || !visible(info)) continue;
-      if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
-      sessions.push(info);
-    }
-    return { sessions };
+  list(query: SessionQuery, visible?: (session: SessionInfo) => boolean): Promise<SessionPage> {
+    return this.#listing.list(query, visible);
   }
 
   async get(id: string): Promise<SessionInfo> {
-    return await this.#describe(await this.#definitions.get(id));
+    return await this.#listing.describe(await this.#definitions.get(id));
   }
 
   async find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined> {
     const definition = await this.#definitions.find(ownerId, agentKey);
-    return definition && (await this.#describe(definition));
+    return definition && (await this.#listing.describe(definition));
   }
 
   async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
@@ -257,16 +251,6 @@ export class LocalSessionHost implements contract.SessionHost {
     await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
   }
 
-  /** One is found without looking at all the others. */
-  async *#definitionsFor({ ownerId, agentKey }: SessionQuery, cursor: string | undefined): AsyncGenerator<Definition> {
-    if (ownerId === undefined || agentKey === undefined || cursor !== undefined) {
-      yield* this.#definitions.all(cursor);
-      return;
-    }
-    const found = await this.#definitions.find(ownerId, agentKey);
-    if (found) yield found;
-  }
-
   async #opened(id: string): Promise<HostedSession> {
     const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
     const known = this.#open.get(id);
@@ -294,12 +278,6 @@ export class LocalSessionHost implements contract.SessionHost {
   async #hosted(): Promise<HostedSession[]> {
     const all = await Promise.allSettled(this.#open.values());
     return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  }
-
-  /** `state` is what is known of it elsewhere. */
-  async #describe(definition: Definition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
-    const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // as if nobody had opened it
-    return infoOf(definition, hosted ?? { state, queued: 0 });
   }
 
   /** Forks share the workspace: it goes with the last of them. */
@@ -364,15 +342,6 @@ export class LocalSessionHost implements contract.SessionHost {
   #checkRunning(): void {
     if (this.#stopping) throw stopping();
   }
-}
-
-function matches(
-  info: SessionInfo,
-  { labels = {}, ...wanted }: Omit<z.output<typeof SessionQuery>, 'limit' | 'cursor'>,
-) {
-  const { agentKey = info.agentKey, ownerId = info.ownerId, state = info.state } = wanted;
-  const labelled = Object.entries(labels).every(([label, value]) => info.labels[label] === value);
-  return labelled && agentKey === info.agentKey && ownerId === info.ownerId && state === info.state;
 }
 
 function conflict({ id, agentKey }: Definition): CellaError {
