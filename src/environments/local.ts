@@ -3,6 +3,7 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
+import { removeGroups } from '../sandbox/marked-group.ts';
 import { killMarked } from '../sandbox/process-tree.ts';
 import type { EnvironmentHandle, EnvironmentPrimitive, ExecOptions, Execution } from './contract.ts';
 import { EnvironmentFiles } from './environment-files.ts';
@@ -58,6 +59,7 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
   static async attach(handle: unknown, { env }: Pick<LocalOptions, 'env'> = {}): Promise<LocalEnvironment> {
     const { id, folders } = readHandle(handle, ['local']);
     killMarked(MARK, id);
+    removeGroups(id);
     return new LocalEnvironment(id, folders, env, { kind: 'left', reason: RESTARTED });
   }
 
@@ -93,6 +95,7 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
     if (this.#state.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
     await this.#running.end();
     killMarked(MARK, this.#id);
+    removeGroups(this.#id);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

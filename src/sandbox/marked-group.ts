@@ -4,7 +4,16 @@
  * in one that the system has given over to it.
  */
 
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 
 /** Version 2 alone, beside older ones or by itself. */
@@ -38,6 +47,13 @@ export function enterGroup(pid: number, mark: string): Disposable {
   return { [Symbol.dispose]: () => remove(group) };
 }
 
+/** Takes away those that a process which is gone has left, once nobody is in them. */
+export function removeGroups(prefix: string): void {
+  const own = ownGroup();
+  if (own === undefined) return;
+  for (const name of namesIn(own)) if (name.startsWith(`${GROUP_NAME}${prefix}`)) remove(join(own, name));
+}
+
 /** Whether a process is in the group with that mark. */
 export function isInGroup(groups: string, mark: string): boolean {
   return groups.includes(`${GROUP_NAME}${mark}`);
@@ -59,5 +75,13 @@ function remove(group: string | undefined): void {
     if (group !== undefined) rmdirSync(group);
   } catch {
     // It was never made, or somebody in it is about to end: an empty group costs nothing.
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return []; // nobody has made one where nothing can be seen
   }
 }
