@@ -58,7 +58,7 @@ describe('a pool', () => {
   });
 
   test('never has more kernels than it may, and finds every name again', async () => {
-    const kernels = await pool({ maxKernels: 4, waitMs: 100_000 });
+    const kernels = await pool({ maxKernels: 4, waitMs: 200_000 });
     const templates = templatesOf(process.pid);
     const before = sandboxes(templates);
     let most = 0;
