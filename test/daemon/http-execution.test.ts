@@ -75,7 +75,8 @@ describe('execute', () => {
     const { id } = await daemon.session({ agentKey: 'gone' });
     const leave = async (more: Record<string, unknown>, accept: string) => {
       const leaving = new AbortController();
-      const code = 'import time\nprint("go", flush=True)\nfor _ in range(20): time.sleep(0.05)\nprint("end")';
+      const rest = more.stopWhenGone ? 'while True: time.sleep(0.05)' : 'time.sleep(0.5)\nprint("end")';
+      const code = `import time\nprint("go", flush=True)\n${rest}`;
       const path = `POST /v1/sessions/${id}/execute`;
       const last = (await events(id)).at(-1)?.seq ?? 0;
       const asked = daemon

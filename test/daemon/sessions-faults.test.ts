@@ -1,5 +1,7 @@
 /** What becomes of sessions whose server is killed, or whose Redis goes away. */
 
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { isEnding, type SessionEvent } from '../../src/protocol/http/events.ts';
@@ -128,7 +130,7 @@ test('a server that goes down while its storage is away says so, and ends its ke
   try {
     await expect(host.close()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
     await expect(reader).rejects.toMatchObject({ code: 'DAEMON_STOPPING' });
-    expect(isAlive(pid)).toBe(false);
+    await expect.poll(() => isAlive(pid)).toBe(false);
   } finally {
     await redis().restart();
   }
@@ -137,7 +139,8 @@ test('a server that goes down while its storage is away says so, and ends its ke
 test('code that ends while Redis is away has its ending in the log when it is back, and its key runs nothing twice', async () => {
   const { hosted } = await openHosted(await newPlace('redis'));
   await hosted.execute('n = 0');
-  const code = 'n += 1\nimport time; time.sleep(0.5)\nn';
+  const { cwd } = await hosted.session();
+  const code = 'n += 1\nimport os, time\nwhile not os.path.exists("go"): time.sleep(0.01)\nn';
   const running = hosted.execute(code, { idempotencyKey: 'once' });
   running.catch(() => {}); // it may fail before anybody looks
   const { execution } = await until(
@@ -145,6 +148,7 @@ test('code that ends while Redis is away has its ending in the log when it is ba
     (event) => 'request' in event,
   );
   await redis().stop();
+  writeFileSync(join(cwd, 'go'), '');
   await expect(running).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
   await redis().restart();
   const again = await until(

@@ -1,6 +1,6 @@
 /** Sessions of the server: made once for each key, there after a restart, and gone when they are deleted. */
 
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { ChangeableSettings } from '../../src/protocol/http/sessions.ts';
@@ -268,7 +268,9 @@ describe('a server that goes down', () => {
   test('lets what runs come to its end, refuses what is new, and tells readers', async () => {
     const place = await newPlace('file');
     const { host, hosted } = await openHosted(place);
-    const running = hosted.execute("import time; print('go', flush=True); time.sleep(0.3); x = 7");
+    const { cwd } = await hosted.session();
+    const wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)";
+    const running = hosted.execute(`print('on', flush=True)\n${wait}\nx = 7`);
     await next(hosted, 'stdout');
     const waiting = hosted.execute('y = 1');
     waiting.catch(() => {});
@@ -278,6 +280,7 @@ describe('a server that goes down', () => {
     const stopping = { code: 'DAEMON_STOPPING' };
     await expect(hosted.execute('1')).rejects.toMatchObject(stopping);
     await expect(host.create('local', { agentKey: 'new' })).rejects.toMatchObject(stopping);
+    writeFileSync(join(cwd, 'go'), '');
     expect((await running).result.status).toBe('ok');
     await expect(waiting).rejects.toMatchObject(stopping);
     await draining;
