@@ -1,12 +1,5 @@
 /** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
@@ -22,7 +15,6 @@ import {
 } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { provide } from '../support/gateway.ts';
-import { scratchFolder } from '../support/session.ts';
 
 let daemon: Daemon;
 let made = 0;
@@ -39,13 +31,6 @@ beforeAll(async () => {
     agents: { workers: { maxWorkers: 3, stopMs: 2000, idleMs: 60_000, graceMs: 500 } },
   });
 });
-
-const CHILD = fileURLToPath(new URL('agent-child.ts', import.meta.url));
-
-/** Asks until something waits for a person. */
-async function pending(ask: () => Promise<{ permissions: unknown[] }>): Promise<void> {
-  while ((await ask()).permissions.length === 0) await setImmediate();
-}
 
 const session = async (more: Record<string, unknown> = {}) =>
   (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
@@ -269,39 +254,6 @@ test('transcripts are kept by revision, and a session that is deleted leaves not
   expect(json).toMatchObject({ agent: 'claude', conversation: `talk-${id}`, revision: 2, text: 'said\nsaid\n' });
   await daemon.call(`DELETE /v1/sessions/${id}`);
   expect((await daemon.call(`GET /v1/sessions/${id}/turns`)).status).toBe(404);
-});
-
-test('a server that is killed while a permission waits marks the turn and the request, once, and the next prompt goes on', async () => {
-  const [dataDir, runner, programs] = await Promise.all([scratchFolder(), hostileRunner(), namedPrograms()]);
-  const child = spawn(process.execPath, [CHILD, dataDir, runner, programs], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = await once(child.stdout, 'data');
-  const { url, token } = JSON.parse(String(line));
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-  const ask = async (path: string, body?: object): Promise<{ id: string; permissions: unknown[] }> =>
-    JSON.parse(
-      await (
-        await fetch(new URL(path, url), { headers, ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}) })
-      ).text(),
-    );
-  const { id } = await ask('/v1/sessions', { agentKey: 'killed' });
-  const turn = await ask(`/v1/sessions/${id}/prompt`, { prompt: 'permit ls', wait: false });
-  const queued = await ask(`/v1/sessions/${id}/prompt`, { prompt: 'plain', wait: false });
-  await pending(() => ask(`/v1/sessions/${id}/permissions?state=pending`));
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-  expect(await readdir(join(dataDir, 'gates'))).toHaveLength(1);
-
-  const again = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
-  // What an executor reached the server by is gone with it.
-  expect(existsSync(join(dataDir, 'gates'))).toBe(false);
-  const statusOf = async (one: string) => (await again.call(`GET /v1/sessions/${id}/turns/${one}`)).json.status;
-  expect([await statusOf(turn.id), await statusOf(queued.id)]).toEqual(['interrupted', 'interrupted']);
-  const events = await eventsOf(again, id);
-  expect(events.filter((event) => event.type === 'turn_ended' && event.turn === turn.id)).toHaveLength(1);
-  expect(events.filter(({ type }) => type === 'permission_resolved')).toMatchObject([{ outcome: 'cancelled' }]);
-  const { json } = await prompt(again, id, 'plain');
-  expect(json).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
-  expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, at) => at + 1));
 });
 
 test('profiles are each user’s own, checked, and named in a prompt', async () => {

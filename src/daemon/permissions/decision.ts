@@ -27,7 +27,8 @@ export function alreadyResolved({ id, resolution }: PermissionInfo): CellaError 
 }
 
 export function decidedOf({ id, resolution }: PermissionInfo): Decided {
-  if (!resolution) throw new CellaError('INTERNAL', `The permission ${id} has no decision.`);
+  // It is left to the next server, and nobody here waits for it.
+  if (!resolution) return { id, outcome: 'cancelled', reason: 'the server is ending' };
   const { at, ...decided } = resolution;
   return { id, ...decided };
 }

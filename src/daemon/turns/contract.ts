@@ -62,7 +62,7 @@ export interface TurnPage {
 }
 
 /** As an agent asks for leave; on whose behalf is the turn's to say. */
-export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'key' | 'timeoutMs'>;
+export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
 
 /** One turn for whoever runs it. */
 export interface TurnTask {

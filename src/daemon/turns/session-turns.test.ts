@@ -30,7 +30,7 @@ function turnsOn(documents: DocumentStore, write: (event: SessionEventBody) => P
     session: { id: 'ses_0000000000000001', info: async () => ({}) },
     key: 'a',
     storage: { documents, transcripts: {} },
-    permissions: { cancelOf: async () => {} },
+    permissions: { cancelOf: async () => {}, cancelLeft: async () => {} },
     writer: { write, full: false },
     outputs: {},
     bounds: { eventBytes: 1000, fileBytes: 1000 },
