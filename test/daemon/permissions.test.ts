@@ -185,7 +185,10 @@ describe('a permission', () => {
     expect(await resolutions(again)).toHaveLength(1);
     const make = { user: 'local', command: 'make', turn: OTHER_TURN };
     // What differs in anything is something else.
-    for (const wish of [{ ...make, user: 'ann~000000000000' }, { ...make, command: 'make all' }]) {
+    for (const wish of [
+      { ...make, user: 'ann~000000000000' },
+      { ...make, command: 'make all' },
+    ]) {
       const other = await ask(again, wish);
       expect(other.id).not.toBe(id);
       await again.permissions.cancelOf(OTHER_TURN);

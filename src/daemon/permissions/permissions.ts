@@ -52,7 +52,10 @@ export class Permissions implements SessionPermissions {
     this.#parts = parts;
     this.#records = new PermissionRecords(parts.documents, parts.sessionId);
     this.#rules = new Rules(parts.documents, { session: parts.sessionId });
-    this.#untaken = new Untaken(this.#records, ({ turn }) => parts.timeouts()[turn === undefined ? 'toolMs' : 'agentMs']);
+    this.#untaken = new Untaken(
+      this.#records,
+      ({ turn }) => parts.timeouts()[turn === undefined ? 'toolMs' : 'agentMs'],
+    );
   }
 
   async request(wish: PermissionWish): Promise<Decided> {

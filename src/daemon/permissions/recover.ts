@@ -15,16 +15,18 @@ export async function recoverRecords(
   records: PermissionRecords,
   writer: Pick<EventWriter, 'write'>,
 ): Promise<Recovered> {
-  const [pending, untaken]: PermissionRecord[][] = [[], []];
+  const pending: PermissionRecord[] = [];
+  const untaken: PermissionRecord[] = [];
   for (const record of await records.all()) {
     if (record.logged && record.delivered) continue;
-    if (record.info.state === 'pending') pending?.push(await tellAsked(record, records, writer));
-    else {
-      const ended = await tellEnded(record, records, writer);
-      if (!ended.delivered) untaken?.push(ended);
+    if (record.info.state === 'pending') {
+      pending.push(await tellAsked(record, records, writer));
+      continue;
     }
+    const ended = await tellEnded(record, records, writer);
+    if (!ended.delivered) untaken.push(ended);
   }
-  return { pending: pending ?? [], untaken: untaken ?? [] };
+  return { pending, untaken };
 }
 
 /** The server may have ended before anybody could see it. */
