@@ -36,6 +36,31 @@ const session = async (more: Record<string, unknown> = {}) =>
   (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
 
+test('an executor is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
+  const metric = async (name: string) => {
+    const { text } = await daemon.call('GET /metrics');
+    return Number(new RegExp(`^cella_agents_${name} (.*)$`, 'm').exec(text)?.[1]);
+  };
+  const warm = async (id: string, agent = 'claude') =>
+    (await daemon.call(`POST /v1/sessions/${id}/agents/${agent}/warm`)).json;
+  const [first, second, third, fourth] = await Promise.all([1, 2, 3, 4].map(() => session()));
+  if (!first || !second || !third || !fourth) throw new Error('there are four');
+  expect(await warm(first, 'nobody')).toMatchObject({ error: { code: 'AGENT_UNKNOWN' } });
+  expect([await warm(first), await warm(first)]).toEqual([{ warm: true }, { warm: true }]);
+  await expect.poll(() => metric('started_total'), { timeout: 30_000 }).toBe(1);
+  expect([await metric('live'), await metric('busy')]).toEqual([1, 0]);
+  expect((await prompt(daemon, first, 'plain')).json.status).toBe('completed');
+  expect(await metric('started_total')).toBe(1);
+  // Whoever is to have it may come back: there is room for three.
+  expect([await warm(second), await warm(third), await warm(fourth)]).toEqual([
+    { warm: true },
+    { warm: true },
+    { warm: false },
+  ]);
+  expect((await prompt(daemon, fourth, 'plain')).json.status).toBe('completed');
+  expect(await metric('live')).toBe(3);
+});
+
 describe('an executor that speaks for another', () => {
   test.each([
     ['session', 'session'],
@@ -163,6 +188,23 @@ describe('a turn', () => {
     expect(resolved).toMatchObject({ outcome: 'denied', by: 'local' });
   });
 
+  test('is told that nobody decided in time, a late decision that it is late, and it may ask again', async () => {
+    const id = await session({ permissionTimeoutMs: 200 });
+    expect((await prompt(daemon, id, 'permit ls')).json.text).toContain('"timed_out"');
+    const events = await eventsOf(daemon, id);
+    const [asked] = events.filter(({ type }) => type === 'permission_requested');
+    expect(events.filter(({ type }) => type === 'permission_resolved')).toMatchObject([{ outcome: 'timed_out' }]);
+    const late = `POST /v1/sessions/${id}/permissions/${asked && 'id' in asked ? asked.id : ''}`;
+    expect(await daemon.call(late, { body: { decision: 'allow' } })).toMatchObject({
+      status: 409,
+      json: { error: { code: 'ALREADY_RESOLVED', details: { outcome: 'timed_out' } } },
+    });
+    await daemon.call(`PATCH /v1/sessions/${id}`, { body: { permissionTimeoutMs: 0 } });
+    const again = prompt(daemon, id, 'permit ls');
+    await decide(daemon, id, { decision: 'allow' }, { after: events.length });
+    expect((await again).json.text).toContain('"allowed"');
+  });
+
   test('waits for the one before it, is refused by choice, and is taken back while it waits', async () => {
     const id = await session();
     const first = prompt(daemon, id, 'hang');
@@ -234,6 +276,13 @@ describe('a turn', () => {
       700_000,
     );
     for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(262_144);
+  });
+
+  test('keeps in its log, as it came, what has no words there', async () => {
+    const id = await session();
+    expect((await prompt(daemon, id, 'raw')).json.status).toBe('completed');
+    const kept = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_raw');
+    expect(kept).toMatchObject([{ agent: 'claude', native: { type: 'teleported', to: ['mars'] } }]);
   });
 
   test.each(['a "quoted" name', 'two\nlines', '$(touch /tmp/never) `id`', '../../../etc/passwd', '日本 🐍'])(

@@ -36,7 +36,12 @@ function turnsOn(documents: DocumentStore, write: (event: SessionEventBody) => P
     bounds: { eventBytes: 1000, fileBytes: 1000 },
     queueLimit: () => 10,
     stopping: () => false,
-    agents: { admit: async () => {}, run: async () => ({ status: 'completed' }), retire: async () => {} },
+    agents: {
+      admit: async () => {},
+      run: async () => ({ status: 'completed' }),
+      retire: async () => {},
+      warm: async () => false,
+    },
     onEnded: () => {},
   } as unknown as SessionTurnsParts;
   return new SessionTurns(parts);

@@ -1,6 +1,7 @@
 /** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
 
 import { Turns } from '../../pool/turns.ts';
+import type { AgentName } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import { isOver } from '../../protocol/http/turns.ts';
@@ -72,6 +73,14 @@ export class SessionTurns implements SessionTurnsApi {
     if (!before) this.#entering.set(request, entering);
     const { known, isNew } = await entering;
     return !before && isNew ? accepted(known) : joined(known, asked);
+  }
+
+  async warm({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
+    this.#checkOpen();
+    const { agents, session } = this.#parts;
+    if (!agents) throw noAgents();
+    await agents.admit({ agent, userId: by });
+    return await agents.warm(session, agent);
   }
 
   async stop({ turn, all = false }: StopWish = {}): Promise<readonly string[]> {
