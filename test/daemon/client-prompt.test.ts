@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunTurn } from '../../src/daemon/turns/contract.ts';
+import type { Conversation } from '../../src/protocol/http/conversation-routes.ts';
 import { connectTo } from '../support/client.ts';
 import { Daemon } from '../support/daemon.ts';
 
@@ -65,7 +66,7 @@ describe('session.prompt', () => {
     await session.prompt('before').turn;
     await session.run('1 + 1');
     const states = session.conversations()[Symbol.asyncIterator]();
-    const next = async () => (await states.next()).value;
+    const next = async (): Promise<Conversation | undefined> => (await states.next()).value;
     let live = await next();
     expect(live?.state).toMatchObject({ status: 'idle', turns: [{ prompt: 'before', status: 'completed' }] });
     const turn = session.prompt('ask');

@@ -98,7 +98,8 @@ test('a turn is stopped while it waits for an executor, and while that starts, a
   await until(daemon, other.id, ({ type, ...event }) => type === 'turn_started' && Object(event).prompt === 'hang');
   await daemon.call(`POST /v1/sessions/${other.id}/stop`);
   expect((await third).json.status).toBe('cancelled');
-  const numbers = () => Promise.all(['starting', 'busy', 'waiting', 'live'].map((name) => metric(`cella_agents_${name}`)));
+  const numbers = () =>
+    Promise.all(['starting', 'busy', 'waiting', 'live'].map((name) => metric(`cella_agents_${name}`)));
   await expect.poll(numbers, patient).toEqual([0, 0, 0, 0]);
   const ended = (await eventsOf(daemon, other.id)).filter(({ type }) => type === 'turn_ended');
   expect(ended).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);

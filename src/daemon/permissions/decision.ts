@@ -19,7 +19,12 @@ export function patternOf(given: string | undefined, subject: Subject | undefine
   throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
 }
 
-export function alreadyResolved({ id, resolution }: PermissionInfo): CellaError {
+/** One that is still pending is left to the next server. */
+export function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
+  if (state === 'pending') {
+    const advice = 'Decide it when the server is there again.';
+    return new CellaError('DAEMON_STOPPING', `The server ends, and the permission ${id} goes on waiting.`, { advice });
+  }
   const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
   const who = by === undefined ? '' : ` by ${by}`;
   const message = `The permission ${id} was resolved before${who}: ${outcome}.`;
