@@ -3,6 +3,30 @@
 export type { Client } from './client/client.ts';
 export type { ClientSession, UseOptions } from './client/session.ts';
 export type { SessionWish } from './client/sessions.ts';
+export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './daemon/workers/programs.ts';
+export type {
+  BasePaths,
+  EnvironmentHandle,
+  EnvironmentPrimitive,
+  ExecOptions,
+  Execution,
+  FileChange,
+  FileEntry,
+  FileWrite,
+  FileWritten,
+} from './environments/contract.ts';
+export { EnclosedEnvironment } from './environments/enclosed.ts';
+export {
+  ExecutionEnvironment,
+  type ExecutionEnvironmentOptions,
+  type Preparation,
+  type Prepared,
+  type Query,
+  type QueryAnswer,
+  type QueryEvent,
+} from './environments/execution-environment.ts';
+export { LocalEnvironment, type LocalOptions } from './environments/local.ts';
+export type { RunnerPlace } from './environments/runner-command.ts';
 export type { PackageSourceOptions } from './namespaces/deps/source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/contract.ts';
 export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/approval.ts';
@@ -10,6 +34,7 @@ export type { ToolProblem } from './namespaces/tools/catalog.ts';
 export type { Credentials } from './namespaces/tools/credentials.ts';
 export type { ToolInfo } from './namespaces/tools/info.ts';
 export { type ConversationState, emptyConversation } from './protocol/agent/conversation.ts';
+export type { AgentProfile } from './protocol/agent/profile.ts';
 export { reduce } from './protocol/agent/reduce.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
@@ -35,6 +60,7 @@ export type {
 } from './protocol/events.ts';
 export { eventToJson } from './protocol/events.ts';
 export type { CodingAgent } from './protocol/http/agent-routes.ts';
+export type { Conversation } from './protocol/http/conversation-routes.ts';
 export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/http/permission-routes.ts';
 export type { TurnInfo } from './protocol/http/turns.ts';
 export type { NetworkPolicy } from './protocol/policy.ts';
@@ -43,6 +69,7 @@ export type { TransactionPolicy } from './protocol/transaction.ts';
 export { PyObject, type PyValue } from './protocol/values.ts';
 export { Server } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
+export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-enclosure.ts';
 export { listAgents } from './session/agents.ts';
 export type {
   AgentInfo,

@@ -58,9 +58,11 @@ class Attending {
       for await (const item of follow(link, sessionId, { after, resumeMs, signal, permissions: 'answer', onReached })) {
         // What an agent asks for is decided by `decidePermission`.
         if (item.type === 'permission_requested' && item.turn === undefined) {
+          // Told again where other code asks for what was left by a server that ended.
+          if (asked.has(item.id)) continue;
           const over = new AbortController();
           asked.set(item.id, over);
-          void this.#answer(item, over.signal);
+          void this.#answer(item, over.signal).then(() => asked.delete(item.id));
         } else if (item.type === 'permission_resolved') {
           asked.get(item.id)?.abort();
           asked.delete(item.id);

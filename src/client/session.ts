@@ -9,7 +9,9 @@ import {
   ReadTranscript,
   StopAgent,
   type Transcript,
+  WarmAgent,
 } from '../protocol/http/agent-routes.ts';
+import { type Conversation, ReadConversation } from '../protocol/http/conversation-routes.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
@@ -31,6 +33,7 @@ import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
 import type * as api from '../session/api.ts';
 import { type Attend, attend } from './approvals.ts';
 import { RemoteArtifacts } from './artifacts.ts';
+import { followConversation } from './conversation.ts';
 import { RemoteDeps } from './deps.ts';
 import { closedHere, RemoteExecutions } from './executions.ts';
 import { RemoteFiles } from './files.ts';
@@ -259,6 +262,24 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   /** The coding agents that there are, and whether they can be prompted here. */
   async agents(): Promise<readonly CodingAgent[]> {
     return (await this.#call(ListCodingAgents)).agents;
+  }
+
+  /** What its agents have done so far, as it is shown: `state` after the event with the number `seq`. */
+  async conversation(): Promise<Conversation> {
+    return await this.#call(ReadConversation);
+  }
+
+  /** The same, and then after each event that changes it, until the signal says so or the session is closed. */
+  conversations({ signal }: { readonly signal?: AbortSignal } = {}): AsyncIterable<Conversation> {
+    const { link, resumeMs } = this.#parts;
+    const closing = this.#closing.signal;
+    const over = signal ? AbortSignal.any([signal, closing]) : closing;
+    return followConversation(link, this.id, { resumeMs, signal: over });
+  }
+
+  async warmAgent(agent: string): Promise<boolean> {
+    const params = { id: this.id, agent };
+    return (await this.#parts.link.call(WarmAgent, { params })).warm;
   }
 
   /** Stops the turn that runs, or the one that is named, also where it waits. */

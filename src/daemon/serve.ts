@@ -131,6 +131,10 @@ export async function serve(
     admit: async (wish) => {
       if (!options.agents?.run) await staff?.admit(wish);
     },
+    warm: async (session, agent) => {
+      if (!staff || options.agents?.run) return false;
+      return staff.pool.warm(await session.tenant(), agent);
+    },
     retire: async (session, why) => await staff?.pool.retire(session, why),
     forget: async (session) => {
       await access.sessionTokens.forgetSession(session);

@@ -26,6 +26,8 @@ export type TurnEvent = AgentLogEvent & { readonly seq: number; readonly at: num
 export interface AgentApi {
   /** The agents that there are, and whether they can be prompted here. */
   agents(): Promise<readonly CodingAgent[]>;
+  /** Tells that a prompt is about to come, so that it need not wait for its executor. False where there is no room for one. */
+  warmAgent(agent: AgentName): Promise<boolean>;
   /** Iterate over it for the events, or take `turn` alone: how it ended, which is also told where it failed. */
   prompt(prompt: string, options?: PromptOptions): PromptedTurn;
   /** Stops the turn that runs, also while a permission waits. The turns that were stopped. */

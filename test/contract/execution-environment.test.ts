@@ -1,6 +1,6 @@
 /** What a session's agent runs in: prepared, prompted, read and watched through the runner's own commands. */
 
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { EnvironmentPrimitive } from '../../src/environments/contract.ts';
@@ -10,22 +10,29 @@ import { LocalEnvironment } from '../../src/environments/local.ts';
 import type { RunnerPlace } from '../../src/environments/runner-command.ts';
 import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
 import { openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
+import type { SessionOptions } from '../../src/session/options.ts';
+import { canRunDocker } from '../support/docker.ts';
 import { bundleRunners } from '../support/runner.ts';
 import { type Step, script } from '../support/scripted-agent.ts';
 import { scratchFolder } from '../support/session.ts';
+import { sharedEngineWithImage } from '../support/shared-docker.ts';
 
 const profile: AgentProfile = {
   systemPrompt: 'Be "brief".\n$(x)',
   rules: { style: '# Style' },
   files: { 'notes/first.md': 'from the profile', 'binary.dat': { base64: '/wA=' } },
 };
+type Kind = 'local' | 'sandbox' | 'docker';
+const kinds: readonly Kind[] = canRunDocker ? ['local', 'sandbox', 'docker'] : ['local', 'sandbox'];
 let runners: string;
 beforeAll(async () => {
   runners = await scratchFolder();
   await bundleRunners(runners);
+  // As an installed one: the user of a container is another, and reads it too.
+  await chmod(runners, 0o755);
 });
 
-async function openPlace(kind: 'local' | 'sandbox'): Promise<{ primitive: EnvironmentPrimitive; runner: string[] }> {
+async function openPlace(kind: Kind): Promise<{ primitive: EnvironmentPrimitive; runner: string[] }> {
   const folder = await scratchFolder();
   if (kind === 'local') {
     const [workspace, home] = [join(folder, 'workspace'), join(folder, 'home')];
@@ -33,8 +40,10 @@ async function openPlace(kind: 'local' | 'sandbox'): Promise<{ primitive: Enviro
     const primitive = await LocalEnvironment.create({ kind, workspace, home, app: runners });
     return { primitive, runner: [process.execPath, join(runners, 'scripted-runner.mjs')] };
   }
-  const open = () =>
-    openAgentEnclosure({ session: { dataDir: folder }, folders: { node: dirname(process.execPath), runner: runners } });
+  const container: SessionOptions =
+    kind === 'docker' ? { executor: 'container', engine: await sharedEngineWithImage() } : {};
+  const folders = { node: dirname(process.execPath), runner: runners };
+  const open = () => openAgentEnclosure({ session: { dataDir: folder, ...container }, folders });
   const primitive = await EnclosedEnvironment.create({ open });
   const app = primitive.getBasePaths().APP_DIR;
   return { primitive, runner: [`${app}/node/node`, `${app}/runner/scripted-runner.mjs`] };
@@ -58,7 +67,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 const said = (events: readonly QueryEvent[]) =>
   events.flatMap((line) => (line.type === 'event' && line.event.type === 'item_completed' ? [line.event.text] : []));
 
-describe.each(['local', 'sandbox'] as const)('an execution environment, %s', (kind) => {
+describe.each(kinds)('an execution environment, %s', (kind) => {
   let environment: ExecutionEnvironment;
   let place: Awaited<ReturnType<typeof openPlace>>;
   const create = (architecture = 'scripted', agentProfile = profile, runner?: RunnerPlace) =>

@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunTurn } from '../../src/daemon/turns/contract.ts';
+import type { Conversation } from '../../src/protocol/http/conversation-routes.ts';
 import { connectTo } from '../support/client.ts';
 import { Daemon } from '../support/daemon.ts';
 
@@ -58,6 +59,36 @@ describe('session.prompt', () => {
       if (event.type === 'permission_requested') expect(await session.stop()).toEqual([event.turn]);
     }
     expect(await named.turn).toMatchObject({ status: 'cancelled' });
+  });
+
+  it('adds up here to what the server shows after a reload, from whichever event on', async () => {
+    const session = await open();
+    await session.prompt('before').turn;
+    await session.run('1 + 1');
+    const states = session.conversations()[Symbol.asyncIterator]();
+    const next = async (): Promise<Conversation | undefined> => (await states.next()).value;
+    let live = await next();
+    expect(live?.state).toMatchObject({ status: 'idle', turns: [{ prompt: 'before', status: 'completed' }] });
+    const turn = session.prompt('ask');
+    const seen: unknown[] = [];
+    while (live && (live.state.turns.length < 2 || live.state.status !== 'idle')) {
+      live = await next();
+      seen.push(live?.state.status);
+      const asked = live?.state.permissions.find(({ outcome }) => outcome === 'pending');
+      if (asked) await session.decidePermission(asked.id, { decision: 'allow' }).catch(() => {}); // told twice
+    }
+    await turn.turn;
+    expect(seen).toContain('waiting');
+    const { text } = await daemon.call(`GET /v1/sessions/${session.id}/conversation`);
+    expect(JSON.parse(text)).toEqual(live);
+    expect(live?.state).toMatchObject({
+      turns: [
+        { prompt: 'before' },
+        { prompt: 'ask', status: 'completed', items: [{ text: 'ask' }], notices: ['allowed'] },
+      ],
+      permissions: [{ tool: 'Bash', outcome: 'allowed', by: 'local' }],
+    });
+    await states.return?.();
   });
 
   it('is refused where the signal was aborted before, and has no transcript where nothing was said', async () => {

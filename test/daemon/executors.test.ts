@@ -1,12 +1,5 @@
 /** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
@@ -22,7 +15,6 @@ import {
 } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { provide } from '../support/gateway.ts';
-import { scratchFolder } from '../support/session.ts';
 
 let daemon: Daemon;
 let made = 0;
@@ -40,16 +32,34 @@ beforeAll(async () => {
   });
 });
 
-const CHILD = fileURLToPath(new URL('agent-child.ts', import.meta.url));
-
-/** Asks until something waits for a person. */
-async function pending(ask: () => Promise<{ permissions: unknown[] }>): Promise<void> {
-  while ((await ask()).permissions.length === 0) await setImmediate();
-}
-
 const session = async (more: Record<string, unknown> = {}) =>
   (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
+
+test('an executor is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
+  const metric = async (name: string) => {
+    const { text } = await daemon.call('GET /metrics');
+    return Number(new RegExp(`^cella_agents_${name} (.*)$`, 'm').exec(text)?.[1]);
+  };
+  const warm = async (id: string, agent = 'claude') =>
+    (await daemon.call(`POST /v1/sessions/${id}/agents/${agent}/warm`)).json;
+  const [first, second, third, fourth] = await Promise.all([1, 2, 3, 4].map(() => session()));
+  if (!first || !second || !third || !fourth) throw new Error('there are four');
+  expect(await warm(first, 'nobody')).toMatchObject({ error: { code: 'AGENT_UNKNOWN' } });
+  expect([await warm(first), await warm(first)]).toEqual([{ warm: true }, { warm: true }]);
+  await expect.poll(() => metric('started_total'), { timeout: 30_000 }).toBe(1);
+  expect([await metric('live'), await metric('busy')]).toEqual([1, 0]);
+  expect((await prompt(daemon, first, 'plain')).json.status).toBe('completed');
+  expect(await metric('started_total')).toBe(1);
+  // Whoever is to have it may come back: there is room for three.
+  expect([await warm(second), await warm(third), await warm(fourth)]).toEqual([
+    { warm: true },
+    { warm: true },
+    { warm: false },
+  ]);
+  expect((await prompt(daemon, fourth, 'plain')).json.status).toBe('completed');
+  expect(await metric('live')).toBe(3);
+});
 
 describe('an executor that speaks for another', () => {
   test.each([
@@ -178,6 +188,23 @@ describe('a turn', () => {
     expect(resolved).toMatchObject({ outcome: 'denied', by: 'local' });
   });
 
+  test('is told that nobody decided in time, a late decision that it is late, and it may ask again', async () => {
+    const id = await session({ permissionTimeoutMs: 200 });
+    expect((await prompt(daemon, id, 'permit ls')).json.text).toContain('"timed_out"');
+    const events = await eventsOf(daemon, id);
+    const [asked] = events.filter(({ type }) => type === 'permission_requested');
+    expect(events.filter(({ type }) => type === 'permission_resolved')).toMatchObject([{ outcome: 'timed_out' }]);
+    const late = `POST /v1/sessions/${id}/permissions/${asked && 'id' in asked ? asked.id : ''}`;
+    expect(await daemon.call(late, { body: { decision: 'allow' } })).toMatchObject({
+      status: 409,
+      json: { error: { code: 'ALREADY_RESOLVED', details: { outcome: 'timed_out' } } },
+    });
+    await daemon.call(`PATCH /v1/sessions/${id}`, { body: { permissionTimeoutMs: 0 } });
+    const again = prompt(daemon, id, 'permit ls');
+    await decide(daemon, id, { decision: 'allow' }, { after: events.length });
+    expect((await again).json.text).toContain('"allowed"');
+  });
+
   test('waits for the one before it, is refused by choice, and is taken back while it waits', async () => {
     const id = await session();
     const first = prompt(daemon, id, 'hang');
@@ -251,6 +278,13 @@ describe('a turn', () => {
     for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(262_144);
   });
 
+  test('keeps in its log, as it came, what has no words there', async () => {
+    const id = await session();
+    expect((await prompt(daemon, id, 'raw')).json.status).toBe('completed');
+    const kept = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_raw');
+    expect(kept).toMatchObject([{ agent: 'claude', native: { type: 'teleported', to: ['mars'] } }]);
+  });
+
   test.each(['a "quoted" name', 'two\nlines', '$(touch /tmp/never) `id`', '../../../etc/passwd', '日本 🐍'])(
     'says a name as it is: %j',
     async (name) => {
@@ -269,39 +303,6 @@ test('transcripts are kept by revision, and a session that is deleted leaves not
   expect(json).toMatchObject({ agent: 'claude', conversation: `talk-${id}`, revision: 2, text: 'said\nsaid\n' });
   await daemon.call(`DELETE /v1/sessions/${id}`);
   expect((await daemon.call(`GET /v1/sessions/${id}/turns`)).status).toBe(404);
-});
-
-test('a server that is killed while a permission waits marks the turn and the request, once, and the next prompt goes on', async () => {
-  const [dataDir, runner, programs] = await Promise.all([scratchFolder(), hostileRunner(), namedPrograms()]);
-  const child = spawn(process.execPath, [CHILD, dataDir, runner, programs], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = await once(child.stdout, 'data');
-  const { url, token } = JSON.parse(String(line));
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-  const ask = async (path: string, body?: object): Promise<{ id: string; permissions: unknown[] }> =>
-    JSON.parse(
-      await (
-        await fetch(new URL(path, url), { headers, ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}) })
-      ).text(),
-    );
-  const { id } = await ask('/v1/sessions', { agentKey: 'killed' });
-  const turn = await ask(`/v1/sessions/${id}/prompt`, { prompt: 'permit ls', wait: false });
-  const queued = await ask(`/v1/sessions/${id}/prompt`, { prompt: 'plain', wait: false });
-  await pending(() => ask(`/v1/sessions/${id}/permissions?state=pending`));
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-  expect(await readdir(join(dataDir, 'gates'))).toHaveLength(1);
-
-  const again = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
-  // What an executor reached the server by is gone with it.
-  expect(existsSync(join(dataDir, 'gates'))).toBe(false);
-  const statusOf = async (one: string) => (await again.call(`GET /v1/sessions/${id}/turns/${one}`)).json.status;
-  expect([await statusOf(turn.id), await statusOf(queued.id)]).toEqual(['interrupted', 'interrupted']);
-  const events = await eventsOf(again, id);
-  expect(events.filter((event) => event.type === 'turn_ended' && event.turn === turn.id)).toHaveLength(1);
-  expect(events.filter(({ type }) => type === 'permission_resolved')).toMatchObject([{ outcome: 'cancelled' }]);
-  const { json } = await prompt(again, id, 'plain');
-  expect(json).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
-  expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, at) => at + 1));
 });
 
 test('profiles are each user’s own, checked, and named in a prompt', async () => {

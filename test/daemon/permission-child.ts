@@ -13,7 +13,6 @@ const hosted = await host.open(session.id);
 const { signal } = new AbortController();
 void hosted.permissions.request({
   ...{ user: 'local', turn: 'trn_0000000000000001', tool: 'Bash', summary: 'make', input: { command: 'make' } },
-  key: 'one',
   signal,
 });
 for await (const item of hosted.events()) {

@@ -16,7 +16,6 @@ interface Wish {
   readonly command?: string;
   readonly turn?: string;
   readonly user?: string;
-  readonly key?: string;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -41,6 +40,8 @@ async function ask(hosted: HostedSession, wish: Wish = {}) {
   return { id, decided };
 }
 
+const requests = async (hosted: HostedSession) =>
+  (await logged(hosted)).filter(({ type }) => type === 'permission_requested');
 const resolutions = async (hosted: HostedSession) =>
   (await logged(hosted)).filter(({ type }) => type === 'permission_resolved');
 
@@ -162,7 +163,7 @@ describe('a permission', () => {
     expect(await third.decided).toMatchObject({ outcome: 'cancelled' });
   });
 
-  test('that waited when the server was killed is cancelled with a notice, and its asker asks anew', async () => {
+  test('that waited when the server was killed waits on: it is decided, and told to who asks for the same, once', async () => {
     const place = await newPlace('file');
     const storage = await place.open();
     const config = storage.toBootstrapConfig();
@@ -171,25 +172,94 @@ describe('a permission', () => {
     const child = new Child('', JSON.stringify({ dataDir: place.dataDir, config }), '', [], program);
     const { sessions: [session = '', id = ''] = [] } = Object(await child.next());
     await child.kill();
-    const { host } = await openHost(place);
-    const hosted = await host.open(session);
-    expect(await hosted.permissions.get(id)).toMatchObject({ state: 'resolved', resolution: { outcome: 'cancelled' } });
-    expect(await resolutions(hosted)).toMatchObject([{ id, reason: 'the server ended while it waited' }]);
-    expect(await logged(hosted)).toContainEqual(
-      expect.objectContaining({ type: 'agent_notice', turn: TURN, text: expect.stringContaining('Bash: make') }),
-    );
-    const late = hosted.permissions.decide('local', id, { decision: 'allow' });
-    await expect(late).rejects.toMatchObject({ code: 'ALREADY_RESOLVED', details: { outcome: 'cancelled' } });
-    const again = await ask(hosted, { command: 'make', key: 'one' });
-    expect(again.id).not.toBe(id);
-    await hosted.permissions.decide('local', again.id, { decision: 'allow' });
-    expect(await again.decided).toMatchObject({ outcome: 'allowed' });
+    const first = await openHost(place);
+    const hosted = await first.host.open(session);
+    expect(await hosted.permissions.list('pending')).toMatchObject([{ id, turn: TURN, summary: 'make' }]);
+    expect(await requests(hosted)).toMatchObject([{ id }]);
+    const told = await hosted.permissions.decide('bob~000000000000', id, { decision: 'deny', reason: 'not now' });
+    expect(told.resolution).toMatchObject({ outcome: 'denied', by: 'bob~000000000000' });
+    expect(await resolutions(hosted)).toMatchObject([{ id, outcome: 'denied', by: 'bob~000000000000' }]);
+    // Nobody has taken it when the next server ends, too.
+    await first.end();
+    const again = await (await openHost(place)).host.open(session);
+    expect(await resolutions(again)).toHaveLength(1);
+    const make = { user: 'local', command: 'make', turn: OTHER_TURN };
+    // What differs in anything is something else.
+    for (const wish of [
+      { ...make, user: 'ann~000000000000' },
+      { ...make, command: 'make all' },
+    ]) {
+      const other = await ask(again, wish);
+      expect(other.id).not.toBe(id);
+      await again.permissions.cancelOf(OTHER_TURN);
+    }
+    const { last } = await again.position();
+    expect(await again.permissions.request(wishOf(make))).toMatchObject({ id, outcome: 'denied', reason: 'not now' });
+    expect(await logged(again, last)).toMatchObject([
+      { type: 'agent_notice', turn: OTHER_TURN, text: expect.stringContaining(`${id} (Bash: make) was denied by bob`) },
+    ]);
+    const anew = await ask(again, make);
+    expect(anew.id).not.toBe(id);
+  });
+
+  test('that waited when the server ended is waited for by who asks for the same, and is told there', async () => {
+    const place = await newPlace('file');
+    const { hosted, end } = await openHosted(place);
+    const before = await ask(hosted);
+    await end();
+    expect(await before.decided).toMatchObject({ id: before.id, outcome: 'cancelled' });
+    const second = await openHost(place);
+    const again = await second.host.open(hosted.id);
+    expect(await again.permissions.list('pending')).toMatchObject([{ id: before.id, turn: TURN }]);
+    expect(await resolutions(again)).toEqual([]);
+    const [joined, other] = [await ask(again, { turn: OTHER_TURN }), await ask(again, { turn: OTHER_TURN })];
+    expect(joined.id).toBe(before.id);
+    // Two that ask at once are two requests.
+    expect(other.id).not.toBe(before.id);
+    expect(await again.permissions.get(before.id)).toMatchObject({ state: 'pending', turn: OTHER_TURN });
+    // It is one of the turn that waits for it, also when that server ends.
+    await second.end();
+    const third = await (await openHost(place)).host.open(hosted.id);
+    const [one, two] = await third.permissions.list('pending');
+    expect([one?.id, two?.id]).toEqual([before.id, other.id]);
+    const last = await ask(third);
+    await third.permissions.decide('local', last.id, { decision: 'allow', scope: 'session' });
+    expect(await last.decided).toMatchObject({ id: before.id, outcome: 'allowed' });
+    expect(await third.permissions.rules()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
+    // Whoever stops the agent does not want it any more.
+    await third.turns.stop();
+    expect(await third.permissions.get(other.id)).toMatchObject({ resolution: { outcome: 'cancelled' } });
+  });
+
+  test('has the time after a restart that it had before, and a decision that lay for longer than that is none', async () => {
+    const place = await newPlace('file');
+    const { hosted, storage, end } = await openHosted(place);
+    const [late, old] = [await ask(hosted), await ask(hosted, { command: 'make' })];
+    await hosted.permissions.decide('local', old.id, { decision: 'allow' });
+    const edit = async (id: string, change: (record: ReturnType<typeof Object>) => object) => {
+      const record = await storage.documents.get('permissions', `${hosted.id}/${id}`);
+      await storage.documents.put('permissions', `${hosted.id}/${id}`, Object(change(Object(record?.value))));
+    };
+    // As they are where the server was away for a day.
+    await edit(late.id, ({ info, ...record }) => ({ ...record, info: { ...info, expiresAt: info.requestedAt + 1 } }));
+    await edit(old.id, ({ info, ...record }) => {
+      const resolution = { ...info.resolution, at: info.resolution.at - 86_400_000 };
+      return { ...record, info: { ...info, resolution }, delivered: false };
+    });
+    await end();
+    const again = await (await openHost(place)).host.open(hosted.id);
+    expect(await again.permissions.list('pending')).toEqual([]);
+    expect((await resolutions(again)).at(-1)).toMatchObject({ id: late.id, outcome: 'timed_out' });
+    const decision = again.permissions.decide('local', late.id, { decision: 'allow' });
+    await expect(decision).rejects.toMatchObject({ code: 'ALREADY_RESOLVED', details: { outcome: 'timed_out' } });
+    expect((await ask(again)).id).not.toBe(late.id);
+    expect((await ask(again, { command: 'make' })).id).not.toBe(old.id);
   });
 
   test('that was decided and never told is told after a restart, and its asker takes the decision once', async () => {
     const place = await newPlace('file');
     const { hosted, storage, end } = await openHosted(place);
-    const { id, decided } = await ask(hosted, { key: 'one' });
+    const { id, decided } = await ask(hosted);
     await hosted.permissions.decide('local', id, { decision: 'allow' });
     await decided;
     // As it is between the decision and the log.
@@ -203,16 +273,8 @@ describe('a permission', () => {
     const { host } = await openHost(place);
     const again = await host.open(hosted.id);
     expect((await resolutions(again)).at(-1)).toMatchObject({ id, outcome: 'allowed', by: 'local' });
-    expect(await again.permissions.request(wishOf({ key: 'one' }))).toMatchObject({ id, outcome: 'allowed' });
-    const anew = await ask(again, { key: 'one' });
-    expect(anew.id).not.toBe(id);
-    // The same key for something else is something else.
-    const other = await ask(again, { key: 'one', command: 'rm -rf /' });
-    expect(other.id).not.toBe(anew.id);
-    const joined = again.permissions.request(wishOf({ key: 'one' }));
-    await again.permissions.decide('local', anew.id, { decision: 'deny' });
-    expect(await joined).toMatchObject({ id: anew.id, outcome: 'denied' });
-    expect(await anew.decided).toMatchObject({ id: anew.id, outcome: 'denied' });
+    expect(await again.permissions.request(wishOf())).toMatchObject({ id, outcome: 'allowed' });
+    expect((await ask(again)).id).not.toBe(id);
   });
 
   test('makes no rule that would not allow it, or that nobody could read, and goes on waiting', async () => {

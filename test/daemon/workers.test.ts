@@ -82,6 +82,29 @@ test('a prompt beyond the ceiling waits until an executor is free, and metrics t
   expect(await metric('cella_turns_total{status="cancelled"}')).toBe(1);
 });
 
+test('a turn is stopped while it waits for an executor, and while that starts, and nothing is left of it', async () => {
+  const [one, other] = await Promise.all([daemon.session({ agentKey: 'has' }), daemon.session({ agentKey: 'waits' })]);
+  const first = prompt(daemon, one.id, 'hang');
+  await until(daemon, one.id, ({ type }) => type === 'agent_session');
+  const second = prompt(daemon, other.id, 'plain');
+  await expect.poll(() => metric('cella_agents_waiting'), patient).toBe(1);
+  await daemon.call(`POST /v1/sessions/${other.id}/stop`);
+  expect((await second).json.status).toBe('cancelled');
+  expect([await metric('cella_agents_waiting'), await metric('cella_agents_busy')]).toEqual([0, 1]);
+  await daemon.call(`POST /v1/sessions/${one.id}/stop`);
+  expect((await first).json.status).toBe('cancelled');
+  // This one has no executor yet when it is told that its turn has come.
+  const third = prompt(daemon, other.id, 'hang');
+  await until(daemon, other.id, ({ type, ...event }) => type === 'turn_started' && Object(event).prompt === 'hang');
+  await daemon.call(`POST /v1/sessions/${other.id}/stop`);
+  expect((await third).json.status).toBe('cancelled');
+  const numbers = () =>
+    Promise.all(['starting', 'busy', 'waiting', 'live'].map((name) => metric(`cella_agents_${name}`)));
+  await expect.poll(numbers, patient).toEqual([0, 0, 0, 0]);
+  const ended = (await eventsOf(daemon, other.id)).filter(({ type }) => type === 'turn_ended');
+  expect(ended).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);
+});
+
 test('an executor with nothing to do is ended, and the next turn has another', async () => {
   const { id } = await daemon.session({ agentKey: 'idle' });
   await prompt(daemon, id, 'plain');
@@ -90,6 +113,15 @@ test('an executor with nothing to do is ended, and the next turn has another', a
   await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
   expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
   expect(await started()).toBeGreaterThan(before);
+});
+
+test('an executor that was started ahead is ended where no prompt comes', async () => {
+  const { id } = await daemon.session({ agentKey: 'ahead' });
+  await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
+  const before = await started();
+  expect((await daemon.call(`POST /v1/sessions/${id}/agents/claude/warm`)).json).toEqual({ warm: true });
+  await expect.poll(started, patient).toBe(before + 1);
+  await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
 });
 
 test('one that does not answer any more is ended and replaced ahead of the next turn, which tells why', async () => {

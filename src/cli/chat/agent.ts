@@ -14,7 +14,10 @@ export async function agent(desk: Desk, argument: string): Promise<Outcome> {
   if (name === 'off') desk.agent = undefined;
   else if (name !== undefined) {
     const wanted = modeOf(mode);
-    desk.agent = { name: await agentAt(agentIn(desk.session), name), mode: wanted };
+    const session = agentIn(desk.session);
+    desk.agent = { name: await agentAt(session, name), mode: wanted };
+    // Ready when the first line is typed; why it could not be is told with that.
+    void session.warmAgent(desk.agent.name).catch(() => {});
   }
   const { agent: chosen } = desk;
   const mood = chosen?.mode === undefined ? '' : ` in the mode ${chosen.mode}`;

@@ -15,17 +15,18 @@ export interface Case {
   readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
   /** What a rule would call the tool, and be about; none where no rule can be. */
   readonly rule: { readonly tool: string; readonly subject: Subject } | undefined;
+  /** The same for the very same thing on behalf of the same user, in whichever turn or execution. */
+  readonly request: string;
 }
 
-export function caseOfAgent(wish: PermissionWish): Case & { readonly request: string | undefined } {
-  const { user, turn, item, tool, summary, input, pattern, question, key } = wish;
+export function caseOfAgent(wish: PermissionWish): Case {
+  const { user, turn, item, tool, summary, input, pattern, question } = wish;
   const subject = question ? undefined : subjectOfAgent({ tool, summary, input });
   // What a file is to hold may be cut; what else the tool is given decides what it does.
   const shown = subject?.kind === 'path' || question ? shortened(input) : input;
   const facts = { turn, item, user, input: shown, pattern, question: question && asQuestion(question) };
-  const wanted = { info: { tool, summary, ...defined(facts) }, rule: subject && { tool, subject } };
-  const request = key === undefined ? undefined : digest(key, turn, tool, summary, input, question);
-  return { ...wanted, request };
+  const request = digest('agent', user, tool, summary, input, question);
+  return { info: { tool, summary, ...defined(facts) }, rule: subject && { tool, subject }, request };
 }
 
 /** `running` is the execution that called it, and who asked for that. */
@@ -36,10 +37,18 @@ export function caseOfTool(
   const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toWire(value)]));
   const facts = { recipe, execution: running?.id, user: running?.by };
   const rule = { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }) };
-  return { info: { tool, summary, input, ...defined(facts) }, rule };
+  const request = digest('tool', running?.by, tool, recipe, summary, input);
+  return { info: { tool, summary, input, ...defined(facts) }, rule, request };
 }
 
-export function infoOf({ info, rule }: Case, session: string, timeoutMs: number): PermissionInfo {
+/** What a rule would be about where all that there is of the request is its record. */
+export function ruleOf({ turn, tool, recipe, summary, input, question }: PermissionInfo): Case['rule'] {
+  if (turn === undefined) return { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }) };
+  const subject = question ? undefined : subjectOfAgent({ tool, summary, input });
+  return subject && { tool, subject };
+}
+
+export function infoOf({ info, rule }: Omit<Case, 'request'>, session: string, timeoutMs: number): PermissionInfo {
   const again = rule && exactly(rule.subject.text);
   const requestedAt = Date.now();
   return {
@@ -57,7 +66,6 @@ function asQuestion({ text, options }: NonNullable<PermissionWish['question']>) 
   };
 }
 
-/** The same key for something else is another request. */
 function digest(...parts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }

@@ -24,11 +24,6 @@ export interface PermissionWish {
   /** What the agent thinks that a rule could say. It is shown, and decides nothing. */
   readonly pattern?: string | undefined;
   readonly question?: Question | undefined;
-  /**
-   * What the asker calls it. Whoever asks again under the same key for the same thing waits for the same decision, or
-   * gets the one that was made while nobody was there to take it.
-   */
-  readonly key?: string | undefined;
   /** Aborted where nobody waits any more: it ends as `cancelled`. */
   readonly signal: AbortSignal;
   /** Told its id where somebody has to be asked, when that can be seen. */
@@ -68,7 +63,8 @@ export interface RuleBook {
 export interface SessionPermissions {
   /**
    * Resolves when it is decided, and when that is in storage and in the log; it rejects where storage fails. A rule of
-   * the user or of the session decides at once.
+   * the user or of the session decides at once. Where the very same was asked for when a server ended, it is that
+   * request: its decision is taken, once, or waited for.
    */
   request(wish: PermissionWish): Promise<Decided>;
   /** Oldest first. */
@@ -79,6 +75,8 @@ export interface SessionPermissions {
   decide(by: string, id: string, decision: PermissionDecision): Promise<PermissionInfo>;
   /** The turn is over or is being stopped: what it still waits for ends as `cancelled`. Resolves when that is in the log. */
   cancelOf(turn: string, reason?: string): Promise<void>;
+  /** Somebody stops the agent: what a server that ended has left of this turn, or of all, ends as `cancelled`. */
+  cancelLeft(turn?: string): Promise<void>;
   /** What is allowed in this session until it is deleted. */
   rules(): Promise<PermissionRule[]>;
   deleteRule(id: string): Promise<void>;

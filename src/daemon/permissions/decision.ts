@@ -19,7 +19,12 @@ export function patternOf(given: string | undefined, subject: Subject | undefine
   throw new CellaError('INVALID_REQUEST', message, { advice: 'See docs/permissions.md for what wildcards stand for.' });
 }
 
-export function alreadyResolved({ id, resolution }: PermissionInfo): CellaError {
+/** One that is still pending is left to the next server. */
+export function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
+  if (state === 'pending') {
+    const advice = 'Decide it when the server is there again.';
+    return new CellaError('DAEMON_STOPPING', `The server ends, and the permission ${id} goes on waiting.`, { advice });
+  }
   const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
   const who = by === undefined ? '' : ` by ${by}`;
   const message = `The permission ${id} was resolved before${who}: ${outcome}.`;
@@ -27,7 +32,8 @@ export function alreadyResolved({ id, resolution }: PermissionInfo): CellaError 
 }
 
 export function decidedOf({ id, resolution }: PermissionInfo): Decided {
-  if (!resolution) throw new CellaError('INTERNAL', `The permission ${id} has no decision.`);
+  // It is left to the next server, and nobody here waits for it.
+  if (!resolution) return { id, outcome: 'cancelled', reason: 'the server is ending' };
   const { at, ...decided } = resolution;
   return { id, ...decided };
 }

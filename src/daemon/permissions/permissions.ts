@@ -1,7 +1,7 @@
 /**
  * The permissions of one session. A request is in storage before anybody sees it, and its decision is in storage and in
- * the log before anybody acts on it. Only the server that has the session decides; a server that ended while something
- * waited has left it to the next one, which tells that nobody waits for it any more.
+ * the log before anybody acts on it. Only the server that has the session decides; what waits when a server ends is left
+ * to the next one, where it can be decided, and is taken up by whoever asks for the very same again.
  */
 
 import type { Approval, ApprovalRequest } from '../../namespaces/tools/approval.ts';
@@ -9,15 +9,17 @@ import { PermissionDecision, type PermissionInfo, type PermissionRule } from '..
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';
 import { Attendants } from './attendants.ts';
-import { type Case, caseOfAgent, caseOfTool, infoOf } from './case.ts';
+import { type Case, caseOfAgent, caseOfTool, infoOf, ruleOf } from './case.ts';
 import type { Decided, PermissionWish, SessionPermissions } from './contract.ts';
+import { type Books, conclude, tellAsked } from './course.ts';
 import { alreadyResolved, decidedOf, patternOf } from './decision.ts';
-import { type PermissionRecord, PermissionRecords } from './records.ts';
+import { PermissionRecords } from './records.ts';
 import { recoverRecords } from './recover.ts';
 import { Rules } from './rules.ts';
 import { isTooLong } from './shown.ts';
-import { defined, requestedEvent, resolvedEvent } from './told.ts';
-import { type Limits, Waiting } from './waiting.ts';
+import { defined, requestedEvent, resolvedEvent, takenText } from './told.ts';
+import { Untaken } from './untaken.ts';
+import { Waiting } from './waiting.ts';
 
 export interface PermissionsParts {
   readonly sessionId: string;
@@ -32,6 +34,7 @@ export interface PermissionsParts {
 
 const NOBODY = 'nobody is there to ask';
 const TOO_LONG = 'what it would do is too long to be shown to anybody';
+const TOO_MANY = 'too many requests wait already';
 /** Of one session, at a time. */
 const MOST_WAITING = 100;
 
@@ -41,26 +44,29 @@ export class Permissions implements SessionPermissions {
   readonly #rules: Rules;
   readonly #attendants = new Attendants();
   readonly #waiting = new Map<string, { readonly waiting: Waiting; readonly rule: Case['rule'] }>();
-  /** Decided while nobody was there to take it, by what its asker would ask again with. */
-  readonly #untaken = new Map<string, PermissionRecord>();
+  readonly #untaken: Untaken;
+  /** Whether the server is ending. */
+  #isLeaving = false;
 
   constructor(parts: PermissionsParts) {
     this.#parts = parts;
     this.#records = new PermissionRecords(parts.documents, parts.sessionId);
     this.#rules = new Rules(parts.documents, { session: parts.sessionId });
+    this.#untaken = new Untaken(
+      this.#records,
+      ({ turn }) => parts.timeouts()[turn === undefined ? 'toolMs' : 'agentMs'],
+    );
   }
 
   async request(wish: PermissionWish): Promise<Decided> {
     const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = wish;
-    const { request, ...wanted } = caseOfAgent(wish);
-    const known = request === undefined ? undefined : await this.#again(request);
-    return known ?? (await this.#ask(wanted, { signal, timeoutMs }, { request, onAsked }));
+    return await this.#ask(caseOfAgent(wish), { signal, timeoutMs, onAsked });
   }
 
   /** A tool that a kernel's code calls: with nobody there it is refused, so that the code does not hang. */
   async ask(call: ApprovalRequest): Promise<Approval> {
-    const limits = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs };
-    const { outcome, reason } = await this.#ask(caseOfTool(call, this.#parts.running()), limits, { attended: true });
+    const asking = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs, attended: true };
+    const { outcome, reason } = await this.#ask(caseOfTool(call, this.#parts.running()), asking);
     return { allowed: outcome === 'allowed', reason };
   }
 
@@ -109,6 +115,12 @@ export class Permissions implements SessionPermissions {
     await this.#cancel((info) => info.turn === turn, reason);
   }
 
+  async cancelLeft(turn?: string): Promise<void> {
+    const isMeant = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
+    await this.#untaken.drop(isMeant);
+    await this.#cancel((info, { isLeft }) => isLeft && isMeant(info), 'the turn was stopped');
+  }
+
   rules(): Promise<PermissionRule[]> {
     return this.#rules.list();
   }
@@ -117,56 +129,67 @@ export class Permissions implements SessionPermissions {
     return this.#rules.delete(id);
   }
 
-  /** Before anybody reads along: what the server before this one has left undecided, and untold. */
+  /** Before anybody reads along: what the server before this one has left undecided, untold or untaken. */
   async recover(): Promise<void> {
-    for (const record of await recoverRecords(this.#records, this.#parts.writer)) {
-      if (record.request !== undefined) this.#untaken.set(record.request, record);
-    }
+    const { pending, untaken } = await recoverRecords(this.#records, this.#parts.writer);
+    for (const record of untaken) this.#untaken.add(record);
+    const all = pending.map((record) => new Waiting(record, { isLeft: true }));
+    for (const waiting of all) void this.#follow(waiting, ruleOf(waiting.info));
+    // What is over by now is seen as over.
+    const late = all.filter(({ info }) => (info.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now());
+    await Promise.all(late.map(({ written }) => written));
+  }
+
+  /** The server ends: from here on, what would be cancelled is left to the next one. */
+  leave(): void {
+    this.#isLeaving = true;
+    for (const { waiting } of this.#waiting.values()) waiting.outlive();
   }
 
   /** Nobody can be told of a decision any more. */
   async close(): Promise<void> {
-    await this.#cancel(() => true, 'the server is ending').catch(() => {}); // the next one does it
+    await this.#cancel(() => true, 'its session has ended').catch(() => {}); // the next server finds it
   }
 
-  async #ask(wanted: Case, limits: Limits, { request, attended = false, onAsked }: Asking): Promise<Decided> {
-    const { rule } = wanted;
-    const info = infoOf(wanted, this.#parts.sessionId, limits.timeoutMs);
+  /** Between what was known before and what waits there is no pause, in which one could become the other. */
+  async #ask(wanted: Case, { signal, timeoutMs, attended = false, onAsked }: Asking): Promise<Decided> {
+    const { rule, request } = wanted;
+    const info = infoOf(wanted, this.#parts.sessionId, timeoutMs);
     const allowing = rule && (await this.#allowing(rule, info.user));
+    const taken = this.#untaken.take(request);
+    if (taken) return await this.#tellTaken(await taken, info);
     if (allowing) return await this.#tellAllowed(info, allowing);
     if (attended && this.#attendants.nobody) return { outcome: 'denied', reason: NOBODY };
-    if (isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
-    if (this.#waiting.size >= MOST_WAITING) return { outcome: 'denied', reason: 'too many requests wait already' };
-    const waiting = new Waiting(info, request);
-    this.#waiting.set(info.id, { waiting, rule });
-    using _limits = waiting.limit(limits);
-    using _asked = attended ? this.#attendants.ask(info.id, () => nobody(waiting)) : undefined;
-    try {
-      return await this.#carryOut(waiting, onAsked);
-    } catch (error) {
-      waiting.fail(error);
-      throw error;
-    } finally {
-      this.#waiting.delete(info.id);
-    }
+    const left = [...this.#waiting.values()].find(({ waiting }) => waiting.isLeft && waiting.request === request);
+    if (!left && isTooLong(info)) return { outcome: 'denied', reason: TOO_LONG };
+    if (!left && this.#waiting.size >= MOST_WAITING) return { outcome: 'denied', reason: TOO_MANY };
+    const waiting = left?.waiting ?? new Waiting({ info, request });
+    if (left) waiting.adopt(defined({ turn: info.turn, item: info.item, execution: info.execution }));
+    else void this.#follow(waiting, rule);
+    using _until = waiting.until(signal);
+    using _asked = attended ? this.#attendants.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
+    await waiting.tell(() => tellAsked(this.#books, waiting), { isAdopted: left !== undefined });
+    onAsked?.(waiting.info.id);
+    return decidedOf(await waiting.written);
   }
 
-  async #carryOut(waiting: Waiting, onAsked: Asking['onAsked']): Promise<Decided> {
-    const { writer } = this.#parts;
-    const { info } = waiting;
-    const fields = defined({ request: waiting.request });
-    await this.#records.put({ info, ...fields, logged: false, delivered: false });
-    await writer.write(requestedEvent(info));
-    onAsked?.(info.id);
-    const resolution = await waiting.decided;
-    const over: PermissionInfo = { ...info, state: 'resolved', resolution };
-    await this.#records.put({ info: over, ...fields, logged: false, delivered: false });
-    const event = resolvedEvent(over);
-    if (event) await writer.write(event);
-    await this.#records.put({ info: over, ...fields, logged: true, delivered: true });
-    waiting.finish(over);
-    void this.#records.prune().catch(() => {}); // after the next one
-    return decidedOf(over);
+  /** To its end, whoever asks for it meanwhile. What goes wrong is told to them, and to whoever decides. */
+  async #follow(waiting: Waiting, rule: Case['rule']): Promise<void> {
+    const { id } = waiting.info;
+    this.#waiting.set(id, { waiting, rule });
+    if (this.#isLeaving) waiting.outlive();
+    using _expiry = waiting.expire();
+    try {
+      await conclude(this.#books, waiting, (record) => {
+        this.#untaken.add(record);
+        this.#waiting.delete(id);
+      });
+      void this.#records.prune().catch(() => {}); // after the next one
+    } catch (error) {
+      waiting.fail(error);
+    } finally {
+      this.#waiting.delete(id);
+    }
   }
 
   /** Nobody has to be asked: the log tells which rule it was, and that is all that is kept. */
@@ -178,15 +201,10 @@ export class Permissions implements SessionPermissions {
     return decidedOf(over);
   }
 
-  /** Whoever asks again waits for the same, or takes what was decided meanwhile: once. */
-  async #again(request: string): Promise<Decided | undefined> {
-    const same = [...this.#waiting.values()].find(({ waiting }) => waiting.request === request);
-    if (same) return decidedOf(await same.waiting.written);
-    const record = this.#untaken.get(request);
-    if (!record) return undefined;
-    this.#untaken.delete(request);
-    await this.#records.put({ ...record, delivered: true });
-    return decidedOf(record.info);
+  /** Nobody has to be asked again; the turn that takes the decision tells whose it was. */
+  async #tellTaken(decided: PermissionInfo, { turn }: PermissionInfo): Promise<Decided> {
+    if (turn !== undefined) await this.#parts.writer.write({ type: 'agent_notice', turn, text: takenText(decided) });
+    return decidedOf(decided);
   }
 
   async #allowing({ tool, subject }: NonNullable<Case['rule']>, user: string | undefined) {
@@ -198,20 +216,22 @@ export class Permissions implements SessionPermissions {
     return scope === 'always' ? new Rules(this.#parts.documents, { user }) : this.#rules;
   }
 
-  async #cancel(which: (info: PermissionInfo) => boolean, reason: string): Promise<void> {
-    const all = [...this.#waiting.values()].map(({ waiting }) => waiting).filter(({ info }) => which(info));
-    for (const waiting of all) waiting.settle({ outcome: 'cancelled', reason });
+  async #cancel(which: (info: PermissionInfo, waiting: Waiting) => boolean, reason: string): Promise<void> {
+    const all = [...this.#waiting.values()].map(({ waiting }) => waiting).filter((one) => which(one.info, one));
+    for (const waiting of all) waiting.cancel(reason);
     await Promise.all(all.map(({ written }) => written));
+  }
+
+  get #books(): Books {
+    return { records: this.#records, writer: this.#parts.writer };
   }
 }
 
 interface Asking {
-  readonly request?: string | undefined;
+  readonly signal: AbortSignal;
+  /** 0 means any time. */
+  readonly timeoutMs: number;
   /** Whether it waits only while somebody is there. */
   readonly attended?: boolean;
   readonly onAsked?: PermissionWish['onAsked'];
-}
-
-function nobody(waiting: Waiting): void {
-  waiting.settle({ outcome: 'cancelled', reason: NOBODY });
 }

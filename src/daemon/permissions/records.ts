@@ -10,14 +10,18 @@ const COLLECTION = 'permissions';
 /** Of one session, that are over: the oldest go first. */
 const MOST_OVER = 100;
 
-/** `request` is what its asker would ask again with. `logged`: its end is in the log. `delivered`: the asker has it. */
+/**
+ * `request` is the same for the very same thing. `told`: the log says that somebody asks. `logged`: its end is in the
+ * log. `delivered`: the asker has it.
+ */
 const PermissionRecord = z.object({
   info: PermissionInfo,
   request: z.string().optional(),
+  told: z.boolean().default(false),
   logged: z.boolean(),
   delivered: z.boolean(),
 });
-export type PermissionRecord = z.infer<typeof PermissionRecord>;
+export type PermissionRecord = z.output<typeof PermissionRecord>;
 
 export class PermissionRecords {
   readonly #records: Collection<PermissionRecord>;

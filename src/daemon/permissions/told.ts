@@ -21,6 +21,13 @@ export function resolvedEvent({ id, turn, execution, resolution }: PermissionInf
   return { type: 'permission_resolved', id, outcome, ...defined({ turn, execution, ...more }) };
 }
 
+/** Of a decision that was made before it was asked for again. */
+export function takenText({ id, tool, summary, resolution }: PermissionInfo): string {
+  const { outcome = 'cancelled', by = 'somebody' } = resolution ?? {};
+  const what = `${tool}: ${summary.slice(0, 200).toWellFormed()}`;
+  return `Nobody is asked again: ${id} (${what}) was ${outcome} by ${by} after the server was started anew.`;
+}
+
 /** Without what is not there. */
 export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);

@@ -362,6 +362,7 @@ export class HostedSession implements contract.HostedSession {
 
   /** Saves the names and ends the kernel; readers get the error. */
   async close(why: CellaError = stopping()): Promise<void> {
+    this.permissions.leave();
     await Promise.all([this.turns.close(why), this.#executions.close(why)]);
     await this.permissions.close();
     try {
@@ -394,6 +395,7 @@ export class HostedSession implements contract.HostedSession {
     this.#ended ??= why;
     this.#share.forsaken(this);
     this.#writer.tell();
+    this.permissions.leave();
     this.#abort(why);
     const over = Promise.all([this.turns.close(why), this.#executions.close(why)]);
     // What they still want to write is refused.

@@ -47,6 +47,8 @@ export interface StopWish {
 /** The turns of one session: one at a time, in the order in which they were accepted. */
 export interface SessionTurnsApi {
   prompt(wish: PromptWish): Promise<AcceptedTurn>;
+  /** A prompt is about to come: whether what would run it is there, or is being started. Rejects where it could only fail. */
+  warm(wish: { readonly agent: AgentName; readonly by: string }): Promise<boolean>;
   /** Gives those that were stopped; they have ended when it resolves. */
   stop(wish?: StopWish): Promise<readonly string[]>;
   get(turn: string): Promise<TurnInfo>;
@@ -62,7 +64,7 @@ export interface TurnPage {
 }
 
 /** As an agent asks for leave; on whose behalf is the turn's to say. */
-export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'key' | 'timeoutMs'>;
+export type PermissionAsk = Omit<PermissionWish, 'user' | 'turn' | 'signal' | 'timeoutMs'>;
 
 /** One turn for whoever runs it. */
 export interface TurnTask {
@@ -105,6 +107,8 @@ export interface AgentRunner {
   readonly run: RunTurn;
   /** Rejects where a turn could only fail: no such agent, no program of it here, no key of this user's. */
   admit(wish: { readonly agent: AgentName; readonly userId: string }): Promise<void>;
+  /** Starts what the next turn needs, where there is room; it is not waited for. Whether it is there, or on its way. */
+  warm(session: Pick<HostedSession, 'tenant'>, agent: AgentName): Promise<boolean>;
   /** The session is closed: its executor is not needed. */
   retire(session: string, why: string): Promise<void>;
   /** The session is deleted: nothing is kept of its agents. */

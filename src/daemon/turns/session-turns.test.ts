@@ -38,13 +38,13 @@ function turnsOn(
     session: { id: 'ses_0000000000000001', info: async () => ({}) },
     key: 'a',
     storage: { documents, transcripts: {} },
-    permissions: { cancelOf: async () => {} },
+    permissions: { cancelOf: async () => {}, cancelLeft: async () => {} },
     writer: { write, full: false },
     outputs: {},
     bounds: { eventBytes: 1000, fileBytes: 1000 },
     queueLimit: () => 10,
     stopping: () => false,
-    agents: { admit: async () => {}, run, retire: async () => {} },
+    agents: { admit: async () => {}, run, retire: async () => {}, warm: async () => false },
     onEnded: () => {},
   } as unknown as SessionTurnsParts;
   return new SessionTurns(parts);

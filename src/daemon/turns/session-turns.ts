@@ -1,6 +1,7 @@
 /** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
 
 import { Turns } from '../../pool/turns.ts';
+import type { AgentName } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import { isOver } from '../../protocol/http/turns.ts';
@@ -75,12 +76,22 @@ export class SessionTurns implements SessionTurnsApi {
     return !before && isNew ? this.#accepted(known) : joined(known, asked, this.#ahead(known.id));
   }
 
+  async warm({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
+    this.#checkOpen();
+    const { agents, session } = this.#parts;
+    if (!agents) throw noAgents();
+    await agents.admit({ agent, userId: by });
+    return await agents.warm(session, agent);
+  }
+
   async stop({ turn, all = false }: StopWish = {}): Promise<readonly string[]> {
     const wanted = [...this.#live.values()].filter(({ id, record }) =>
       turn === undefined ? all || record.status === 'running' : id === turn,
     );
     for (const one of wanted) one.stop({ kind: 'stopped' });
     await Promise.allSettled(wanted.map(({ ended }) => ended));
+    // What it waited for when a server ended is not wanted any more, either.
+    await this.#parts.permissions.cancelLeft(turn);
     return wanted.map(({ id }) => id);
   }
 

@@ -22,7 +22,7 @@ export const KEPT = 2000;
 
 export interface StageParts {
   readonly session: HostedSession;
-  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf'>;
+  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf' | 'cancelLeft'>;
   readonly writer: Pick<EventWriter, 'write' | 'full' | 'room'>;
   readonly outputs: Pick<Outputs, 'keep'>;
   readonly bounds: Bounds;

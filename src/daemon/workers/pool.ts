@@ -69,6 +69,15 @@ export class WorkerPool implements AsyncDisposable {
     }
   };
 
+  /** Somebody is about to prompt: an executor is started, where there is room. Whether there is one, or will be. */
+  warm(tenant: Tenant, agent: string): boolean {
+    const { idleMs } = this.#parts.settings;
+    // None is kept for a prompt to come; or whoever waits has the next place.
+    if (idleMs === 0 || this.#waiting.length > 0) return this.#held.has(tenant.info.id);
+    void this.#warm(tenant, agent);
+    return this.#held.has(tenant.info.id);
+  }
+
   /** Ends the executor of a session, which is over or has changed. */
   async retire(session: string, why: string): Promise<void> {
     this.#replacing.delete(session);

@@ -67,6 +67,15 @@ describe('the state of a conversation', () => {
     });
   });
 
+  test('what a turn waited for when its server ended still waits, and is one of the turn that asks for it again', () => {
+    const asked = { type: 'permission_requested', id: permission, tool: 'Bash', summary: 'ls' } as const;
+    const next = 'trn_0000000000000002';
+    const left = stateOf(started, { ...asked, turn }, { type: 'turn_ended', turn, status: 'interrupted' });
+    expect(left).toMatchObject({ status: 'waiting', permissions: [{ turn, outcome: 'pending' }] });
+    const again = stateOf(started, { ...asked, turn }, { ...asked, turn: next });
+    expect(again.permissions).toMatchObject([{ id: permission, turn: next, outcome: 'pending' }]);
+  });
+
   test('a decided permission says who decided, and the turn goes on', () => {
     const state = stateOf(
       started,

@@ -27,6 +27,8 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
         items: endItems(old.items, status === 'completed' ? 'completed' : 'cancelled'),
         ...(error ? { error } : {}),
       }));
+      // What it waited for when its server ended can still be decided.
+      if (status === 'interrupted') return ended;
       return { ...ended, permissions: ended.permissions.map((one) => (one.turn === turn ? closed(one) : one)) };
     }
     case 'agent_session': {

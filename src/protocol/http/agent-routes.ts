@@ -73,6 +73,15 @@ export const ListCodingAgents = endpoint('get /v1/sessions/{id}/agents', tag, vi
   result: z.object({ agents: z.array(CodingAgent).readonly() }),
 });
 
+export const WarmAgent = endpoint('post /v1/sessions/{id}/agents/{agent}/warm', tag, use, {
+  summary: 'Tell that a prompt is about to come: its executor is started ahead, where there is room for one',
+  params: z.object({ id: SessionId, agent: AgentName }),
+  result: z.object({
+    /** Whether there is one, or one is being started. */
+    warm: z.boolean(),
+  }),
+});
+
 export const ListTurns = endpoint('get /v1/sessions/{id}/turns', tag, view, {
   summary: 'The turns of a session, newest first',
   query: z.strictObject({

@@ -59,6 +59,9 @@ const tricks = {
     await report({ type: 'item_completed', item: rest, kind: 'tool', status: 'completed', tool: rest, output: rest });
     await report({ type: 'file_changed', path: rest, change: 'created' });
   },
+  async raw({ report }) {
+    await report({ type: 'agent_raw', agent: 'claude', native: { type: 'teleported', to: ['mars'] } });
+  },
   async mute() {
     mute = true;
   },

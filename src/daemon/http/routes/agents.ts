@@ -1,8 +1,10 @@
 /** Coding agents: prompt one, follow or wait for its turn, stop it, and look at what it did. */
 
 import * as wire from '../../../protocol/http/agent-routes.ts';
+import { ReadConversation } from '../../../protocol/http/conversation-routes.ts';
 import { requireScope } from '../../access/rights.ts';
 import type { PromptWish } from '../../turns/contract.ts';
+import { conversationOf } from '../../turns/conversation.ts';
 import { cut } from '../exchange.ts';
 import { feed } from '../feed.ts';
 import { idempotencyKeyOf } from '../idempotency-key.ts';
@@ -50,6 +52,11 @@ export function addAgentRoutes(service: Service): void {
 
   routes.session(wire.ListCodingAgents, async () => ({ agents: await codingAgents() }));
 
+  routes.session(wire.WarmAgent, async ({ info, params, principal }) => {
+    const session = await host.open(info.id);
+    return { warm: await session.turns.warm({ agent: params.agent, by: principal.userId }) };
+  });
+
   routes.session(wire.ListTurns, async ({ info, query }) => {
     const session = await host.open(info.id);
     return await session.turns.list(query);
@@ -64,6 +71,8 @@ export function addAgentRoutes(service: Service): void {
     const session = await host.open(info.id);
     return await session.turns.transcript(query.conversation);
   });
+
+  routes.session(ReadConversation, async ({ info }) => await conversationOf(await host.open(info.id)));
 
   routes.session(wire.ReadUsage, async ({ info }) => await models.usage.session(info.id));
 

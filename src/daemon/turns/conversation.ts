@@ -1,0 +1,19 @@
+/** What the agents of a session have done so far: the events of its log that are kept, added up. */
+
+import { emptyConversation } from '../../protocol/agent/conversation.ts';
+import { reduceLogged } from '../../protocol/agent/reduce-log.ts';
+import type { Conversation } from '../../protocol/http/conversation-routes.ts';
+import type { HostedSession } from '../sessions/contract.ts';
+
+export async function conversationOf(session: Pick<HostedSession, 'events' | 'position'>): Promise<Conversation> {
+  const { floor, last } = await session.position();
+  let [state, seq] = [emptyConversation, floor];
+  if (last <= floor) return { seq: last, state };
+  for await (const item of session.events({ after: floor })) {
+    if (item.type === 'floor') continue;
+    state = reduceLogged(state, item);
+    seq = item.seq;
+    if (seq >= last) break;
+  }
+  return { seq, state };
+}
