@@ -75,4 +75,15 @@ export function runnerTerminals(parts: RunnerParts): void {
     await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
     expect(await daemon.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: false });
   });
+
+  test('end with a runner that is killed', async () => {
+    await using daemon = new TestDaemon(parts().real);
+    const { shows } = watch(daemon);
+    await daemon.hello();
+    const argv = ['/bin/sh', '-c', 'trap "" HUP; echo "pid $$ ready"; while :; do sleep 1; done'];
+    const { pid } = await daemon.peer.call(SpawnTerminal, { terminal_id: 'c', cwd: '/tmp', size, argv });
+    const [, shell] = await shows(/pid (\d+) ready/);
+    daemon.child.kill('SIGKILL');
+    await expect.poll(() => [pid, Number(shell)].filter(isAlive), { timeout: 20_000 }).toEqual([]);
+  });
 }

@@ -1,25 +1,10 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import type * as promises from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { holdFolder } from './held-folder.ts';
 import { replaceText } from './home-files.ts';
-
-/** Called at the last moment before a file is made. */
-let meanwhile = () => {};
-
-vi.mock('node:fs/promises', async (original) => {
-  const real = await original<typeof promises>();
-  const open: typeof promises.open = (path, flags, mode) => {
-    if (mode !== undefined) meanwhile();
-    return real.open(path, flags, mode);
-  };
-  const writeFile: typeof promises.writeFile = (...words) => {
-    meanwhile();
-    return real.writeFile(...words);
-  };
-  return { ...real, open, writeFile };
-});
 
 let folder: string;
 beforeEach(() => {
@@ -27,19 +12,15 @@ beforeEach(() => {
   for (const name of ['home', 'outside']) mkdirSync(join(folder, name));
 });
 afterEach(() => {
-  meanwhile = () => {};
   rmSync(folder, { recursive: true });
 });
 
-test('a link that comes into the place of a folder after it was looked at is not written through', async () => {
+test('a link that comes into the place of a folder that is held is not written through', async () => {
   const [home, outside] = [join(folder, 'home'), join(folder, 'outside')];
-  const above = join(home, '.claude', 'projects');
-  meanwhile = () => {
-    meanwhile = () => {};
-    renameSync(above, join(home, 'away'));
-    symlinkSync(outside, above);
-  };
-  await replaceText(home, join(above, 'x.jsonl'), 'text');
+  await using held = await holdFolder(home, ['.claude', 'projects']);
+  renameSync(join(home, '.claude', 'projects'), join(home, 'away'));
+  symlinkSync(outside, join(home, '.claude', 'projects'));
+  await writeFile(held.path('x.jsonl'), 'text');
   expect(readdirSync(outside)).toEqual([]);
   expect(readFileSync(join(home, 'away', 'x.jsonl'), 'utf8')).toBe('text');
 });

@@ -11,9 +11,9 @@ const MOST = 16;
 /** In base64 it stays below what a message of output may have. */
 const PIECE_BYTES = 64 * 1024;
 
-/** Its arguments are `cols rows program…`: the size is there before the program. What it prints and reads is the terminal's, and its end hangs the program up. */
+/** Its arguments are `cols rows program…`: the size is there before the program. What it prints and reads is the terminal's, and its end hangs the program up. Nobody who could type is left where the runner is dead. */
 const PTY = `
-import fcntl, os, pty, struct, sys, termios
+import fcntl, os, pty, signal, struct, sys, termios
 cols, rows, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 pid, master = pty.fork()
 if pid == 0:
@@ -23,7 +23,12 @@ if pid == 0:
     except OSError as error:
         os.write(2, f"{argv[0]}: {error.strerror}\\n".encode())
         os._exit(127)
-pty._copy(master)
+def typed(fd):
+    text = os.read(fd, 1024)
+    if not text:
+        os.killpg(pid, signal.SIGKILL)
+    return text
+pty._copy(master, stdin_read=typed)
 os.close(master)
 status = os.waitpid(pid, 0)[1]
 code = os.waitstatus_to_exitcode(status)
