@@ -12,7 +12,7 @@ const docs = readdirSync(fileOf('docs')).filter((name) => name.endsWith('.md'));
 const pages = ['README.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`)];
 const exported = new Set(
   [...read('src/index.ts').matchAll(/\{([^}]*)\}/g)].flatMap(([, names = '']) =>
-    names.split(',').map((name) => name.replace(/\btype\b/, '').trim()),
+    names.split(',').map((name) => name.replace(/\btype\b|.*\bas\b/g, '').trim()),
   ),
 );
 
