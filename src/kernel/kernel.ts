@@ -38,6 +38,7 @@ import { Calls } from './calls.ts';
 import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
+import { whenLate } from './late.ts';
 import type { Exit, KernelLink } from './link.ts';
 import { newMark } from './mark.ts';
 import { Outputs, type StreamName } from './outputs.ts';
@@ -60,6 +61,8 @@ const REPLY_COST = 1024 * 1024;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 const QUESTION_TIMEOUT_MS = 10_000;
 const QUESTION_GRACE_MS = 2000;
+/** A kernel that has ended before it said hello has said why by then. */
+const LAST_WORDS_MS = 1000;
 /** There is one save or load at a time. */
 const DURABLE = 1;
 /** Past its own deadline, a kernel that saves has this long to say how it went. */
@@ -125,6 +128,8 @@ export class Kernel {
   #finished = 0;
   #violation: string | undefined;
   #closing = false;
+  /** Nothing more comes from the kernel. */
+  readonly #heard = Promise.withResolvers<void>();
 
   constructor(link: KernelLink, { background, handler, notice, generation = 0, executions }: KernelSettings) {
     this.#link = link;
@@ -160,7 +165,11 @@ export class Kernel {
       (frame) => this.#receive(frame),
       (problem) => this.#disconnected(problem),
     );
-    void link.exited.then((exit) => this.#bury(exit));
+    void link.exited.then(async (exit) => {
+      // Why it could not be closed in is said on another connection than that it has ended, and may come after it.
+      if (this.#state.kind === 'starting' && !this.#closing) await this.#lastWords();
+      await this.#bury(exit);
+    });
   }
 
   /** Resolves when the interpreter says hello; rejects where it dies before. */
@@ -531,9 +540,16 @@ export class Kernel {
 
   /** The connection ended. Where the process lives on, it has closed it, and is no kernel any more. */
   #disconnected(problem?: Error): void {
+    this.#heard.resolve();
     if (this.#state.kind === 'dead') return;
     if (problem instanceof FrameError) this.#violation ??= problem.message;
     this.#link.kill();
+  }
+
+  async #lastWords(): Promise<void> {
+    const stop = whenLate(LAST_WORDS_MS, this.#heard.resolve);
+    await this.#heard.promise;
+    stop();
   }
 
   #cutOff(reason: string): void {
