@@ -326,10 +326,11 @@ def main(options: Dict[str, Any]) -> None:
         answer.close()
         os._exit(1)
     kernel.build()
-    if launcher is not None:
-        launcher.networks = Networks()
     gc.collect()
     gc.freeze()
+    # Forked after the collection, which writes to every object: it shares the template's memory and has no copy of it.
+    if launcher is not None:
+        launcher.networks = Networks()
     answer.write(json.dumps({"ready": True, "notPreloaded": failed}) + "\n")
     answer.close()
     template.serve(life)

@@ -1,8 +1,13 @@
 /** Automatic saves of one kernel: some time after its last cell, beside its work, and at its end. */
 
+import { availableParallelism } from 'node:os';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import type { Archive, Purpose } from './archive.ts';
+import { Few } from './few.ts';
+
+/** Of all kernels of this process: where hundreds came to rest together, as many copies would take their memory twice. */
+const besideWork = new Few(Math.max(2, availableParallelism()));
 
 /** A copy of a kernel, which runs nothing, and how many executions there had been by then. */
 export interface Frozen {
@@ -46,7 +51,10 @@ export class Saver {
     this.#changed = true;
     clearTimeout(this.#timer);
     // One that fails is tried again after the next cell, and at the end, where somebody hears of it.
-    this.#timer = setTimeout(() => void this.now().catch(() => {}), this.#options.afterMs).unref();
+    this.#timer = setTimeout(
+      () => void besideWork.take(() => this.now()).catch(() => {}),
+      this.#options.afterMs,
+    ).unref();
   }
 
   /** Saves what has changed, beside the kernel's work. */

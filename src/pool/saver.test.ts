@@ -1,0 +1,36 @@
+import { availableParallelism } from 'node:os';
+import { expect, test, vi } from 'vitest';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Manifest } from '../protocol/checkpoint.ts';
+import type { Archive } from './archive.ts';
+import { Saver } from './saver.ts';
+
+test('of many kernels that came to rest together, a few at a time are copied to be saved, and every one is', async () => {
+  const kernels = 20 * availableParallelism();
+  const saved: number[] = [];
+  let copies = 0;
+  let most = 0;
+  const write = async (_: Kernel, { execution }: { execution: number }) => {
+    most = Math.max(most, copies);
+    // A turn of the loop is time enough for everyone else to begin.
+    await new Promise(setImmediate);
+    return { execution } as Manifest;
+  };
+  for (let execution = 0; execution < kernels; execution++) {
+    const copy = { close: async () => void copies-- } as unknown as Kernel;
+    const saver = new Saver({
+      afterMs: 1,
+      archive: { write } as unknown as Archive,
+      freeze: async (frozen) => {
+        copies++;
+        frozen();
+        return { kernel: copy, execution };
+      },
+      onSaved: () => void saved.push(execution),
+    });
+    saver.ended();
+  }
+  await vi.waitFor(() => expect(saved).toHaveLength(kernels));
+  expect(new Set(saved).size).toBe(kernels);
+  expect(most).toBeLessThan(kernels / 2);
+});
