@@ -103,14 +103,14 @@ export class Execution {
   finish(payload: ResultPayload, notice: Notice | undefined): void {
     const interrupted = payload.error?.name === 'KeyboardInterrupt' && this.stopped === 'interrupt';
     const status: Status = this.stopped === 'timeout' ? 'timeout' : interrupted ? 'interrupted' : payload.status;
-    this.#end(status, {
-      ...(payload.repr === undefined ? {} : { value: payload.value ?? null, repr: payload.repr }),
-      ...(payload.data === undefined ? {} : { data: payload.data }),
-      ...(payload.exitCode === undefined ? {} : { exitCode: payload.exitCode }),
+    const rest = {
+      ...(payload.repr === undefined ? undefined : { value: payload.value ?? null, repr: payload.repr }),
+      ...(payload.data === undefined ? undefined : { data: payload.data }),
+      ...(payload.exitCode === undefined ? undefined : { exitCode: payload.exitCode }),
       ...errorPart(status, payload.error, this.settings.timeoutMs),
       ...notice,
-      reprCut: payload.reprCut ?? 0,
-    });
+    };
+    this.#end(status, rest, payload.reprCut);
   }
 
   /** The kernel is gone. */
@@ -118,25 +118,11 @@ export class Execution {
     const status: Status =
       this.stopped === 'timeout' ? 'timeout' : this.stopped === 'interrupt' ? 'interrupted' : 'died';
     const error: ExecutionError = { name: death.code, message: death.message, traceback: '' };
-    this.#end(status, {
-      ...errorPart(status, error, this.settings.timeoutMs),
-      ...notice,
-      death,
-      reprCut: 0,
-    });
+    this.#end(status, { ...errorPart(status, error, this.settings.timeoutMs), ...notice, death });
   }
 
-  #end(
-    status: Status,
-    { reprCut, ...rest }: { reprCut: number } & Partial<Omit<ResultEvent, 'type' | 'status'>>,
-  ): void {
-    const truncated: Truncated = {
-      ...(this.#stdout.cutBytes > 0 ? { stdoutBytes: this.#stdout.cutBytes } : {}),
-      ...(this.#stderr.cutBytes > 0 ? { stderrBytes: this.#stderr.cutBytes } : {}),
-      ...(reprCut > 0 ? { reprCharacters: reprCut } : {}),
-      ...(this.#displaysCut > 0 ? { displays: this.#displaysCut } : {}),
-      ...(this.events.lost > 0 ? { streamedBytes: this.events.lost } : {}),
-    };
+  #end(status: Status, rest: Partial<Omit<ResultEvent, 'type' | 'status'>>, reprCut = 0): void {
+    const truncated = this.#truncated(reprCut);
     const result: ResultEvent = {
       type: 'result',
       status,
@@ -145,11 +131,25 @@ export class Execution {
       stdout: this.#stdout.text,
       stderr: this.#stderr.text,
       displays: this.#displays,
-      ...(Object.keys(truncated).length > 0 ? { truncated } : {}),
+      ...(truncated && { truncated }),
       durationMs: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
     };
     if (this.settle) void this.settle(result).then((settled) => this.#tell(settled), this.abandon.bind(this));
     else this.#tell(result);
+  }
+
+  /** What was more than one may have, where something was. */
+  #truncated(reprCut: number): Truncated | undefined {
+    const [stdoutBytes, stderrBytes] = [this.#stdout.cutBytes, this.#stderr.cutBytes];
+    const [displays, streamedBytes] = [this.#displaysCut, this.events.lost];
+    if (stdoutBytes + stderrBytes + reprCut + displays + streamedBytes === 0) return undefined;
+    return {
+      ...(stdoutBytes > 0 && { stdoutBytes }),
+      ...(stderrBytes > 0 && { stderrBytes }),
+      ...(reprCut > 0 && { reprCharacters: reprCut }),
+      ...(displays > 0 && { displays }),
+      ...(streamedBytes > 0 && { streamedBytes }),
+    };
   }
 
   #tell(result: ResultEvent): void {

@@ -7,9 +7,9 @@ import type { Lock, Storage } from '../storage/contract.ts';
 import type { HistoryEntry } from './api.ts';
 import { letGo, letGoOfLeftovers } from './letting-go.ts';
 import type { CheckedOptions } from './options.ts';
+import { RecentCells } from './recent-cells.ts';
 import { storageFor } from './storages.ts';
 
-const MOST_HISTORY = 1000;
 const MB = 1024 * 1024;
 /** Whoever opens a session is about to run something: that comes first. */
 const TELL_AFTER_MS = 10;
@@ -39,7 +39,7 @@ interface Place {
 export class Ledger {
   readonly #parts: LedgerParts | undefined;
   readonly #record: SessionRecord;
-  #history: HistoryEntry[];
+  readonly #history: RecentCells;
   readonly #place: Place;
   #writing: Promise<void> = Promise.resolve();
   #closed = false;
@@ -49,7 +49,7 @@ export class Ledger {
     this.#place = place;
     this.#parts = parts;
     this.#record = record;
-    this.#history = [...record.history];
+    this.#history = new RecentCells(record.history);
   }
 
   /** Takes the lock on the key; `AGENT_BUSY` where somebody has it. */
@@ -96,12 +96,11 @@ export class Ledger {
   }
 
   get history(): readonly HistoryEntry[] {
-    return this.#history;
+    return this.#history.all;
   }
 
   remember(entry: HistoryEntry): void {
-    this.#history.push(entry);
-    if (this.#history.length > MOST_HISTORY) this.#history.shift();
+    this.#history.add(entry);
   }
 
   /** The code begins in this folder. */
@@ -161,7 +160,7 @@ export class Ledger {
     const parts = this.#parts;
     if (!parts) return;
     Object.assign(this.#record, change, { updatedAt: Date.now(), lastUsedAt: Date.now() });
-    const record = { ...this.#record, history: boundHistory(this.#history) };
+    const record = { ...this.#record, history: boundHistory(this.#history.all) };
     // A record is whole: what could not be written before is in it.
     const written = this.#writing.catch(() => {});
     this.#writing = written.then(() => parts.storage.records.put(parts.agentKey, record));
