@@ -26,8 +26,10 @@ export interface Plan {
   /** Node compiles what is used often; Jupyter's server gets no faster with use, and takes long for each cell. */
   readonly daemon: {
     readonly rounds: number;
+    /** Long enough that a server is measured at work, and not as it wakes after its peer had its turn. */
     readonly cellsPerRound: number;
     readonly warmUpCells: number;
+    readonly jupyterCellsPerRound: number;
     readonly jupyterWarmUpCells: number;
   };
   readonly agents: { readonly starts: number; readonly calls: number; readonly warmUpCalls: number };
@@ -49,7 +51,7 @@ export const full: Plan = {
   state: { rounds: 20 },
   pool: { keys: 1000, kernels: 50 },
   executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
-  daemon: { rounds: 10, cellsPerRound: 100, warmUpCells: 2000, jupyterWarmUpCells: 200 },
+  daemon: { rounds: 10, cellsPerRound: 500, warmUpCells: 4000, jupyterCellsPerRound: 100, jupyterWarmUpCells: 200 },
   agents: { starts: 20, calls: 5000, warmUpCalls: 2000 },
   gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
 };
@@ -69,7 +71,7 @@ export const quick: Plan = {
   state: { rounds: 2 },
   pool: { keys: 12, kernels: 4 },
   executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
-  daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterWarmUpCells: 5 },
+  daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterCellsPerRound: 10, jupyterWarmUpCells: 5 },
   agents: { starts: 2, calls: 100, warmUpCalls: 10 },
   gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },
 };

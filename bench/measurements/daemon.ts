@@ -27,7 +27,10 @@ export async function measureDaemon(subjects: Subjects, plan: Plan['daemon'], pr
   await atRest();
   const samples: Record<(typeof names)[number], number[]> = { library: [], http: [], webSocket: [], jupyter: [] };
   for (let round = 0; round < plan.rounds; round++) {
-    for (const name of names) samples[name].push(...(await repeated(plan.cellsPerRound, asks[name])));
+    for (const name of names) {
+      const cells = name === 'jupyter' ? plan.jupyterCellsPerRound : plan.cellsPerRound;
+      samples[name].push(...(await repeated(cells, asks[name])));
+    }
     progress.tick(round + 1, plan.rounds);
   }
   await subjects.end(library, client, jupyter);

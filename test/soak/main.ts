@@ -47,14 +47,14 @@ const parts: Readonly<Record<string, Part>> = {
     },
   },
   fanout: {
-    about: '1,000 events a second to each of 20 clients',
+    about: 'more than 1,000 events a second to each of 20 clients',
     count: 30,
     counts: 'seconds',
     async run(seconds) {
       using cella = new Cella();
-      const report = await fanoutSoak({ cella, followers: 20, perSecond: 1000, seconds, flags, progress });
+      const report = await fanoutSoak({ cella, followers: 20, perSecond: 1100, seconds, flags, progress });
       console.log(`Every one in order and once: ${JSON.stringify(report)}`);
-      promise(report.slowestPerSecond > 950, 'each gets 1,000 a second, give or take a twentieth');
+      promise(report.slowestPerSecond >= 1000, 'each gets 1,000 a second');
     },
   },
   kills: {
