@@ -1,74 +1,40 @@
 /** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
 
-import { encodeValue } from '../protocol/encode-value.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type {
-  Death,
-  DisplayEvent,
-  ExecutionEvent,
-  Notice,
-  OutputEvent,
-  ProgressEvent,
-  ResultEvent,
-} from '../protocol/events.ts';
+import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent, ResultEvent } from '../protocol/events.ts';
 import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
   type DisplayPayload,
   type HelloPayload,
-  type InputCall,
   type LoadedPayload,
   type PartHeader,
-  parseAnswer,
   parseCall,
   parseDisplay,
   parseFailed,
   parseHello,
-  parseInputCall,
-  parseLoaded,
-  parsePart,
   parseResult,
-  parseSaved,
-  parseTwinned,
   type ResultPayload,
   type SavedPayload,
 } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import { encodeText, type PyValue } from '../protocol/values.ts';
-import { Calls } from './calls.ts';
 import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
-import { type CallHandler, HostCalls } from './host-calls.ts';
+import type { CallHandler } from './host-calls.ts';
+import { Inbox, once, type Waiting } from './inbox.ts';
 import { whenLate } from './late.ts';
 import type { Exit, KernelLink } from './link.ts';
 import { newMark } from './mark.ts';
 import { Outputs, type StreamName } from './outputs.ts';
-import { type AnyQuestion, Question, type QuestionSettings } from './question.ts';
-import { Queue } from './queue.ts';
-import { type LoadableSegment, sendSegments } from './segments.ts';
+import type { AnyQuestion } from './question.ts';
+import { Questions, type SaveSettings } from './questions.ts';
+import { Requests } from './requests.ts';
+import type { LoadableSegment } from './segments.ts';
 import { StopClock } from './stop-clock.ts';
 import { stopWatching, watchFor } from './vigil.ts';
 
-/** A kernel keeps to fewer; one that does not is cut off. */
-const MOST_CALLS = 256;
-/** More than a kernel can number. */
-const REQUESTS = 2 ** 32;
-const MOST_WAITING_BYTES = 64 * 1024 * 1024;
-const MOST_CALL_BYTES = 64 * 1024 * 1024;
-/** What a frame that waits takes beside its payload. */
-const FRAME_COST = 256;
-/** What the reply to a call is reckoned to take until it is known: all that a kernel calls at once has room. */
-const REPLY_COST = 1024 * 1024;
-const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
-const QUESTION_TIMEOUT_MS = 10_000;
-const QUESTION_GRACE_MS = 2000;
 /** A kernel that has ended before it said hello has said why by then. */
 const LAST_WORDS_MS = 1000;
-/** There is one save or load at a time. */
-const DURABLE = 1;
-/** Past its own deadline, a kernel that saves has this long to say how it went. */
-const SAVE_GRACE_MS = 5000;
-/** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
-const QUESTION_BIT = 0x80000000;
 
 /** What a kernel is told when it begins. */
 export interface KernelSettings {
@@ -82,18 +48,6 @@ export interface KernelSettings {
   readonly generation?: number;
   /** The executions that its memory may know of, also from before it was forked: nothing belongs to a later one. */
   readonly executions?: () => number;
-}
-
-/** A frame in its turn: taken apart once, however often it has to wait. */
-interface Waiting {
-  readonly frame: Frame;
-  parsed?: unknown;
-}
-
-/** How a kernel saves its namespace. */
-export interface SaveSettings {
-  readonly limitBytes: number;
-  readonly seconds: number;
 }
 
 type State =
@@ -111,20 +65,13 @@ export class Kernel {
   #lastEnded: number | undefined;
   /** For the first result. */
   notice: Notice | undefined;
-  readonly #firstRequest: number;
-  readonly #calls: Calls;
-  readonly #hostCalls: HostCalls;
-  #asking = 0;
+  readonly #requests: Requests;
+  readonly #questions: Questions;
+  readonly #inbox: Inbox;
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
-  readonly #frames = new Queue<Waiting>();
-  #waitingBytes = 0;
-  /** Of calls that are carried out, and of replies that the kernel has not taken. */
-  #callBytes = 0;
-  #pumping = false;
   #clock: StopClock | undefined;
-  #questions = 0;
   #finished = 0;
   #violation: string | undefined;
   #closing = false;
@@ -134,35 +81,35 @@ export class Kernel {
   constructor(link: KernelLink, { background, handler, notice, generation = 0, executions }: KernelSettings) {
     this.#link = link;
     this.#executions = executions ?? (() => 0);
-    this.#firstRequest = generation * REQUESTS;
     this.#background = background;
     this.notice = notice;
-    this.#calls = new Calls((id, reply) => {
-      this.#asked();
-      const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
-      void this.#reply(id, encodeValue(answer));
-    });
-    this.#hostCalls = new HostCalls(handler, {
-      reply: (id, payload, held) => {
-        this.#callBytes -= held;
-        return this.#reply(id, payload);
-      },
-      progress: (task, text) => this.#progress({ type: 'progress', task, text }),
-      asking: (begins) => {
-        this.#asking += begins ? 1 : -1;
-        if (begins) this.#clock?.pause();
-        else this.#asked();
-      },
-    });
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
     this.#ready.promise.catch(() => {});
+    // First: output may end while the reader is put on it.
+    this.#inbox = new Inbox(link.control, {
+      handle: (next) => this.#handle(next),
+      broken: (reason) => this.#cutOff(reason),
+    });
     this.#outputs = new Outputs(
       link,
       (name, text, owner) => this.#output(name, text, owner),
-      () => this.#pump(),
+      () => this.#inbox.pump(),
     );
+    this.#requests = new Requests({
+      ...{ link: link.control, outputs: this.#outputs, handler, generation },
+      running: () => this.running,
+      progress: (event) => this.#progress(event),
+      asking: (waits) => (waits ? this.#clock?.pause() : this.#clock?.resume()),
+      room: () => this.#inbox.pump(),
+    });
+    this.#questions = new Questions(link, {
+      checkIdle: () => this.#checkIdle(),
+      asked: (question) => {
+        this.#state = { kind: 'answering', question };
+      },
+    });
     link.control.read(
-      (frame) => this.#receive(frame),
+      (frame) => this.#inbox.receive(frame),
       (problem) => this.#disconnected(problem),
     );
     void link.exited.then(async (exit) => {
@@ -201,7 +148,7 @@ export class Kernel {
     this.#outputs.begin(mark);
     this.#state = { kind: 'running', execution };
     execution.events.onRoom = () => this.#resumeOutput();
-    execution.events.onUnread = (events) => this.#refuseUnread(events);
+    execution.events.onUnread = (events) => this.#requests.refuseUnread(events);
     execution.start();
     this.#clock = new StopClock(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
@@ -212,53 +159,20 @@ export class Kernel {
     return execution.result;
   }
 
-  /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
   ask(method: string, params: Record<string, unknown>): Promise<PyValue> {
-    this.#questions = (this.#questions + 1) % 0x7fffffff;
-    const question: Question<PyValue> = this.#put((QUESTION_BIT | this.#questions) >>> 0, {
-      answer: FrameType.answer,
-      parse: parseAnswerValue,
-      timeoutMs: QUESTION_TIMEOUT_MS,
-      onTimeout: () => {
-        this.#link.interrupt(question.id);
-        question.extend(QUESTION_GRACE_MS, () => this.#link.kill());
-      },
-    });
-    this.#link.control.send(FrameType.request, question.id, JSON.stringify({ method, params }));
-    return question.result;
+    return this.#questions.ask(method, params);
   }
 
-  /** Has the kernel keep this moment as a frozen fork of that number; rejects with FORK_UNSAFE where it cannot. */
   twin(number: number): Promise<void> {
-    const parse = (payload: Buffer): void => {
-      const { unsafe } = parseTwinned(payload);
-      if (unsafe !== undefined) throw new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`);
-    };
-    const question = this.#put(number, { answer: FrameType.twinned, parse, timeoutMs: QUESTION_TIMEOUT_MS });
-    this.#link.control.send(FrameType.twin, number);
-    return question.result;
+    return this.#questions.twin(number);
   }
 
-  /** Has the kernel take its namespace apart. `part` gets the pieces as they come. */
   save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
-    const question = this.#put(DURABLE, {
-      answer: FrameType.saved,
-      parse: parseSaved,
-      timeoutMs: settings.seconds * 1000 + SAVE_GRACE_MS,
-      part: (payload) => {
-        const { header, bytes } = parsePart(payload);
-        part(header, bytes);
-      },
-    });
-    this.#link.control.send(FrameType.save, DURABLE, JSON.stringify(settings));
-    return question.result;
+    return this.#questions.save(settings, part);
   }
 
-  /** Has the kernel replace its namespace by what was saved, on the Python that is named. */
-  async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
-    const question = this.#put(DURABLE, { answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
-    await sendSegments(this.#link.control, DURABLE, python, segments);
-    return await question.result;
+  load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
+    return this.#questions.load(python, segments, timeoutMs);
   }
 
   pause(): void {
@@ -276,11 +190,11 @@ export class Kernel {
   }
 
   answerInput(id: number, text: string): void {
-    this.#calls.reply(id - this.#firstRequest, { value: text });
+    this.#requests.answerInput(id, text);
   }
 
   cancelInput(id: number, reason: string): void {
-    this.#calls.reply(id - this.#firstRequest, { error: reason });
+    this.#requests.cancelInput(id, reason);
   }
 
   /** Ends the kernel; what ran gets a result that says so. */
@@ -312,7 +226,7 @@ export class Kernel {
   #resumeOutput(): void {
     this.#outputs.resume();
     this.#link.control.resume();
-    this.#pump();
+    this.#inbox.pump();
   }
 
   #stop(execution: Execution, reason: StopReason): void {
@@ -322,36 +236,6 @@ export class Kernel {
     this.#clock?.grace();
     // A reader that has stopped reading must not keep the code from stopping.
     execution.events.drain();
-  }
-
-  #receive(frame: Frame): void {
-    // A kernel that was cut off is dying: nothing that it still sends is heard.
-    if (this.#violation !== undefined) return;
-    this.#frames.push({ frame });
-    this.#waitingBytes += sizeOf(frame);
-    // What waits for output to be read must not fill the host's memory meanwhile.
-    if (this.#waitingBytes > MOST_WAITING_BYTES) this.#link.control.pause();
-    this.#pump();
-  }
-
-  /** Handles frames in order, each when the output before it has been delivered. */
-  #pump(): void {
-    // Handling a frame lets output go on, which may come back here for the next frame.
-    if (this.#pumping) return;
-    this.#pumping = true;
-    try {
-      for (let next = this.#frames.first; next && this.#state.kind !== 'dead'; next = this.#frames.first) {
-        if (!this.#handle(next)) break;
-        this.#frames.shift();
-        const before = this.#waitingBytes;
-        this.#waitingBytes -= sizeOf(next.frame);
-        if (before > MOST_WAITING_BYTES && this.#waitingBytes <= MOST_WAITING_BYTES) this.#link.control.resume();
-      }
-    } catch (error) {
-      this.#cutOff(error instanceof FrameError ? error.message : String(error));
-    } finally {
-      this.#pumping = false;
-    }
   }
 
   /** Returns false where the frame must wait. */
@@ -365,9 +249,10 @@ export class Kernel {
       case FrameType.display:
         return this.#display(frame, once(next, parseDisplay));
       case FrameType.call:
-        return this.#call(frame, once(next, parseCall));
+        return this.#requests.take(frame, once(next, parseCall));
       case FrameType.cancel:
-        return this.#cancel(frame);
+        this.#requests.giveUp(frame.id);
+        return true;
       case FrameType.answer:
       case FrameType.twinned:
       case FrameType.saved:
@@ -397,8 +282,7 @@ export class Kernel {
     const { execution } = this.#state;
     if (!this.#outputs.reached(payload.marks)) return false;
     this.#outputs.finish();
-    // A thread may still wait in input(), and nobody hears of it any more.
-    this.#calls.replyAll({ error: 'the cell ended before input() was answered' });
+    this.#requests.cellEnded();
     this.#leave();
     this.#state = { kind: 'idle' };
     this.#lastEnded = execution.number;
@@ -410,11 +294,6 @@ export class Kernel {
   #progress(event: ProgressEvent): void {
     if (this.#state.kind === 'running') this.#state.execution.progress(event);
     else this.#background(event, event.text.length);
-  }
-
-  /** A question was answered: where it was the last one, the cell's time goes on. */
-  #asked(): void {
-    if (this.#calls.size === 0 && this.#asking === 0) this.#clock?.resume();
   }
 
   #display(frame: Frame, payload: DisplayPayload): boolean {
@@ -430,81 +309,6 @@ export class Kernel {
     if (!running.display(event, frame.payload.length)) this.#link.control.pause();
     this.#outputs.release(payload.marks);
     return true;
-  }
-
-  #call(frame: Frame, [method, params]: [string, PyValue]): boolean {
-    if (this.#calls.has(frame.id) || this.#hostCalls.has(frame.id)) {
-      throw new FrameError(`a second call with the number ${frame.id}`);
-    }
-    if (this.#calls.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
-    if (this.#callBytes >= MOST_CALL_BYTES) return false;
-    if (method !== 'input') {
-      const held = Math.max(frame.payload.length, REPLY_COST);
-      this.#callBytes += held;
-      this.#hostCalls.start({ id: frame.id, method, params, held });
-      return true;
-    }
-    const call = parseInputCall(params);
-    if (this.#state.kind !== 'running' || this.#state.execution.number !== call.execution) {
-      this.#calls.add(frame.id);
-      this.#calls.reply(frame.id, { error: 'input() was called while no cell was running' });
-      return true;
-    }
-    if (!this.#outputs.reached(call.marks)) return false;
-    this.#outputs.release(call.marks);
-    this.#askForInput(this.#state.execution, frame.id, call);
-    return true;
-  }
-
-  /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
-  async #reply(id: number, payload: Buffer): Promise<void> {
-    const size = payload.length + FRAME_COST;
-    this.#callBytes += size;
-    await this.#link.control.sendSlowly(FrameType.reply, id, payload);
-    this.#callBytes -= size;
-    this.#pump();
-  }
-
-  /** The code gave up waiting. */
-  #cancel(frame: Frame): boolean {
-    this.#hostCalls.cancel(frame.id);
-    if (this.#calls.has(frame.id)) this.#calls.reply(frame.id, { error: 'the code no longer waits' });
-    return true;
-  }
-
-  #askForInput(execution: Execution, id: number, call: InputCall): void {
-    this.#calls.add(id, execution.settings.inputTimeoutMs);
-    if (execution.events.abandoned) {
-      this.#calls.reply(id, { error: NO_READER });
-      return;
-    }
-    this.#clock?.pause();
-    execution.ask({
-      type: 'input_request',
-      id: this.#firstRequest + id,
-      prompt: call.prompt,
-      password: call.password,
-    });
-  }
-
-  /** Nobody will ever hear of these requests. */
-  #refuseUnread(events: readonly ExecutionEvent[]): void {
-    for (const event of events) {
-      if (event.type !== 'input_request') continue;
-      const id = event.id - this.#firstRequest;
-      if (this.#calls.has(id)) this.#calls.reply(id, { error: NO_READER });
-    }
-  }
-
-  #put<T>(
-    id: number,
-    settings: Omit<QuestionSettings<T>, 'onTimeout'> & Partial<Pick<QuestionSettings<T>, 'onTimeout'>>,
-  ): Question<T> {
-    this.#checkIdle();
-    // One that does not answer is no use any more.
-    const question = new Question(id, { onTimeout: () => this.#link.kill(), ...settings });
-    this.#state = { kind: 'answering', question };
-    return question;
   }
 
   #checkIdle(): void {
@@ -554,7 +358,7 @@ export class Kernel {
 
   #cutOff(reason: string): void {
     this.#violation ??= reason;
-    this.#frames.clear();
+    this.#inbox.close();
     this.#link.kill();
   }
 
@@ -563,14 +367,14 @@ export class Kernel {
     await this.#outputs.last();
     if (this.#state.kind === 'dead') return;
     const before = this.#state;
-    this.#frames.clear();
+    this.#inbox.close();
     this.#outputs.finish();
     this.#leave();
     const lastStderr = before.kind === 'running' ? before.execution.lastStderr : '';
     const death = describeDeath(exit, this.#violation, this.#closing, lastStderr);
     this.#state = { kind: 'dead', death };
     this.#outputs.close();
-    this.#hostCalls.close();
+    this.#requests.close();
     this.#link.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
     this.#ready.reject(error);
@@ -587,24 +391,8 @@ export class Kernel {
     this.#outputs.stopWaiting();
     this.#clock?.stop();
     this.#clock = undefined;
-    this.#calls.forget();
+    this.#requests.forgetInputs();
   }
 }
 
 const late = (execution: number | undefined) => (execution === undefined ? {} : { execution });
-
-function sizeOf({ payload }: Frame): number {
-  return payload.length + FRAME_COST;
-}
-
-function once<T>(next: Waiting, parse: (payload: Buffer) => T): T {
-  next.parsed ??= parse(next.frame.payload);
-  return next.parsed as T;
-}
-
-function parseAnswerValue(payload: Buffer): PyValue {
-  const answer = parseAnswer(payload);
-  if (!('error' in answer)) return answer.value;
-  const { name, message, traceback } = answer.error;
-  throw new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } });
-}

@@ -1,0 +1,83 @@
+/** Frames from a kernel in their order: each is handled when its time has come, and what waits has a bound. */
+
+import { type Frame, FrameError } from '../protocol/frames.ts';
+import type { FrameLink } from './link.ts';
+import { Queue } from './queue.ts';
+
+const MOST_WAITING_BYTES = 64 * 1024 * 1024;
+/** What a frame that waits takes beside its payload. */
+export const FRAME_COST = 256;
+
+/** A frame in its turn: taken apart once, however often it has to wait. */
+export interface Waiting {
+  readonly frame: Frame;
+  parsed?: unknown;
+}
+
+export interface InboxEvents {
+  /** False where the frame must wait; FrameError where it must not be. */
+  handle(next: Waiting): boolean;
+  /** The kernel has broken the rules. */
+  broken(reason: string): void;
+}
+
+export class Inbox {
+  readonly #link: Pick<FrameLink, 'pause' | 'resume'>;
+  readonly #events: InboxEvents;
+  readonly #frames = new Queue<Waiting>();
+  #waitingBytes = 0;
+  #pumping = false;
+  #closed = false;
+
+  constructor(link: Pick<FrameLink, 'pause' | 'resume'>, events: InboxEvents) {
+    this.#link = link;
+    this.#events = events;
+  }
+
+  receive(frame: Frame): void {
+    // A kernel that was cut off is dying: nothing that it still sends is heard.
+    if (this.#closed) return;
+    this.#frames.push({ frame });
+    this.#waitingBytes += sizeOf(frame);
+    // What waits for output to be read must not fill the host's memory meanwhile.
+    if (this.#waitingBytes > MOST_WAITING_BYTES) this.#link.pause();
+    this.pump();
+  }
+
+  /** Handles frames in order, each when the output before it has been delivered. */
+  pump(): void {
+    // Handling a frame lets output go on, which may come back here for the next frame.
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      for (let next = this.#frames.first; next; next = this.#frames.first) {
+        if (!this.#events.handle(next)) break;
+        // Whoever handled it may have closed this.
+        if (this.#closed) break;
+        this.#frames.shift();
+        const before = this.#waitingBytes;
+        this.#waitingBytes -= sizeOf(next.frame);
+        if (before > MOST_WAITING_BYTES && this.#waitingBytes <= MOST_WAITING_BYTES) this.#link.resume();
+      }
+    } catch (error) {
+      this.#events.broken(error instanceof FrameError ? error.message : String(error));
+    } finally {
+      this.#pumping = false;
+    }
+  }
+
+  /** Nothing is heard any more. */
+  close(): void {
+    this.#closed = true;
+    this.#frames.clear();
+  }
+}
+
+export function once<T>(next: Waiting, parse: (payload: Buffer) => T): T {
+  next.parsed ??= parse(next.frame.payload);
+  return next.parsed as T;
+}
+
+function sizeOf({ payload }: Frame): number {
+  return payload.length + FRAME_COST;
+}
