@@ -128,6 +128,8 @@ export class Kernel {
   #finished = 0;
   #violation: string | undefined;
   #closing = false;
+  /** It was killed, and may not know it yet. */
+  #doomed = false;
   /** Nothing more comes from the kernel. */
   readonly #heard = Promise.withResolvers<void>();
 
@@ -205,7 +207,7 @@ export class Kernel {
     execution.start();
     this.#clock = new StopClock(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
-      kill: () => this.#link.kill(),
+      kill: () => this.#doom(),
     });
     this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
     watchFor(this);
@@ -221,7 +223,7 @@ export class Kernel {
       timeoutMs: QUESTION_TIMEOUT_MS,
       onTimeout: () => {
         this.#link.interrupt(question.id);
-        question.extend(QUESTION_GRACE_MS, () => this.#link.kill());
+        question.extend(QUESTION_GRACE_MS, () => this.#doom());
       },
     });
     this.#link.control.send(FrameType.request, question.id, JSON.stringify({ method, params }));
@@ -286,7 +288,7 @@ export class Kernel {
   /** Ends the kernel; what ran gets a result that says so. */
   async kill(): Promise<void> {
     // The sandbox may have another kernel by the time that one is dead.
-    if (this.#state.kind !== 'dead') this.#link.kill();
+    if (this.#state.kind !== 'dead') this.#doom();
     await this.#died.promise;
   }
 
@@ -325,8 +327,8 @@ export class Kernel {
   }
 
   #receive(frame: Frame): void {
-    // A kernel that was cut off is dying: nothing that it still sends is heard.
-    if (this.#violation !== undefined) return;
+    // A kernel that was cut off or killed is dying: nothing that it still sends is heard.
+    if (this.#violation !== undefined || this.#doomed) return;
     this.#frames.push({ frame });
     this.#waitingBytes += sizeOf(frame);
     // What waits for output to be read must not fill the host's memory meanwhile.
@@ -396,6 +398,8 @@ export class Kernel {
     }
     const { execution } = this.#state;
     if (!this.#outputs.reached(payload.marks)) return false;
+    // It came before the kill, and has waited: no other cell may run where the next moment is the last.
+    if (this.#doomed) return true;
     this.#outputs.finish();
     // A thread may still wait in input(), and nobody hears of it any more.
     this.#calls.replyAll({ error: 'the cell ended before input() was answered' });
@@ -502,7 +506,7 @@ export class Kernel {
   ): Question<T> {
     this.#checkIdle();
     // One that does not answer is no use any more.
-    const question = new Question(id, { onTimeout: () => this.#link.kill(), ...settings });
+    const question = new Question(id, { onTimeout: () => this.#doom(), ...settings });
     this.#state = { kind: 'answering', question };
     return question;
   }
@@ -517,6 +521,7 @@ export class Kernel {
   #answer(frame: Frame): boolean {
     const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
     if (question?.id !== frame.id || question.answer !== frame.type) throw new FrameError('an answer to no question');
+    if (this.#doomed) return true;
     this.#state = { kind: 'idle' };
     question.settle(frame.payload);
     return true;
@@ -550,6 +555,12 @@ export class Kernel {
     const stop = whenLate(LAST_WORDS_MS, this.#heard.resolve);
     await this.#heard.promise;
     stop();
+  }
+
+  /** From here on it is given nothing more to do, even where it answers before it ends. */
+  #doom(): void {
+    this.#doomed = true;
+    this.#link.kill();
   }
 
   #cutOff(reason: string): void {
