@@ -2,7 +2,16 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
@@ -56,6 +65,7 @@ if (process.argv.includes('--if-stale') && isFresh()) process.exit(0);
 if (!existsSync(compiler)) fail('The build needs the packages of package.json, and they are not here. Run: npm ci');
 
 const began = performance.now();
+const begun = new Date();
 const seconds = () => ((performance.now() - began) / 1000).toFixed(0);
 const screen = process.stderr.isTTY;
 const doing = `Building ${sources.length} files of src into dist`;
@@ -82,6 +92,8 @@ if (status !== 0) fail('The build failed: the compiler names the places above.')
 await bundle().catch((error) => fail(`\nIt could not be bundled: ${error.message}`));
 clearInterval(progress);
 writeFileSync(join(staging, '.built'), list);
+// What changes while it is compiled is not in it.
+utimesSync(join(staging, '.built'), begun, begun);
 rmSync(dist, { recursive: true, force: true });
 renameSync(staging, dist);
 if (screen) console.error(`\r\u001b[K${doing}: done in ${seconds()} s.`);

@@ -46,8 +46,10 @@ def become_kernel(
         _say_why(descriptors[0], error)
     try:
         the_kernel.serve()
+    except MemoryError:
+        os._exit(kernel.WITHOUT_MEMORY)
     finally:
-        os._exit(70)
+        os._exit(kernel.FAILED)
 
 
 def _enter(folder: str) -> None:

@@ -37,6 +37,8 @@ _WARM_UP = bytes(_MARK_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
 # The payload of a result may not be larger than what the host takes in one frame.
 _LARGEST_VALUE = 60 << 20
 _LONGEST_PROMPT = 1 << 16
+# How a kernel ends that cannot go on. Without memory it can say no more than this.
+FAILED, WITHOUT_MEMORY = 70, 72
 
 
 class Kernel:

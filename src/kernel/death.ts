@@ -3,6 +3,9 @@
 import type { Death } from '../protocol/events.ts';
 import type { Exit } from './link.ts';
 
+/** How a kernel ends that had no memory left for its own work: kernel.py. */
+const WITHOUT_MEMORY = 72;
+
 export function describeDeath(exit: Exit, violation: string | undefined, closing: boolean, lastStderr: string): Death {
   const how: Pick<Death, 'signal' | 'exitCode' | 'lastStderr'> = {
     ...(exit.signal === undefined ? {} : { signal: exit.signal }),
@@ -12,8 +15,9 @@ export function describeDeath(exit: Exit, violation: string | undefined, closing
   if (violation !== undefined) {
     return { code: 'KERNEL_PROTOCOL', message: `The kernel was cut off: it sent ${violation}.`, ...how };
   }
-  if (exit.outOfMemory) {
-    return { code: 'KERNEL_OUT_OF_MEMORY', message: 'The kernel was killed: it used more memory than it may.', ...how };
+  if (exit.outOfMemory || exit.exitCode === WITHOUT_MEMORY) {
+    const ended = exit.signal === undefined ? 'ended' : 'was killed';
+    return { code: 'KERNEL_OUT_OF_MEMORY', message: `The kernel ${ended}: it used more memory than it may.`, ...how };
   }
   if (exit.signal === 'SIGXCPU') {
     return { code: 'KERNEL_CPU_LIMIT', message: 'The kernel was killed: it used up its CPU seconds.', ...how };

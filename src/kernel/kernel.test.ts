@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
+import { encodeValue } from '../protocol/encode-value.ts';
 import { type Frame, FrameType } from '../protocol/frames.ts';
+import { EventListener } from './events.ts';
+import { Execution } from './execution.ts';
 import { Kernel } from './kernel.ts';
 import type { ByteSource, Exit, FrameLink, KernelLink } from './link.ts';
 
@@ -8,6 +11,7 @@ const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {
 /** A kernel that says and does what the test says. */
 function scripted() {
   const exited = Promise.withResolvers<Exit>();
+  const killed = Promise.withResolvers<void>();
   let [say, hangUp]: [(frame: Frame) => void, () => void] = [() => {}, () => {}];
   const control: FrameLink = {
     read: (onFrame, onEnd) => {
@@ -19,10 +23,16 @@ function scripted() {
   };
   const link: KernelLink = {
     ...{ control, stdout: silent, stderr: silent, exited: exited.promise },
-    ...{ interrupt: () => {}, kill: () => {} },
+    ...{ interrupt: () => {}, kill: killed.resolve },
   };
   const kernel = new Kernel(link, { background: () => {} });
-  return { kernel, exit: exited.resolve, say: (frame: Frame) => say(frame), hangUp: () => hangUp() };
+  return {
+    kernel,
+    killed: killed.promise,
+    exit: exited.resolve,
+    say: (frame: Frame) => say(frame),
+    hangUp: () => hangUp(),
+  };
 }
 
 const turns = () => new Promise((resolve) => setTimeout(resolve, 20));
@@ -49,4 +59,20 @@ test('a kernel whose connection somebody else holds is not waited for without en
   const { kernel, exit } = scripted();
   exit({ outOfMemory: false, signal: 'SIGKILL' });
   await expect(kernel.ready).rejects.toMatchObject({ code: 'KERNEL_DIED' });
+});
+
+test('what a kernel answers after it was killed is no sign of life: its cell ends with it, and no other begins there', async () => {
+  const { kernel, killed, exit, say, hangUp } = scripted();
+  const label = new Uint8Array(16).fill(255);
+  say({ type: FrameType.hello, id: 0, payload: encodeValue({ python: '3.11.2', implementation: 'cpython', label }) });
+  await kernel.ready;
+  const settings = { timeoutMs: 1, graceMs: 1, inputTimeoutMs: 1000, outputLimitBytes: 1000 };
+  const execution = new Execution(1, 'while True: pass', settings, new EventListener(() => {}));
+  const result = kernel.execute(execution);
+  await killed;
+  say({ type: FrameType.result, id: 1, payload: encodeValue({ status: 'ok', marks: [0, 0] }) });
+  expect(kernel.idle).toBe(false);
+  exit({ outOfMemory: false, signal: 'SIGKILL' });
+  hangUp();
+  expect(await result).toMatchObject({ status: 'timeout', death: { signal: 'SIGKILL' } });
 });

@@ -75,6 +75,8 @@ export class Kernel {
   #finished = 0;
   #violation: string | undefined;
   #closing = false;
+  /** It was killed, and may not know it yet. */
+  #doomed = false;
   /** Nothing more comes from the kernel. */
   readonly #heard = Promise.withResolvers<void>();
 
@@ -104,12 +106,16 @@ export class Kernel {
     });
     this.#questions = new Questions(link, {
       checkIdle: () => this.#checkIdle(),
+      unanswered: () => this.#doom(),
       asked: (question) => {
         this.#state = { kind: 'answering', question };
       },
     });
     link.control.read(
-      (frame) => this.#inbox.receive(frame),
+      (frame) => {
+        // One that was killed is dying: nothing that it still sends is heard.
+        if (!this.#doomed) this.#inbox.receive(frame);
+      },
       (problem) => this.#disconnected(problem),
     );
     void link.exited.then(async (exit) => {
@@ -152,7 +158,7 @@ export class Kernel {
     execution.start();
     this.#clock = new StopClock(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
-      kill: () => this.#link.kill(),
+      kill: () => this.#doom(),
     });
     this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
     watchFor(this);
@@ -200,7 +206,7 @@ export class Kernel {
   /** Ends the kernel; what ran gets a result that says so. */
   async kill(): Promise<void> {
     // The sandbox may have another kernel by the time that one is dead.
-    if (this.#state.kind !== 'dead') this.#link.kill();
+    if (this.#state.kind !== 'dead') this.#doom();
     await this.#died.promise;
   }
 
@@ -281,6 +287,8 @@ export class Kernel {
     }
     const { execution } = this.#state;
     if (!this.#outputs.reached(payload.marks)) return false;
+    // It came before the kill, and has waited: no other cell may run where the next moment is the last.
+    if (this.#doomed) return true;
     this.#outputs.finish();
     this.#requests.cellEnded();
     this.#leave();
@@ -321,6 +329,7 @@ export class Kernel {
   #answer(frame: Frame): boolean {
     const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
     if (question?.id !== frame.id || question.answer !== frame.type) throw new FrameError('an answer to no question');
+    if (this.#doomed) return true;
     this.#state = { kind: 'idle' };
     question.settle(frame.payload);
     return true;
@@ -354,6 +363,12 @@ export class Kernel {
     const stop = whenLate(LAST_WORDS_MS, this.#heard.resolve);
     await this.#heard.promise;
     stop();
+  }
+
+  /** From here on it is given nothing more to do, even where it answers before it ends. */
+  #doom(): void {
+    this.#doomed = true;
+    this.#link.kill();
   }
 
   #cutOff(reason: string): void {

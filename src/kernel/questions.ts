@@ -35,6 +35,8 @@ export interface SaveSettings {
 export interface QuestionEvents {
   /** Throws where the kernel is not idle. */
   checkIdle(): void;
+  /** It does not answer, and is no use any more. */
+  unanswered(): void;
   /** From here on it is the one that the kernel answers. */
   asked(question: AnyQuestion): void;
 }
@@ -60,7 +62,7 @@ export class Questions {
       timeoutMs: QUESTION_TIMEOUT_MS,
       onTimeout: () => {
         this.#link.interrupt(question.id);
-        question.extend(QUESTION_GRACE_MS, () => this.#link.kill());
+        question.extend(QUESTION_GRACE_MS, () => this.#events.unanswered());
       },
     });
     this.#link.control.send(FrameType.request, question.id, JSON.stringify({ method, params }));
@@ -102,8 +104,7 @@ export class Questions {
 
   #put<T>(id: number, settings: Asked<T>): Question<T> {
     this.#events.checkIdle();
-    // One that does not answer is no use any more.
-    const question = new Question(id, { onTimeout: () => this.#link.kill(), ...settings });
+    const question = new Question(id, { onTimeout: () => this.#events.unanswered(), ...settings });
     this.#events.asked(question);
     return question;
   }

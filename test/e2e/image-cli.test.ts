@@ -57,7 +57,7 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     engine = ['--engine', await sharedEngine()];
   });
 
-  it('makes an image of this machine’s Python and another from it, lists both and removes them', async () => {
+  it('makes an image of this machine’s Python and another from it, runs code in that, lists both and removes them', async () => {
     const name = 'cella-e2e:one';
     const built = await run('build', '--name', name, '--no-packages', '--with', 'setpriv', '--json', ...engine);
     expect(built).toMatchObject({ code: 0, err: '' });
@@ -70,6 +70,11 @@ describe.skipIf(!canRunDocker)('cella image, with an engine', { timeout: 180_000
     expect(made).toMatch(/^Made cella-e2e:two: Python 3\.\d+\.\d+, \d+\.\d MB\.$/);
     expect(next).toBe('`cella run --executor container --image cella-e2e:two` runs code in it.');
     expect(second.err).toMatch(/Looking at cella-e2e:one\n(.*\n)*Keeping it as cella-e2e:two\n/);
+    const where = ['--executor', 'container', '--image', 'cella-e2e:two', ...engine];
+    const ran = await cella.run(['run', ...where, '-c', 'import shutil; shutil.which("setpriv")']);
+    expect(ran).toMatchObject({ code: 0, err: '' });
+    // The default image has no such program.
+    expect(ran.out).toContain('/setpriv');
     const listed = await run('list', ...engine);
     expect(listed.out).toMatch(/^NAME +PYTHON +SIZE +MADE +ID\n/);
     expect(listed.out).toMatch(/^cella-e2e:one /m);

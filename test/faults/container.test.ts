@@ -28,16 +28,17 @@ describe.skipIf(!canRunDocker)('a container that is', () => {
     expect(await (await admin()).containersOf(dataDir)).toHaveLength(1);
   });
 
-  test('paused is killed when a cell has timed out, and recovers', async () => {
+  test('paused is killed when its cell does not stop, and recovers', async () => {
     const dataDir = await scratchFolder();
     await using session = await openContainer({ dataDir });
     await session.run('kept = 1');
     await session.save();
-    const running = runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass', { timeoutMs: 2000 });
-    const { result } = await running;
+    const { result } = await runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass');
     await (await (await admin()).only(dataDir)).pause();
-    expect(await result).toMatchObject({ status: 'timeout' });
-    expect(await session.run('kept')).toMatchObject({ status: 'ok', value: 1 });
+    // A timeout does the same; however long the engine takes to pause, this comes after it.
+    await session.interrupt();
+    expect(await result).toMatchObject({ status: 'interrupted', death: expect.anything() });
+    expect(await session.run('kept')).toMatchObject({ status: 'ok', value: 1, recovered: expect.anything() });
   });
 
   test('paused and let go on goes on', async () => {

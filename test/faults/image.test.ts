@@ -12,6 +12,7 @@ import { removeImage } from '../../src/executors/container/image-list.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker, DockerEngine, engineKind } from '../support/docker.ts';
 import { bareImage, imageOf, imageWith, python } from '../support/images.ts';
+import { openSession } from '../support/session.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
 
 const failing = (code: string, words: RegExp) => ({ code, message: expect.stringMatching(words) });
@@ -47,15 +48,16 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
     path: '/usr/bin',
     compiled: {},
   };
+  const openOn = async (image: string) =>
+    await openSession({ executor: 'container', engine: engine.address, dataDir: data, image });
   const containersOf = async (image: string) =>
     await engine.docker.listContainers({ all: true, filters: { ancestor: [image] } });
 
   it('that is missing is told by name, with the way to get it', async () => {
-    const name = 'cella-nowhere:1';
-    await expect(imageFacts(engine, name, data)).rejects.toMatchObject(
-      failing('IMAGE_NOT_FOUND', /cella-nowhere:1 .*docker pull cella-nowhere:1/),
-    );
+    const told = failing('IMAGE_NOT_FOUND', /cella-nowhere:1 .*docker pull cella-nowhere:1/);
+    await expect(imageFacts(engine, 'cella-nowhere:1', data)).rejects.toMatchObject(told);
     expect(readdirSync(data)).toEqual([]);
+    await expect(openOn('cella-nowhere:1')).rejects.toMatchObject(told);
   });
 
   it.each(['../containers/json', 'a b', 'x?y=1', '-x', 'UPPER/../x'])(
@@ -67,7 +69,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
 
   it('without Python is told in the words of the engine', async () => {
     const name = await imageOf(engine, 'cella-faults-empty', { 'etc/motd': 'nothing else' });
-    await expect(imageFacts(engine, name, data)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /no Python.*python/));
+    await expect(openOn(name)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /no Python.*python/));
     expect(await containersOf(name)).toEqual([]);
     expect(readdirSync(join(data, 'cache', 'kernel'))).toEqual([]);
   });

@@ -3,6 +3,7 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
+import { fillsAllMemory } from '../support/bombs.ts';
 import { openings } from '../support/hosts.ts';
 import { openInProcess as open } from '../support/in-process.ts';
 import { runUntilReady, scratchFolder } from '../support/session.ts';
@@ -25,6 +26,8 @@ describe('memory in the in-process executor', () => {
     expect((await session.run('bytearray(200 << 20)')).error?.name).toBe('MemoryError');
     expect((await session.run('1')).value).toBe(1);
   });
+
+  it('used up to the last byte leaves the kernel alive, or is told as what it died of', () => fillsAllMemory(open));
 });
 
 describe('code that never stops in the in-process executor', () => {

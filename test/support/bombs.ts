@@ -74,6 +74,28 @@ started`);
   });
 }
 
+/** Until the kernel has none for its own work either. Where it finds some, it lives on. */
+export async function fillsAllMemory(open: Open): Promise<void> {
+  await using session = await open({ limits: { memoryMb: 96 } });
+  // Places for what is kept are there before it gets tight.
+  const result = await session.run(`
+held, count, size = [None] * (1 << 20), 0, 1 << 20
+while size > 4:
+    try:
+        held[count] = "x" * size
+        count += 1
+    except MemoryError:
+        size >>= 1
+raise ValueError(repr(held[0][:100]))`);
+  if (result.status === 'died') {
+    expect(result).toMatchObject({ death: { code: 'KERNEL_OUT_OF_MEMORY' } });
+  } else {
+    expect(result.error?.name).toMatch(/^(Value|Memory)Error$/);
+    await session.reset();
+  }
+  expect(await session.run('[1]')).toMatchObject({ status: 'ok', value: [1] });
+}
+
 function memory(open: Open): void {
   test('more than the limit is a MemoryError, and the kernel lives on', async () => {
     const session = await open({ limits: { memoryMb: 256 } });
@@ -84,6 +106,8 @@ function memory(open: Open): void {
     expect(slowly).toMatchObject({ status: 'error', error: { name: 'MemoryError' } });
     expect((await session.run('blocks.clear(); kept')).value).toBe(1);
   });
+
+  test('used up to the last byte leaves the kernel alive, or is told as what it died of', () => fillsAllMemory(open));
 
   test(`shared memory past the limit ${root ? 'kills the kernel, and is told apart' : 'cannot be had'}`, async () => {
     const session = await open({ limits: { memoryMb: 128 } });

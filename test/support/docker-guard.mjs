@@ -25,7 +25,8 @@ function start() {
   if (engine) return;
   for (const name of program.stale) rmSync(join(folder, name), { force: true });
   const log = process.env.CELLA_TEST_DOCKER_LOG ? 'inherit' : 'ignore';
-  const mine = spawn(program.command, program.args, { env, stdio: ['ignore', log, log], detached: true });
+  // Podman leaves a file where it runs when a container has no memory left.
+  const mine = spawn(program.command, program.args, { cwd: folder, env, stdio: ['ignore', log, log], detached: true });
   engine = mine;
   mine.on('error', (error) => console.log(`failed ${error.message}`));
   mine.on('exit', (code, signal) => {
@@ -43,7 +44,7 @@ async function endAll() {
     engine?.kill('SIGKILL');
   }
   for (const args of program.ending) {
-    const told = spawn(program.command, args, { env, stdio: 'ignore' });
+    const told = spawn(program.command, args, { cwd: folder, env, stdio: 'ignore' });
     await once(told, 'close').catch(() => {}); // it is not installed, and nothing was started
   }
   const holder = Number(program.pidFile && read(program.pidFile));

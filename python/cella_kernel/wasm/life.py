@@ -68,7 +68,9 @@ def serve(env: Dict[str, str], cwd: str) -> None:
     barring.install()
     try:
         the_kernel.serve()
+    except MemoryError:
+        os._exit(kernel.WITHOUT_MEMORY)
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(70)
+        os._exit(kernel.FAILED)
