@@ -128,7 +128,7 @@ describe('an executor that breaks the protocol', () => {
 });
 
 describe('an executor in trouble', () => {
-  test('that is killed in mid-turn fails the turn with the signal: it is no exit 0', async () => {
+  test('that is killed in mid-turn fails the turn with the signal: signal death counted as exit 0', async () => {
     const id = await session();
     const { json } = await prompt(daemon, id, 'die');
     expect(json).toMatchObject({
@@ -139,12 +139,12 @@ describe('an executor in trouble', () => {
     expect(next).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
   });
 
-  test('that exits with a code fails the turn with the code', async () => {
+  test('that exits with a code fails the turn with the code: non-zero exits were ignored', async () => {
     const { json } = await prompt(daemon, await session(), 'exit');
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
   });
 
-  test('has none of the server’s variables', async () => {
+  test('has none of the server’s variables: the pool passed the daemon’s whole environment', async () => {
     const { json } = await prompt(daemon, await session(), 'variables');
     expect(json.text).toContain('HOME');
     expect(json.text).not.toContain('of the server alone');
@@ -169,7 +169,7 @@ describe('a turn', () => {
     expect((await prompt(daemon, deaf, 'plain')).json.status).toBe('completed');
   });
 
-  test('is stopped while a permission waits, which is cancelled by it', async () => {
+  test('is stopped, and cancels what it waits for: stop refused while a permission was waiting', async () => {
     const id = await session();
     const asking = prompt(daemon, id, 'permit rm -rf /');
     const [asked] = (await until(daemon, id, ({ type }) => type === 'permission_requested')).slice(-1);
