@@ -102,6 +102,20 @@ test('an executor is kept for the one who has prompted, and never for another pe
   expect(await left()).toBe('nothing was left');
 });
 
+test('an executor is kept for one session: no other of the same person gets it, nor a fork, nor one that needs its place', async () => {
+  const [one, other, third] = [await session(), await session(), await session()];
+  const left = async (id: string) => (await prompt(daemon, id, 'left')).json.text;
+  await prompt(daemon, one, 'plain');
+  const fork = await daemon.call<{ id: string }>(`POST /v1/sessions/${one}/fork`, { body: { agentKey: `x${++made}` } });
+  expect(fork.status).toBe(201);
+  expect(await left(other)).toBe('nothing was left');
+  expect(await left(fork.json.id)).toBe('nothing was left');
+  expect(await left(one)).toContain('was left');
+  // All three places are taken: one of them has to go.
+  expect(await left(third)).toBe('nothing was left');
+  expect(await left(one)).toContain('was left');
+});
+
 test('what it listens to ends with the token of its turn: the session’s MCP server, and a model in mid-answer', async () => {
   const id = await session();
   expect((await prompt(daemon, id, 'listen')).json).toMatchObject({ status: 'completed' });
