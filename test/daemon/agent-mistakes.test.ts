@@ -32,7 +32,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
 import { makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
 import { agentDaemon, decide, eventsOf, hostileRunner, namedPrograms, prompt, until } from '../support/agent-daemon.ts';
@@ -46,6 +46,8 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 let daemon: Daemon;
 let made = 0;
+/** Sessions whose turns may wait for leave still. */
+const left: string[] = [];
 
 beforeAll(async () => {
   const [runner, programs] = await Promise.all([hostileRunner(), namedPrograms()]);
@@ -53,12 +55,23 @@ beforeAll(async () => {
   daemon = await agentDaemon({ modelUrl: 'http://127.0.0.1:9', runner, programs, agents: { workers } });
 });
 afterEach(() => void vi.useRealTimers());
+afterAll(async () => {
+  await Promise.all(left.map((id) => daemon.call(`POST /v1/sessions/${id}/stop`)));
+});
 
 const gates = () => join(daemon.facts.dataDir, 'gates');
 const gateNames = () => readdirSync(gates());
 
-/** A session whose executor waits for leave; with what it speaks under, and the socket that leads from it to the server. */
-async function waiting(more: Record<string, unknown> = {}) {
+interface Waiting {
+  readonly id: string;
+  readonly turn: string;
+  /** What its executor speaks under, and the socket that leads from it to the server. */
+  readonly token: string;
+  readonly gate: string;
+}
+
+/** A session whose executor waits for leave. */
+async function waiting(more: Record<string, unknown> = {}): Promise<Waiting> {
   const { id } = await daemon.session({ agentKey: `mistake ${++made}`, permissionTimeoutMs: 0, ...more });
   const before = new Set(existsSync(gates()) ? gateNames() : []);
   const { json } = await prompt(daemon, id, 'shown ls', { wait: false, timeoutMs: DAY_MS });
@@ -66,7 +79,7 @@ async function waiting(more: Record<string, unknown> = {}) {
   const told = events.flatMap((event) => (event.type === 'item_completed' && event.item === 'c' ? [event.text] : []));
   const claim: { session_token: string } = JSON.parse(told[0] ?? '');
   const gate = join(gates(), gateNames().find((name) => !before.has(name)) ?? '', 'socket');
-  onTestFinished(async () => void (await daemon.call(`POST /v1/sessions/${id}/stop`)));
+  left.push(id);
   return { id, turn: json.id, token: claim.session_token, gate };
 }
 
@@ -108,8 +121,15 @@ test('the folder of the sockets is closed to others, whatever the umask is, and 
   }
 });
 
+let both: Promise<readonly [Waiting, Waiting]> | undefined;
+/** One in the sandbox, and one that is not kept from the host. */
+const oneOfEach = () => {
+  both ??= waiting().then(async (enclosed) => [enclosed, await waiting({ sandbox: 'off' })] as const);
+  return both;
+};
+
 test.runIf(canBeAnother)('the socket was open to any local user', async () => {
-  const all = [await waiting(), await waiting({ sandbox: 'off' })];
+  const all = await oneOfEach();
   const runners = descendants(process.pid).filter(({ command }) => command.includes('cella-runner.mjs serve'));
   expect(runners.length).toBeGreaterThanOrEqual(2);
   const pids = [process.pid, ...runners.map(({ pid }) => pid)];
@@ -127,8 +147,7 @@ test.runIf(canBeAnother)('the socket was open to any local user', async () => {
 });
 
 test.runIf(canBeAnother)('any local user got the token', async () => {
-  const { token, id } = await waiting();
-  const open = await waiting({ sandbox: 'off' });
+  const [{ token, id }, open] = await oneOfEach();
   const { dataDir, adminTokenPath, url } = daemon.facts;
   const seen = 'cella-runner.mjs';
   const attempts = { folders: [dataDir], open: [adminTokenPath], words: [token, open.token, daemon.token, seen] };

@@ -34,6 +34,12 @@ beforeAll(async () => {
 
 const session = async (more: Record<string, unknown> = {}) =>
   (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
+/** For what leaves nothing behind, and looks for its own words alone: an executor the less is started. */
+let shared: Promise<string> | undefined;
+const sharedSession = () => {
+  shared ??= session();
+  return shared;
+};
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
 
 test('an executor is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
@@ -159,14 +165,14 @@ describe('an executor in trouble', () => {
   });
 
   test('has none of the server’s variables: the pool passed the daemon’s whole environment', async () => {
-    const { json } = await prompt(daemon, await session(), 'variables');
+    const { json } = await prompt(daemon, await sharedSession(), 'variables');
     expect(json.text).toContain('HOME');
     expect(json.text).not.toContain('of the server alone');
     expect(json.text).not.toMatch(/CELLA_(?!ENVIRONMENT)/);
   });
 
   test('is given no key where keys stay behind the gateway', async () => {
-    const { json } = await prompt(daemon, await session(), 'key');
+    const { json } = await prompt(daemon, await sharedSession(), 'key');
     expect(json.text).toContain('FORBIDDEN');
   });
 });
@@ -293,7 +299,7 @@ describe('a turn', () => {
   });
 
   test('keeps in its log, as it came, what has no words there', async () => {
-    const id = await session();
+    const id = await sharedSession();
     expect((await prompt(daemon, id, 'raw')).json.status).toBe('completed');
     const kept = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_raw');
     expect(kept).toMatchObject([{ agent: 'claude', native: { type: 'teleported', to: ['mars'] } }]);
@@ -302,7 +308,7 @@ describe('a turn', () => {
   test.each(['a "quoted" name', 'two\nlines', '$(touch /tmp/never) `id`', '../../../etc/passwd', '日本 🐍'])(
     'says a name as it is: %j',
     async (name) => {
-      const id = await session();
+      const id = await sharedSession();
       expect((await prompt(daemon, id, `name ${name}`)).json.status).toBe('completed');
       expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ tool: name, output: name }));
     },
