@@ -83,10 +83,15 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     const env = { ...this.#env, ...options.env };
     const input = options.stdin === undefined ? {} : ({ stdin: 'open' } as const);
     const link = await enclosure.command({ argv, env, cwd, ...input }).catch(async (error) => {
+      if (enclosure.failure) throw enclosure.failure;
       const end = await this.poll();
       throw end ? ended(this.#id, end.reason, error) : error;
     });
-    return this.#running.add(executionOf(argv[0] ?? '', link, options.stdin), options.signal);
+    const exited = link.exited.then((exit) => {
+      if (exit.lost !== undefined && enclosure.failure) throw enclosure.failure;
+      return exitOf(argv[0] ?? '', exit);
+    });
+    return this.#running.add(executionOf(link, exited, options.stdin), options.signal);
   }
 
   async isRunning(): Promise<boolean> {
@@ -165,8 +170,7 @@ function ended(id: string, reason: string, cause?: unknown): CellaError {
   return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
 }
 
-function executionOf(program: string, link: EnclosedLink, stdin: ExecOptions['stdin']): Execution {
-  const exited = link.exited.then((exit) => exitOf(program, exit));
+function executionOf(link: EnclosedLink, exited: Promise<ExecExit>, stdin: ExecOptions['stdin']): Execution {
   exited.catch(() => {}); // whoever waits for it is told
   return {
     stdin: feed(link.stdin && writableOf(link.stdin), stdin),

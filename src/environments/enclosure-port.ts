@@ -46,6 +46,8 @@ export interface EnclosurePort {
   readonly onHost: { readonly workspace: string; readonly home: string };
   /** Whether it can still run something. */
   readonly alive: boolean;
+  /** Why it could not be closed around its first process, if it could not: nothing has begun in it. */
+  readonly failure?: Error | undefined;
   command(program: EnclosedProgram): Promise<EnclosedLink>;
   close(): Promise<void>;
 }

@@ -30,6 +30,8 @@ export interface AgentEnclosure extends AsyncDisposable {
   readonly pid: number;
   /** Whether it can still run a program. */
   readonly alive: boolean;
+  /** Why it could not be closed around its first process, if it could not: that may be known only after it was opened. */
+  readonly failure: Error | undefined;
   command(program: Program): Promise<CommandLink>;
   /** Ends all that runs in it. */
   close(): Promise<void>;
@@ -65,6 +67,9 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
       },
       get alive() {
         return enclosure.alive;
+      },
+      get failure() {
+        return enclosure.failure;
       },
       command: (program) => enclosure.command(program),
       close,

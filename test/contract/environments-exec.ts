@@ -36,7 +36,7 @@ except BlockingIOError:
 
 export function environmentExecContract(environment: () => EnvironmentPrimitive): void {
   describe('programs', () => {
-    it('get their arguments as they are: no shell reads them', async () => {
+    it('get their arguments as they are: commands were joined into shell strings', async () => {
       const args = ['a b', '"', "'", '$(touch pwned)', '`x`', '*', '\n', '', '-c', 'ü\u{1f40d}', ';exit 3', '|'];
       const { stdout, exit } = await python(environment(), 'import json, sys\nprint(json.dumps(sys.argv[1:]))', {
         args,

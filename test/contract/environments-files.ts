@@ -19,7 +19,7 @@ const ODD = [
 
 export function environmentFilesContract(environment: () => EnvironmentPrimitive): void {
   describe('files', () => {
-    it('keep bytes as they are, and an empty file is empty and not missing', async () => {
+    it('keep bytes as they are, also where there are none: an empty file read as missing', async () => {
       const bytes = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 7) % 256);
       await environment().writeFile('bin/data', bytes);
       expect(Buffer.from(await environment().readBytes('bin/data')).equals(bytes)).toBe(true);
@@ -110,7 +110,7 @@ export function environmentFilesContract(environment: () => EnvironmentPrimitive
       expect(await environment().readFile('twice')).toBe('2');
     });
 
-    it('outside of its folders are not reached by any path', async () => {
+    it('outside of its folders are not reached by any path: /workspace-evil passed the /workspace check', async () => {
       const { WORKSPACE_DIR, HOME_DIR } = environment().getBasePaths();
       const outside = [
         '../x',
@@ -136,7 +136,7 @@ export function environmentFilesContract(environment: () => EnvironmentPrimitive
       }
     });
 
-    it('outside of its folders are not reached by links, as in a workspace with one to /etc', async () => {
+    it('outside of its folders are not reached by links: symlinks passed the /workspace check', async () => {
       const links =
         'import os\nos.symlink("/etc", "link")\nos.symlink("/etc/passwd", "secret")\nos.symlink("/tmp/new", "new")';
       await python(environment(), links);

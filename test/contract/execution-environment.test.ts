@@ -111,7 +111,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     ]);
   });
 
-  it('never overwrites a newer transcript with an older one', async () => {
+  it('keeps the newer of two: an old transcript overwrote a newer one', async () => {
     const prepare = (text: string) => environment.prepareSession({ transcript: { conversation: 'talk', text } });
     expect(await environment.readSessionTranscript('talk')).toBeUndefined();
     expect(await prepare('one\ntwo\n')).toMatchObject({ transcript: 'written' });

@@ -6,19 +6,22 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect } from '../../src/client/index.ts';
 import type { WorkerPool } from '../../src/daemon/workers/pool.ts';
 import { agentDaemon, bundledRunner, decide, eventsOf, KEY, prompt, setKey, until } from '../support/agent-daemon.ts';
+import { runHere } from '../support/cli-here.ts';
 import { crashInMidTurn } from '../support/crashes.ts';
 import type { Daemon } from '../support/daemon.ts';
+import { type Follower, overLines, overSocket, overSse, type Told } from '../support/followers.ts';
 import { Model } from '../support/model.ts';
 import { descendants } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
 
 const ANOTHER_KEY = 'sk-ant-canary-of-another-user-77';
+const A_THIRD_KEY = 'sk-ant-canary-of-a-third-user-78';
 const INSIDE = '/agent/workspace';
 
 let model: Model;
@@ -98,9 +101,34 @@ function filesWith(folder: string, text: string): string {
   }
 }
 
+/** The keys of the calls for a prompt with these words: those of earlier ones, which are in the same conversation, come before. */
+function keysOf(words: string, earlier: readonly string[] = []): (string | undefined)[] {
+  const isFor = ({ text }: { readonly text: string }) =>
+    text.includes(words) && earlier.every((other) => text.lastIndexOf(other) < text.lastIndexOf(words));
+  return [...new Set(model.seen.filter(isFor).map(({ key }) => key))];
+}
+
+/** A web server on loopback, as a network policy names it. */
+async function listedHost(): Promise<{ host: string }> {
+  const server = createServer((_request, response) => response.end('from the listed host')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  return { host: `127.0.0.1:${port}` };
+}
+
+const fetchIn = (url: string) =>
+  `NO_PROXY= no_proxy= python3 -c 'import urllib.request as u; print(u.urlopen("${url}").read())'`;
+
 describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   test('works in the session’s workspace and kernel under a permission, streams to all, and holds no key anywhere', async () => {
     const { id } = await daemon.session({ agentKey: 'whole' });
+    const secondEnd = () => {
+      let ends = 0;
+      return ({ type }: Told) => type === 'turn_ended' && ++ends === 2;
+    };
+    const follow = (follower: Follower) => follower(daemon, id, secondEnd());
+    const followers = await Promise.all([overSocket, overSocket, overLines, overSse].map(follow));
     await daemon.run(id, 'from_person = 20');
     const computing = prompt(daemon, id, '#cell from_agent = from_person + 1; print(from_agent)');
     await decide(daemon, id, { decision: 'allow' });
@@ -112,12 +140,19 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     const writing = prompt(daemon, id, `#write ${INSIDE}/letter.txt dear`);
     const asked = await until(daemon, id, ({ type }) => type === 'permission_requested', { after: before });
     expect(asked.at(-1)).toMatchObject({ tool: 'Write', summary: expect.stringContaining('letter.txt') });
+    followers.push(await follow(overSocket), await follow(overLines));
     // While the agent waits, all of its processes are there to be looked at.
     expect(shownByProcesses()).not.toContain(KEY);
     await decide(daemon, id, { decision: 'allow' }, { after: before });
     expect((await writing).json.status).toBe('completed');
     expect((await daemon.run(id, 'open("letter.txt").read()')).value).toBe('dear\n');
 
+    // Whenever they came, and by whatever way.
+    const { json: log } = await daemon.call<{ events: Told[] }>(`GET /v1/sessions/${id}/events?limit=10000`);
+    const isLast = secondEnd();
+    const told = log.events.slice(0, log.events.findIndex(isLast) + 1);
+    expect(told.map(({ seq }) => seq)).toEqual(told.map((_event, at) => at + 1));
+    for (const { seen } of followers) expect(await seen).toEqual(told);
     const events = await eventsOf(daemon, id);
     const types = new Set(events.map(({ type }) => type));
     for (const type of ['turn_started', 'agent_session', 'item_delta', 'item_completed', 'usage', 'turn_ended']) {
@@ -160,28 +195,83 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     await crashInMidTurn({ daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
   });
 
-  test('each person’s prompt goes out with that person’s own key, at the same time, and with none where there is none', async () => {
-    const [ann, bob] = await Promise.all([daemon.user('ann', 'member'), daemon.user('bob', 'member')]);
-    await setKey(daemon, ANOTHER_KEY, ann);
-    const [own, others, bobs] = await Promise.all([
-      daemon.session({ agentKey: 'own' }),
-      daemon.session({ agentKey: 'anns' }, ann),
-      daemon.session({ agentKey: 'bobs' }, bob),
+  test('of two people at once has each one’s key, rules, mode and network, and of a third without a key there is none', async () => {
+    const { host } = await listedHost();
+    const [ann, dora, bob] = await Promise.all([
+      daemon.user('ann', 'admin'),
+      daemon.user('dora', 'member'),
+      daemon.user('bob', 'member'),
+    ]);
+    await Promise.all([setKey(daemon, ANOTHER_KEY, ann), setKey(daemon, A_THIRD_KEY, dora)]);
+    const rule = { tool: 'Write', pattern: `${INSIDE}/*` };
+    const { json, status } = await daemon.call('POST /v1/permission-rules', { body: rule, token: ann });
+    expect(status).toBe(201);
+    const [anns, doras, bobs] = await Promise.all([
+      daemon.session({ agentKey: 'same', sandbox: { network: { allow: [host] } } }, ann),
+      daemon.session({ agentKey: 'same' }, dora),
+      daemon.session({ agentKey: 'same' }, bob),
     ]);
     model.seen.length = 0;
-    const [mine, anns, none] = await Promise.all([
-      prompt(daemon, own.id, 'mine #plain'),
-      prompt(daemon, others.id, 'hers #plain', { token: ann }),
-      prompt(daemon, bobs.id, 'his #plain', { token: bob }),
+    const writing = Promise.all([
+      prompt(daemon, anns.id, `by ann #write ${INSIDE}/same.txt`, { token: ann }),
+      prompt(daemon, doras.id, `by dora #write ${INSIDE}/same.txt`, { token: dora }),
+      prompt(daemon, bobs.id, `by bob #write ${INSIDE}/same.txt`, { token: bob }),
     ]);
-    expect([mine.json.status, anns.json.status]).toEqual(['completed', 'completed']);
+    // The rule of one is not the other's: she is asked, and says no.
+    await decide(daemon, doras.id, { decision: 'deny', reason: 'not in mine' }, { token: dora });
+    const [hers, others, none] = await writing;
+    expect(hers.json).toMatchObject({ status: 'completed' });
+    expect(others.json).toMatchObject({ status: 'completed', text: expect.stringContaining('not in mine') });
     expect(none).toMatchObject({ status: 403, json: { error: { code: 'CREDENTIAL_MISSING' } } });
-    const keyOf = (word: string) =>
-      new Set(model.seen.filter(({ text }) => text.includes(`${word} #plain`)).map(({ key }) => key));
-    expect(keyOf('mine')).toEqual(new Set([KEY]));
-    expect(keyOf('hers')).toEqual(new Set([ANOTHER_KEY]));
-    expect(keyOf('his')).toEqual(new Set());
-    expect(none.json.error).toMatchObject({ code: 'CREDENTIAL_MISSING', message: expect.stringContaining('bob') });
+    expect(none.json.error?.message).toContain('bob');
+    const resolvedIn = async (id: string) =>
+      (await eventsOf(daemon, id)).filter(({ type }) => type === 'permission_resolved');
+    expect(await resolvedIn(anns.id)).toMatchObject([{ outcome: 'allowed', scope: 'always', by: json.id }]);
+    expect(await resolvedIn(doras.id)).toMatchObject([{ outcome: 'denied', by: expect.stringMatching(/^dora~/) }]);
+    const fetching = `#run ${fetchIn(`http://${host}/`)}`;
+    const [reached, refused] = await Promise.all([
+      prompt(daemon, anns.id, `by ann ${fetching}`, { token: ann, mode: 'bypass' }),
+      prompt(daemon, doras.id, `by dora ${fetching}`, { token: dora, mode: 'bypass' }),
+    ]);
+    expect(reached.json).toMatchObject({ status: 'completed', text: expect.stringContaining('from the listed host') });
+    expect(refused.json.status).toBe('completed');
+    expect(refused.json.text).not.toContain('from the listed host');
+    const exists = 'import os; os.path.exists("same.txt")';
+    expect([await daemon.run(anns.id, exists), await daemon.run(doras.id, exists)]).toMatchObject([
+      { value: true },
+      { value: false },
+    ]);
+    expect([keysOf('by ann'), keysOf('by dora'), keysOf('by bob')]).toEqual([[ANOTHER_KEY], [A_THIRD_KEY], []]);
+  });
+
+  test('in a session of another goes out with the key of who prompts, and with none where that one has none', async () => {
+    const [owner, guest] = await Promise.all([daemon.user('owner', 'member'), daemon.user('guest', 'member')]);
+    await setKey(daemon, ANOTHER_KEY, owner);
+    const { id } = await daemon.session({ agentKey: 'lent', shares: [{ user: 'guest', right: 'use' }] }, owner);
+    model.seen.length = 0;
+    const early = await prompt(daemon, id, 'too early #plain', { token: guest });
+    expect(early).toMatchObject({ status: 403, json: { error: { code: 'CREDENTIAL_MISSING' } } });
+    expect(early.json.error?.message).toContain('guest');
+    await setKey(daemon, A_THIRD_KEY, guest);
+    const owners = prompt(daemon, id, 'by the owner #plain', { token: owner });
+    await until(daemon, id, ({ type }) => type === 'turn_started');
+    const guests = prompt(daemon, id, `by the guest #write ${INSIDE}/lent.txt`, { token: guest });
+    const asked = await until(daemon, id, ({ type }) => type === 'permission_requested');
+    const queued = prompt(daemon, id, 'too late #plain', { token: guest });
+    await until(daemon, id, ({ type }) => type === 'turn_queued', { after: asked.at(-1)?.seq ?? 0 });
+    // It goes in the middle of one turn, and while another waits.
+    expect((await daemon.call('DELETE /v1/credentials/anthropic', { token: guest })).status).toBe(204);
+    await decide(daemon, id, { decision: 'allow' }, { token: guest });
+    expect((await owners).json.status).toBe('completed');
+    for (const { json } of await Promise.all([guests, queued])) {
+      expect(json).toMatchObject({ status: 'failed', error: { code: 'CREDENTIAL_MISSING' } });
+      expect(json.error?.message).toContain('guest');
+    }
+    expect(keysOf('by the guest')).toEqual([A_THIRD_KEY]);
+    expect(keysOf('by the owner', ['by the guest'])).toEqual([ANOTHER_KEY]);
+    expect([...keysOf('too early'), ...keysOf('too late')]).toEqual([]);
+    const { json: used } = await daemon.call<{ days: { calls: number }[] }>('GET /v1/usage', { token: guest });
+    expect(used.days).toMatchObject([{ calls: model.seen.filter(({ key }) => key === A_THIRD_KEY).length }]);
   });
 
   test('that meets its budget ends with that told in its own words, and what was used is there for the person', async () => {
@@ -204,14 +294,10 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   });
 
   test('reaches a listed host through the proxy, and what it may not reach is told with its turn', async () => {
-    const host = createServer((_request, response) => response.end('from the listed host')).listen(0, '127.0.0.1');
-    await once(host, 'listening');
-    onTestFinished(() => void host.close());
-    const { port } = host.address() as AddressInfo;
-    const { id } = await daemon.session({ sandbox: { network: { allow: [`127.0.0.1:${port}`] } } });
-    const fetching = (url: string) =>
-      `#run NO_PROXY= no_proxy= python3 -c 'import urllib.request as u; print(u.urlopen("${url}").read())'`;
-    const reached = await prompt(daemon, id, fetching(`http://127.0.0.1:${port}/`), { mode: 'bypass' });
+    const { host } = await listedHost();
+    const { id } = await daemon.session({ sandbox: { network: { allow: [host] } } });
+    const fetching = (url: string) => `#run ${fetchIn(url)}`;
+    const reached = await prompt(daemon, id, fetching(`http://${host}/`), { mode: 'bypass' });
     expect(reached.json).toMatchObject({ status: 'completed', text: expect.stringContaining('from the listed host') });
     const { json } = await prompt(daemon, id, fetching('http://other.example/'), { mode: 'bypass' });
     expect(json).toMatchObject({ status: 'completed', text: expect.stringContaining('403') });
@@ -254,6 +340,67 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect((await writing).json.status).toBe('completed');
     expect(new Set(model.seen.map(({ key }) => key))).toEqual(new Set([ANOTHER_KEY]));
     expect(JSON.stringify(await eventsOf(given, id))).not.toContain(ANOTHER_KEY);
+  });
+
+  test('with quotes, line breaks and $(…) wherever a name can go takes each as it is, or refuses it', async () => {
+    const odd = '"a" \'b\' $(touch pwned) `touch pwned`; touch pwned\n\u001b[2J-rf ü🐍';
+    // What the stand-in model takes as one word.
+    const file = 'it\'s"$(touch\tpwned)`x`;&|-rf';
+    const encoded = encodeURIComponent(odd);
+    const { id, ...made } = await daemon.session({ agentKey: odd, name: odd, labels: { of: odd } });
+    expect(made).toMatchObject({ agentKey: odd, name: odd, labels: { of: odd } });
+    const asking = `POST /v1/sessions/${id}/prompt`;
+    for (const [call, body] of [
+      [`PUT /v1/profiles/${encoded}`, {}],
+      ['PUT /v1/profiles/x', { rules: { [odd]: 'x' } }],
+      ['PUT /v1/profiles/x', { mcpServers: { [odd]: { type: 'stdio', argv: ['true'] } } }],
+      ['PUT /v1/profiles/x', { subagents: { x: { description: 'x', prompt: 'x', model: odd } } }],
+      [`PUT /v1/credentials/${encoded}`, { value: ANOTHER_KEY }],
+      ['POST /v1/sessions', { labels: { [odd]: 'x' } }],
+      ['POST /v1/users', { name: odd, role: 'member' }],
+      ['POST /v1/permission-rules', { tool: 'Bash', pattern: odd }],
+      [asking, { prompt: '#plain', agent: odd }],
+      [asking, { prompt: '#plain', profile: odd }],
+      ...[odd, '$(touch)', '--dangerously-skip-permissions'].map((name) => [asking, { prompt: '#plain', model: name }]),
+    ] as const) {
+      const { status, json } = await daemon.call<{ error: { code: string } }>(String(call), { body });
+      expect
+        .soft([call, body, status, json.error?.code])
+        .toEqual([call, body, 400, expect.stringMatching(/^INVALID_/)]);
+    }
+    const profile = { files: { [odd]: 'of the profile', [`deep ${odd}/${odd}`]: 'deep' }, rules: { plain: odd } };
+    expect((await daemon.call('PUT /v1/profiles/odd', { body: profile })).status).toBe(200);
+    const upload = `PUT /v1/sessions/${id}/files/content?path=${encodeURIComponent(`${odd} too`)}`;
+    expect((await daemon.call(upload, { body: 'sent' })).status).toBeLessThan(300);
+    model.seen.length = 0;
+    const more = { mode: 'auto-edit', profile: 'odd', model: 'claude-sonnet-4-5[1m]' };
+    const { json } = await prompt(daemon, id, `#write ${INSIDE}/${file} by the agent`, more);
+    expect(json).toMatchObject({ status: 'completed', model: more.model });
+    expect(new Set(model.seen.map((call) => call.model))).toEqual(new Set(['claude-sonnet-4-5']));
+    const all = `import os
+{os.path.relpath(os.path.join(place, name)): open(os.path.join(place, name)).read() for place, _, names in os.walk(".") for name in names}`;
+    expect((await daemon.run(id, all)).value).toEqual({
+      [odd]: 'of the profile',
+      [`deep ${odd}/${odd}`]: 'deep',
+      [`${odd} too`]: 'sent',
+      [file]: 'by the agent\n',
+    });
+    expect(readdirSync(dataDir, { recursive: true }).filter((path) => basename(String(path)) === 'pwned')).toEqual([]);
+    const rule = await daemon.call('POST /v1/permission-rules', { body: { tool: odd, pattern: 'x' } });
+    expect(rule).toMatchObject({ status: 201, json: { tool: odd } });
+    const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+    for (const words of [
+      ['sessions', 'list'],
+      ['sessions', 'show', id],
+      ['sessions', 'logs', id],
+      ['permissions', 'rules', 'list'],
+    ]) {
+      const { code, out } = await runHere(words, dataDir, { env });
+      expect.soft([words, code, out.includes('$(touch pwned)')]).toEqual([words, 0, true]);
+      // No name moves the cursor, or begins a line of its own.
+      expect.soft([words, out.includes('\u001b[2J'), /^-rf/m.test(out)]).toEqual([words, false, false]);
+    }
+    expect((await daemon.call(`DELETE /v1/permission-rules/${rule.json.id}`)).status).toBe(204);
   });
 
   test('is there for the client: events as they come, and how it ended', async () => {

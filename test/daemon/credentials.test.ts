@@ -64,7 +64,7 @@ describe('a credential', () => {
     expect(JSON.stringify(documents)).not.toContain(KEY);
   });
 
-  it('that is missing is told so: never an empty string, and never another user’s', async () => {
+  it('that is missing is told so, and is never another user’s: a missing key was an empty string', async () => {
     const here = await place();
     const credentials = here.again();
     await credentials.set(here.ada, 'anthropic', KEY);
@@ -79,7 +79,7 @@ describe('a credential', () => {
     }
   });
 
-  it('opens for no other user or provider: a failed decrypt falls through to no other key', async () => {
+  it('opens for no other user or provider: a failed decrypt fell through to the shared key', async () => {
     const here = await place();
     const credentials = here.again();
     const [ada, bob] = [here.ada.userId, here.bob.userId];

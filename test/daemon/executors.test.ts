@@ -34,6 +34,12 @@ beforeAll(async () => {
 
 const session = async (more: Record<string, unknown> = {}) =>
   (await daemon.session({ agentKey: `x${++made}`, ...more })).id;
+/** For what leaves nothing behind, and looks for its own words alone: an executor the less is started. */
+let shared: Promise<string> | undefined;
+const sharedSession = () => {
+  shared ??= session();
+  return shared;
+};
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
 
 test('an executor is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
@@ -102,6 +108,20 @@ test('an executor is kept for the one who has prompted, and never for another pe
   expect(await left()).toBe('nothing was left');
 });
 
+test('an executor is kept for one session: no other of the same person gets it, nor a fork, nor one that needs its place', async () => {
+  const [one, other, third] = [await session(), await session(), await session()];
+  const left = async (id: string) => (await prompt(daemon, id, 'left')).json.text;
+  await prompt(daemon, one, 'plain');
+  const fork = await daemon.call<{ id: string }>(`POST /v1/sessions/${one}/fork`, { body: { agentKey: `x${++made}` } });
+  expect(fork.status).toBe(201);
+  expect(await left(other)).toBe('nothing was left');
+  expect(await left(fork.json.id)).toBe('nothing was left');
+  expect(await left(one)).toContain('was left');
+  // All three places are taken: one of them has to go.
+  expect(await left(third)).toBe('nothing was left');
+  expect(await left(one)).toContain('was left');
+});
+
 test('what it listens to ends with the token of its turn: the session’s MCP server, and a model in mid-answer', async () => {
   const id = await session();
   expect((await prompt(daemon, id, 'listen')).json).toMatchObject({ status: 'completed' });
@@ -128,7 +148,7 @@ describe('an executor that breaks the protocol', () => {
 });
 
 describe('an executor in trouble', () => {
-  test('that is killed in mid-turn fails the turn with the signal: it is no exit 0', async () => {
+  test('that is killed in mid-turn fails the turn with the signal: signal death counted as exit 0', async () => {
     const id = await session();
     const { json } = await prompt(daemon, id, 'die');
     expect(json).toMatchObject({
@@ -139,20 +159,20 @@ describe('an executor in trouble', () => {
     expect(next).toMatchObject({ status: 'completed', conversation: `talk-${id}` });
   });
 
-  test('that exits with a code fails the turn with the code', async () => {
+  test('that exits with a code fails the turn with the code: non-zero exits were ignored', async () => {
     const { json } = await prompt(daemon, await session(), 'exit');
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
   });
 
-  test('has none of the server’s variables', async () => {
-    const { json } = await prompt(daemon, await session(), 'variables');
+  test('has none of the server’s variables: the pool passed the daemon’s whole environment', async () => {
+    const { json } = await prompt(daemon, await sharedSession(), 'variables');
     expect(json.text).toContain('HOME');
     expect(json.text).not.toContain('of the server alone');
     expect(json.text).not.toMatch(/CELLA_(?!ENVIRONMENT)/);
   });
 
   test('is given no key where keys stay behind the gateway', async () => {
-    const { json } = await prompt(daemon, await session(), 'key');
+    const { json } = await prompt(daemon, await sharedSession(), 'key');
     expect(json.text).toContain('FORBIDDEN');
   });
 });
@@ -169,7 +189,7 @@ describe('a turn', () => {
     expect((await prompt(daemon, deaf, 'plain')).json.status).toBe('completed');
   });
 
-  test('is stopped while a permission waits, which is cancelled by it', async () => {
+  test('is stopped, and cancels what it waits for: stop refused while a permission was waiting', async () => {
     const id = await session();
     const asking = prompt(daemon, id, 'permit rm -rf /');
     const [asked] = (await until(daemon, id, ({ type }) => type === 'permission_requested')).slice(-1);
@@ -279,7 +299,7 @@ describe('a turn', () => {
   });
 
   test('keeps in its log, as it came, what has no words there', async () => {
-    const id = await session();
+    const id = await sharedSession();
     expect((await prompt(daemon, id, 'raw')).json.status).toBe('completed');
     const kept = (await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_raw');
     expect(kept).toMatchObject([{ agent: 'claude', native: { type: 'teleported', to: ['mars'] } }]);
@@ -288,7 +308,7 @@ describe('a turn', () => {
   test.each(['a "quoted" name', 'two\nlines', '$(touch /tmp/never) `id`', '../../../etc/passwd', '日本 🐍'])(
     'says a name as it is: %j',
     async (name) => {
-      const id = await session();
+      const id = await sharedSession();
       expect((await prompt(daemon, id, `name ${name}`)).json.status).toBe('completed');
       expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ tool: name, output: name }));
     },

@@ -94,7 +94,8 @@ describe('the routes of the document', () => {
     },
   );
 
-  it.each(['none', 'expired', 'revoked', 'forged'])('open no WebSocket with a token that is %s', async (kind) => {
+  const no = ['none', 'expired', 'revoked', 'forged'];
+  it.each(no)('open no WebSocket with a token that is %s: WebSockets were open to anyone', async (kind) => {
     const token = tokens[kind];
     const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
     const asked = routes().filter(({ method, what }) => method === 'get' && !OPEN.has(what));

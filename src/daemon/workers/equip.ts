@@ -1,5 +1,6 @@
 /** All that an executor is made of: its gate, its place, the runner in it, and the connection to that. All of it, or nothing. */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Execution } from '../../environments/contract.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionTokens } from '../access/contract.ts';
@@ -8,7 +9,7 @@ import type { Conversations } from './conversations.ts';
 import { ExecutorLink, type LinkParts } from './executor-link.ts';
 import { Gate, type GateParts } from './gate.ts';
 import { Lines } from './lines.ts';
-import { closed, ended } from './worker-ends.ts';
+import { closed, EXIT_MS, ended } from './worker-ends.ts';
 
 export interface WorkerParts {
   readonly settings: WorkerSettings;
@@ -63,6 +64,18 @@ export async function equip({ id, tenant, agent, parts, turn }: EquipWish): Prom
   stack.defer(() => link.cut(closed('it was not needed')));
   const never = execution.exited.then((exit) => Promise.reject(ended(exit, words.last)));
   never.catch(() => {}); // told where it matters
-  await Promise.race([link.hello(agent, settings.startMs), never]);
+  await Promise.race([greeted(link.hello(agent, settings.startMs), never), never]);
   return { place, gate, execution, link, words, stack: stack.move() };
+}
+
+/** How it ended says more than that its connection did, and is told a moment later. */
+async function greeted(hello: Promise<void>, never: Promise<never>): Promise<void> {
+  try {
+    await hello;
+  } catch (error) {
+    if (error instanceof CellaError && error.code === 'RUNNER_GONE') {
+      await Promise.race([never, delay(EXIT_MS, undefined, { ref: false })]);
+    }
+    throw error;
+  }
 }

@@ -3,6 +3,9 @@
 import type { ExecExit } from '../../environments/contract.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
+/** How long the end of a program may come after that of its connection, on a busy machine: it says how it ended. */
+export const EXIT_MS = 10_000;
+
 export function closed(why: string): CellaError {
   return new CellaError('WORKER_FAILED', `The executor was ended: ${why}.`);
 }

@@ -9,10 +9,7 @@ import type { Tenant } from './contract.ts';
 import { type Equipment, equip, type WorkerParts } from './equip.ts';
 import type { Gate } from './gate.ts';
 import { patience } from './patience.ts';
-import { closed, ended } from './worker-ends.ts';
-
-/** How long the end of a program may come after that of its connection, on a busy machine: it says how it ended. */
-const EXIT_MS = 10_000;
+import { closed, EXIT_MS, ended } from './worker-ends.ts';
 
 type State =
   | { readonly kind: 'idle' }

@@ -6,6 +6,11 @@ import { z } from 'zod';
 export const AgentName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of an agent, like claude');
 export type AgentName = z.infer<typeof AgentName>;
 
+/** A provider's name of a model, or the agent's own word for one: it becomes a word of a command line, and a part of a request. */
+export const ModelName = z
+  .string()
+  .regex(/^[A-Za-z0-9][\w./:@[\]-]{0,199}$/, 'must be the name of a model, like claude-sonnet-4-5');
+
 /** One prompt and all that came of it. */
 export const TurnId = z.string().regex(/^trn_[0-9a-z]{16}$/);
 export const PermissionId = z.string().regex(/^prm_[0-9a-z]{16}$/);

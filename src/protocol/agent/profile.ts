@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from '../errors.ts';
+import { ModelName } from './names.ts';
 
 const MOST_ENTRIES = 1000;
 const MOST_CHARACTERS = 1_048_576;
@@ -49,7 +50,7 @@ export const Subagent = z.strictObject({
   description: text,
   prompt: text,
   tools: z.array(z.string().min(1).max(200)).max(MOST_ENTRIES).optional(),
-  model: z.string().min(1).max(200).optional(),
+  model: ModelName.optional(),
 });
 export type Subagent = z.infer<typeof Subagent>;
 

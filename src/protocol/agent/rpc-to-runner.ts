@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { RpcMethod } from '../rpc/method.ts';
-import { AgentName, PermissionId, PermissionMode, TurnId } from './names.ts';
+import { AgentName, ModelName, PermissionId, PermissionMode, TurnId } from './names.ts';
 import { Conversation, Decision, KeyMode, ofTask, path, SessionId, shortText, TaskOutcome, Tool } from './rpc-words.ts';
 
 /** The first call, from the daemon: nothing else is taken before it. */
@@ -47,7 +47,7 @@ export const ExecutePrompt = {
     permission_mode: PermissionMode,
     /** From the call to the end of the turn, the time in which a permission waits included. */
     timeout_ms: z.int().min(1),
-    model: z.string().min(1).max(200).optional(),
+    model: ModelName.optional(),
     /** The one to go on with; a new one without it. */
     conversation: Conversation.optional(),
   }),

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { AgentEvent, AgentFailure, AgentLogEvent } from './events.ts';
-import { AgentName, PermissionMode, TokenUsage, TurnId } from './names.ts';
+import { AgentName, ModelName, PermissionMode, TokenUsage, TurnId } from './names.ts';
 import { AgentProfile } from './profile.ts';
 import { Conversation, Environment, path, shortText, TaskStatus, Tool } from './rpc-words.ts';
 
@@ -36,7 +36,7 @@ export const ExecuteQuery = z.object({
   mode: PermissionMode,
   timeoutMs: z.int().min(1),
   tools: z.array(Tool).max(1000).optional(),
-  model: z.string().min(1).max(200).optional(),
+  model: ModelName.optional(),
   conversation: Conversation.optional(),
   access: QueryAccess,
 });

@@ -1,7 +1,7 @@
 /** The routes of coding agents: prompt one, stop it, look at what it did, and the profiles that people set up for them. */
 
 import { z } from 'zod';
-import { AgentName, PermissionMode, TurnId } from '../agent/names.ts';
+import { AgentName, ModelName, PermissionMode, TurnId } from '../agent/names.ts';
 import { AgentProfile, ProfileName } from '../agent/profile.ts';
 import { DayUsage, ModelUsage } from '../agent/usage.ts';
 import { milliseconds } from '../session-settings.ts';
@@ -23,7 +23,7 @@ export const promptFields = {
   prompt: z.string().min(1).max(MOST_PROMPT),
   agent: AgentName.optional().meta({ description: 'That of the turn before, else claude.' }),
   mode: PermissionMode.optional().meta({ description: '`ask` where nothing is said.' }),
-  model: z.string().min(1).max(200).optional(),
+  model: ModelName.optional(),
   timeoutMs: milliseconds.optional().meta({ description: 'Of the turn, once it runs; 0 means no limit.' }),
   onBusy: z.enum(['queue', 'refuse']).optional().meta({ description: '`refuse`: 409 where another turn runs.' }),
   profile: ProfileName.optional().meta({ description: 'The name of a profile of yours.' }),

@@ -86,14 +86,19 @@ describe('calls', () => {
     near.close();
   });
 
-  test('that fail bring the code, the advice and the details of the error, and no stack', async () => {
+  test('that fail bring the code, the advice and the details of the error: stacks crossed the wire', async () => {
     const { near, far } = peerPair();
-    far
-      .handle(Wait, () => {
-        throw new CellaError('AGENT_BUSY', 'a turn runs', { details: { task: 't' }, advice: 'Stop it.' });
-      })
-      .start();
+    const busy = () => {
+      const cause = new Error('of nobody else’s business');
+      throw new CellaError('AGENT_BUSY', 'a turn runs', { details: { task: 't' }, advice: 'Stop it.', cause });
+    };
+    far.handle(Wait, busy).start();
     near.start();
+    const { peer, say, answer } = peerByHand();
+    peer.handle(Wait, busy).start();
+    say({ id: 1, method: Wait.method, params: {} });
+    expect(JSON.stringify(await answer())).not.toMatch(/business|stack|\.ts|at .*:\d/);
+    peer.close();
     const error = await near.call(Wait, {}).catch((cause: unknown) => cause);
     expect(error).toMatchObject({
       code: 'AGENT_BUSY',

@@ -135,6 +135,25 @@ const tricks = {
     });
     return decision.outcome === 'cancelled' ? { status: 'cancelled' } : {};
   },
+  /** Tells under what it speaks, and asks for leave. */
+  async shown({ claim, report }, rest) {
+    const text = JSON.stringify(claim);
+    await report({ type: 'item_completed', item: 'c', kind: 'message', status: 'completed', text });
+    old = claim;
+    return await tricks.permit({ claim, report }, rest);
+  },
+  /** Says whatever it is told to, one thing after the other, and tells what it was answered. */
+  async emit({ claim, report }, rest) {
+    const answers = [];
+    for (const { method = 'report_message', event, ...more } of JSON.parse(rest)) {
+      const told = { ...claim, sequence: 2, ...more, event: { turn: claim.task_id, ...event } };
+      answers.push((await call(method, told)).error ?? 'taken');
+    }
+    const text = JSON.stringify(answers);
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
+  },
+  /** Tells more of its failure than anybody asks for. */
+  stack: () => ({ error: { code: -32603, message: 'broken', data: { stack: 'at secret (/inside/x.ts:1:2)' } } }),
   /** Ends its turn while answers of the session's MCP server and of a model are on their way. */
   async listen({ claim }) {
     const as = { authorization: `Bearer ${claim.session_token}`, 'content-type': 'application/json' };
@@ -193,6 +212,7 @@ async function execute(id, { session_token, session_id, task_id, prompt }) {
   const at = prompt.indexOf(' ');
   const [word, rest] = at === -1 ? [prompt, ''] : [prompt.slice(0, at), prompt.slice(at + 1)];
   const ending = (await tricks[word]({ claim, event, report }, rest)) ?? {};
+  if (ending.error) return say({ id, error: ending.error });
   const told = ending.status === undefined ? {} : ending;
   const outcome = { status: 'completed', message_count: sequence, conversation: `talk-${session_id}`, ...told };
   await call('report_completion', { ...claim, ...outcome });
