@@ -151,7 +151,9 @@ async function main() {
     return 1;
   }
   await requireAll(python, { compiling: compiles, onPodman });
-  if ((await run(node, [join(root, 'scripts', 'build.mjs')])) !== 0) {
+  // CI checks them first, those of the tests too.
+  const checked = process.env.CELLA_TYPES_CHECKED === '1' ? ['--types-checked'] : [];
+  if ((await run(node, [join(root, 'scripts', 'build.mjs'), ...checked])) !== 0) {
     steps.push({ project: 'build', files: [], failures: [['the build: it says why above']], flaky: [] });
     return summarise([]);
   }
