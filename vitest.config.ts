@@ -10,6 +10,9 @@ const crossing = {
   hookTimeout: 60_000,
   maxWorkers: 4,
   isolate: true,
+  // Node reads the sources itself, from what NODE_COMPILE_CACHE keeps of them: no file waits for vite to transform them.
+  experimental: { viteModuleRunner: false, nodeLoader: false },
+  setupFiles: ['test/support/own-imports.ts'],
   // What is polled for comes from other processes: a machine that is slow is no failure.
   expect: { poll: { timeout: 30_000 } },
 };

@@ -9,6 +9,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { atEnd, run } from './testing/commands.mjs';
 import { leftovers, snapshot } from './testing/leftovers.mjs';
+import { withMemoryDisk } from './testing/memory-disk.mjs';
 import { prepareUser } from './testing/ordinary-user.mjs';
 import { countsOf, failedFiles, readReport, withSecondRun } from './testing/reports.mjs';
 import { isRoot, requireAll } from './testing/requirements.mjs';
@@ -67,9 +68,10 @@ async function runHere(project, scratch) {
     NODE_COMPILE_CACHE: join(scratch, 'compiled'),
   };
   const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...folders };
-  await inTwoRuns(root, project, report, (files) =>
-    run(node, vitest(root, project, report, files), { cwd: root, env }),
-  );
+  await inTwoRuns(root, project, report, (files) => {
+    const { command, args } = withMemoryDisk(folders.TMPDIR, node, vitest(root, project, report, files));
+    return run(command, args, { cwd: root, env });
+  });
 }
 
 async function runAsOrdinaryUser() {
@@ -77,10 +79,13 @@ async function runAsOrdinaryUser() {
   console.log(`\n── user tests, as ${user.name} in ${user.checkout}`);
   const bin = join(user.checkout, 'node_modules', '.bin');
   const report = join(user.scratch, 'user.json');
+  const temporary = join(user.scratch, 'tmp');
+  mkdirSync(temporary);
+  chmodSync(temporary, 0o1777);
   const program = existsSync(join(bin, 'node')) ? join(bin, 'node') : process.execPath;
   const variables = {
     PATH: [bin, '/usr/local/bin', '/usr/bin', '/bin'].join(delimiter),
-    TMPDIR: user.scratch,
+    TMPDIR: temporary,
     CELLA_PYTHON: python,
     CELLA_DATA_DIR: join(user.scratch, 'data'),
     NODE_COMPILE_CACHE: join(user.scratch, 'compiled'),
@@ -88,8 +93,9 @@ async function runAsOrdinaryUser() {
     ...(process.env.CI ? { CI: process.env.CI } : {}),
   };
   await inTwoRuns(user.checkout, 'user', report, (files) => {
-    const { command, args, env } = user.command(program, vitest(user.checkout, 'user', report, files), variables);
-    return run(command, args, { cwd: user.checkout, env });
+    const asUser = user.command(program, vitest(user.checkout, 'user', report, files), variables);
+    const { command, args } = withMemoryDisk(temporary, asUser.command, asUser.args);
+    return run(command, args, { cwd: user.checkout, env: asUser.env });
   });
 }
 
@@ -145,9 +151,12 @@ async function main() {
     return 1;
   }
   await requireAll(python, { compiling: compiles, onPodman });
-  // Whoever names suites may run many, one after the other.
-  const build = [join(root, 'scripts', 'build.mjs'), ...(filters.length > 0 ? ['--if-stale'] : [])];
-  if ((await run(node, build)) !== 0) {
+  // Whoever names suites may run many, one after the other. CI checks types first, those of the tests too.
+  const options = [
+    ...(filters.length > 0 ? ['--if-stale'] : []),
+    ...(process.env.CELLA_TYPES_CHECKED === '1' ? ['--types-checked'] : []),
+  ];
+  if ((await run(node, [join(root, 'scripts', 'build.mjs'), ...options])) !== 0) {
     steps.push({ project: 'build', files: [], failures: [['the build: it says why above']], flaky: [] });
     return summarise([]);
   }

@@ -3,7 +3,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { buildFromBase } from '../../src/executors/container/base-image.ts';
 import { buildImage } from '../../src/executors/container/build-image.ts';
 import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
@@ -13,7 +13,7 @@ import { dataId, LABEL } from '../../src/executors/container/owner.ts';
 import { kernelPackage } from '../../src/sandbox/python.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker } from '../support/docker.ts';
-import { bareImage, imageWith, python, runIn } from '../support/images.ts';
+import { anotherImageModule, bareImage, imageWith, python, runIn } from '../support/images.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
 
 describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
@@ -135,19 +135,14 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
 
     it('is asked once: another process finds it in the data folder', async () => {
       const first = await imageFacts(engine, bare, data);
-      vi.resetModules();
-      const again = await import('../../src/executors/container/image.ts');
+      const again = await anotherImageModule();
       const createContainer = () => Promise.reject(new Error('it was asked again'));
       const docker = Object.create(engine.docker, { createContainer: { value: createContainer } });
       expect(await again.imageFacts({ ...engine, docker }, bare, data)).toEqual(first);
     });
 
     it('is the same for many who ask at once, and leaves nothing half made', async () => {
-      const fresh = async () => {
-        vi.resetModules();
-        return await import('../../src/executors/container/image.ts');
-      };
-      const modules = [await fresh(), await fresh(), await fresh()];
+      const modules = [await anotherImageModule(), await anotherImageModule(), await anotherImageModule()];
       const all = await Promise.all(modules.map((module) => module.imageFacts(engine, bare, data)));
       expect(new Set(all.map((facts) => facts.kernel)).size).toBe(1);
       expect(readdirSync(join(data, 'cache', 'kernel'))).toHaveLength(1);

@@ -7,7 +7,7 @@ import type { ResultEvent, Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
 import { everything } from '../support/depth.ts';
 import { lacks, lacksFor } from '../support/lacks.ts';
-import { isAlive, templatesOf } from '../support/processes.ts';
+import { isAlive, templateAbove } from '../support/processes.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 import {
   checkpointFolder,
@@ -63,8 +63,7 @@ function deathOfTheTemplate(open: Open): void {
     const sessions = await Promise.all([1, 2, 3].map((n) => open({ dataDir, agentKey: `agent ${n}` })));
     await Promise.all(sessions.map((session, n) => session.run(`x = ${n}`)));
     await Promise.all(sessions.map((session) => session.save()));
-    const template = templatesOf(process.pid)[0]?.pid ?? 0;
-    kill(template);
+    kill(templateAbove(sessions[0]?.pid ?? 0));
     await eventually(
       () => sessions.map(({ pid }) => pid),
       (pids) => pids.every((pid) => pid === 0),
@@ -132,7 +131,7 @@ function deaths(open: Open, templated: boolean): void {
     ['pid 1 of its sandbox', async ({ pid }) => pid, { code: 'KERNEL_DIED' }],
   ];
   if (templated) {
-    victims.push(['the template', async () => templatesOf(process.pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED' }]);
+    victims.push(['the template', async ({ pid }) => templateAbove(pid), { code: 'KERNEL_DIED' }]);
   }
   it.each(victims)('after %s was killed in the middle of a cell brings the last save back', async (...row) => {
     const [, find, cause] = row;

@@ -11,7 +11,7 @@ import { imageFacts } from '../../src/executors/container/image.ts';
 import { removeImage } from '../../src/executors/container/image-list.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker, DockerEngine, engineKind } from '../support/docker.ts';
-import { bareImage, imageOf, imageWith, python } from '../support/images.ts';
+import { anotherImageModule, bareImage, imageOf, imageWith, python } from '../support/images.ts';
 import { openSession } from '../support/session.ts';
 import { sharedEngine } from '../support/shared-docker.ts';
 
@@ -146,8 +146,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
     const file = join(first.kernel, '..', 'facts.json');
     const whole = readFileSync(file, 'utf8');
     writeFileSync(file, whole.slice(0, 20));
-    vi.resetModules();
-    const again = await import('../../src/executors/container/image.ts');
+    const again = await anotherImageModule();
     expect(await again.imageFacts(engine, bare, data)).toEqual(first);
     expect(readFileSync(file, 'utf8')).toBe(whole);
   });

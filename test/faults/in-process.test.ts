@@ -67,9 +67,10 @@ it('a SIGINT that the code sends itself right after an interrupt was heard is on
     '_thread.interrupt_main()',
   ];
   for (const way of ways) {
+    // In one piece: the interrupt comes as soon as the word is heard.
     const code = `import _thread, os, signal
 try:
-    print("ready", flush=True)
+    print("ready\\n", end="", flush=True)
     while True: pass
 except KeyboardInterrupt:
     print("first", flush=True)

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { eventually } from './attack.ts';
 import { startHost, untilPrinted } from './hosts.ts';
-import { descendants, type Process, processes, templatesOf } from './processes.ts';
+import { descendants, type Process, processes, templateAbove, templatesOf } from './processes.ts';
 import { type Open, runUntilReady, scratchFolder } from './session.ts';
 
 const GONE_MS = 30_000;
@@ -92,7 +92,7 @@ function hostEnds(): void {
 
 function processesEnd(open: Open): void {
   const victims: [name: string, find: (session: { pid: number }) => number, how: object][] = [
-    ['the template', () => templatesOf(process.pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED' }],
+    ['the template', ({ pid }) => templateAbove(pid), { code: 'KERNEL_DIED' }],
     ['pid 1 of the sandbox', ({ pid }) => pid, { code: 'KERNEL_DIED' }],
     ['the kernel', ({ pid }) => descendants(pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED', signal: 'SIGKILL' }],
   ];
@@ -117,8 +117,8 @@ function processesEnd(open: Open): void {
 
   test('a killed template is swept up by the next one', async () => {
     const session = await open();
-    const [template] = templatesOf(process.pid);
-    process.kill(template?.pid ?? 0, 'SIGKILL');
+    const template = templateAbove(session.pid);
+    process.kill(template, 'SIGKILL');
     await eventually(
       () => session.pid,
       (pid) => pid === 0,
@@ -127,7 +127,7 @@ function processesEnd(open: Open): void {
     // A cell that comes before the death is known shares it, or is done a moment before.
     const again = async () => [(await session.run('6 * 7')).value, templatesOf(process.pid).length];
     await expect.poll(again, { timeout: GONE_MS }).toEqual([42, 1]);
-    expect(controlGroups(template?.pid ?? 0)).toEqual([]);
+    expect(controlGroups(template)).toEqual([]);
   });
 
   test('50 sessions at once, each with a child, leave no process behind', async () => {

@@ -8,12 +8,21 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { buildImage } from '../../src/executors/container/build-image.ts';
 import type { Engine } from '../../src/executors/container/engine.ts';
+import type * as ImageModule from '../../src/executors/container/image.ts';
 
 export const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 
 export async function bareImage(engine: Engine, name: string, from = python): Promise<string> {
   const image = await buildImage(engine, { python: from, name, packages: false, version: 'test' });
   return image.name;
+}
+
+let copies = 0;
+
+/** What is known of images as another process has it: it has asked none yet. */
+export async function anotherImageModule(): Promise<typeof ImageModule> {
+  copies += 1;
+  return await import(`../../src/executors/container/image.ts?${copies}`);
 }
 
 /** With nothing but these files, all of which may be run. */

@@ -61,6 +61,15 @@ export function templatesOf(host: number): { pid: number; folder: string }[] {
   return own.map(({ pid, command }) => ({ pid, folder: /"folder":"([^"]+)"/.exec(command)?.[1] ?? '' }));
 }
 
+/** The template of this host that a process came from. There may be several, and a later one may have the lower number. */
+export function templateAbove(pid: number): number {
+  const templates = new Set(templatesOf(process.pid).map((one) => one.pid));
+  let at = pid;
+  while (at > 1 && !templates.has(at)) at = look(String(at))?.parent ?? 0;
+  if (!templates.has(at)) throw new Error(`process ${pid} came from no template of this host`);
+  return at;
+}
+
 export function isAlive(pid: number): boolean {
   const state = look(String(pid))?.state;
   return state !== undefined && state !== 'Z';

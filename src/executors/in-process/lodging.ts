@@ -1,5 +1,7 @@
 /** One worker thread with one interpreter: the kernel that lives in it now, and the moments of it that are kept there. */
 
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Exit, KernelLink } from '../../kernel/link.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
@@ -36,10 +38,12 @@ const GATHER_MS = 2;
 const KILLED: Exit = { signal: 'SIGKILL', outOfMemory: false };
 
 export function startWorker(order: object): Worker {
-  // Nothing of the host's environment or arguments is the worker's.
+  // What Node keeps of compiled code, where it does, is a fifth of the start.
+  const kept = getCompileCacheDir();
+  // Nothing else of the host's environment or arguments is the worker's.
   return new Worker(packageFile(ENTRY), {
     workerData: order,
-    env: {},
+    env: kept === undefined ? {} : { NODE_COMPILE_CACHE: dirname(kept) },
     // What Pyodide says of its own end is told by the worker.
     stdout: true,
     stderr: true,
