@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import type { PermissionAsk } from '../../src/agents/contract.ts';
 import { KEY } from '../support/agent-daemon.ts';
-import { type AgentWords, endOf, type Suite, textsOf } from './suite.ts';
+import { type AgentWords, allow, endOf, type Suite, textsOf } from './suite.ts';
 
 export function agentTests(words: AgentWords, suite: () => Suite): void {
   test('has model, system prompt, rules, subagents and MCP servers passed on, and uses a tool of one', async () => {
@@ -22,6 +22,18 @@ export function agentTests(words: AgentWords, suite: () => Suite): void {
     }
     expect(textsOf(outcome).at(-1)).toContain('echo: ping pong');
     expect(asks.map(({ tool }) => tool)).toEqual([expect.stringContaining('echo')]);
+  });
+
+  test('has the profile’s command behind its name, and uses a skill and a subagent of it', async () => {
+    const { place, model } = suite();
+    const outcome = await place.prompt('/serve for two', { permit: allow, profiled: true });
+    expect(outcome.status).toBe('completed');
+    const [first, ...later] = model.seen.map(({ text }) => text);
+    expect(first).toContain('Serve with great care.\\n#profile for two');
+    expect(first).toContain('How the suite brews');
+    expect(first).not.toContain('pot is warmed');
+    expect(later.filter((text) => text.includes('The pot is warmed first.'))).not.toEqual([]);
+    expect(later.filter((text) => text.includes('You look for a kettle.'))).not.toEqual([]);
   });
 
   test('a tool that is approved runs, and the file that it wrote is told', async () => {

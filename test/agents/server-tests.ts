@@ -1,6 +1,6 @@
 /** What an agent has of the server that it is prompted by: the session's kernel, and an end to its time. */
 
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { allow, type Suite, textsOf } from './suite.ts';
 
@@ -27,6 +27,14 @@ export function serverTests(suite: () => Suite): void {
     const outcome = await place.prompt('#cell from_agent = from_person + 1; print(from_agent)', { permit: allow });
     expect(textsOf(outcome).at(-1)).toContain('21');
     expect(await place.run('from_agent * 2')).toBe(42);
+  });
+
+  test('the files of its profile are there for it, and one that was there before stays', async () => {
+    const { place } = suite();
+    await mkdir(suite().outside('cups'));
+    await writeFile(suite().outside('cups/own.txt'), 'of the person');
+    const outcome = await place.prompt('#run cat cups/first.txt cups/own.txt', { mode: 'bypass', profiled: true });
+    expect(textsOf(outcome).at(-1)).toContain('of the profileof the person');
   });
 
   test('what its commands leave running ends with its turn, and does not meet the next one’s token', async () => {

@@ -39,7 +39,10 @@ export class Suite implements AsyncDisposable {
         profile: ({ workspace, node }) => ({
           systemPrompt: 'You are a teapot of the suite.',
           rules: { tone: 'Always be short and stout.' },
-          subagents: { scout: { description: 'Looks around for the suite', prompt: 'You look around.' } },
+          subagents: { scout: { description: 'Looks around for the suite', prompt: 'You look for a kettle.' } },
+          skills: { brewing: '---\nname: brewing\ndescription: How the suite brews\n---\nThe pot is warmed first.\n' },
+          commands: { serve: 'Serve with great care.\n#profile $ARGUMENTS\n' },
+          files: { 'cups/first.txt': 'of the profile', 'cups/own.txt': 'of the profile' },
           mcpServers: {
             probe: {
               type: 'stdio',
