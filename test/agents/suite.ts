@@ -1,7 +1,7 @@
 /** What the tests of the contract share: one place, one stand-in model, and a first turn that others go on with. */
 
-import { copyFile, mkdir, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PermissionAnswer } from '../../src/agents/contract.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
@@ -53,8 +53,7 @@ export class Suite implements AsyncDisposable {
         }),
       }),
     );
-    await mkdir(join(place.workspace, '.probe'));
-    await copyFile(PROBE, join(place.workspace, '.probe', 'server.mjs'));
+    await put(join(place.workspace, '.probe', 'server.mjs'), await readFile(PROBE, 'utf8'));
     const first = await place.prompt('#plain', { model: words.model });
     stack.move();
     return new Suite(model, place, first);
@@ -68,6 +67,11 @@ export class Suite implements AsyncDisposable {
   /** The same, as the host does. */
   outside(name: string): string {
     return join(this.place.workspace, name);
+  }
+
+  /** A file of the person's in the workspace, in a folder of its own where it is named so. */
+  async put(name: string, text: string): Promise<void> {
+    await put(this.outside(name), text);
   }
 
   async files(): Promise<string[]> {
@@ -84,6 +88,14 @@ export class Suite implements AsyncDisposable {
     await this.place[Symbol.asyncDispose]();
     await this.model[Symbol.asyncDispose]();
   }
+}
+
+/** For whoever the agent runs as, whatever the umask is here. */
+async function put(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+  await chmod(dirname(path), 0o755);
+  await chmod(path, 0o644);
 }
 
 /** What the agent said, subagents left out. */
