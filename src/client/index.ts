@@ -2,14 +2,21 @@
 
 export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
 export { type ConversationState, emptyConversation } from '../protocol/agent/conversation.ts';
+export type { AgentFailure, AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent/events.ts';
+export type { AgentName, PermissionMode, TokenUsage, TurnStatus } from '../protocol/agent/names.ts';
 export type { AgentProfile } from '../protocol/agent/profile.ts';
 export { reduce } from '../protocol/agent/reduce.ts';
+export type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
+export type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
+export type { LostName } from '../protocol/checkpoint.ts';
 export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
-export type { NamedProfile, Transcript } from '../protocol/http/agent-routes.ts';
+export type { CodingAgent, NamedProfile, Transcript } from '../protocol/http/agent-routes.ts';
+export type { Conversation } from '../protocol/http/conversation-routes.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
 export type { FileChange, FileInfo } from '../protocol/http/file-routes.ts';
+export type { ThingKind } from '../protocol/http/namespace-routes.ts';
 export type {
   NewRule,
   PermissionDecision,
@@ -18,12 +25,14 @@ export type {
   PermissionScope,
 } from '../protocol/http/permission-routes.ts';
 export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
-export type { ServerStatus } from '../protocol/http/system-routes.ts';
+export type { ServerStatus, StopServer } from '../protocol/http/system-routes.ts';
 export type { TurnInfo } from '../protocol/http/turns.ts';
 export type { Provider } from '../protocol/providers.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from '../protocol/terminal.ts';
+export type { TransactionPolicy } from '../protocol/transaction.ts';
 export { PyObject, type PyValue } from '../protocol/values.ts';
 export type * from '../session/api.ts';
+export type { Attend } from './approvals.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './connect.ts';
 export type { Credentials } from './credentials.ts';
@@ -33,5 +42,6 @@ export type { Profiles } from './profiles.ts';
 export type { Server } from './server.ts';
 export type { ClientSession, EventPage, UseOptions } from './session.ts';
 export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';
+export type { Things } from './things.ts';
 export type { Tokens } from './tokens.ts';
 export type { LoginCode, Users } from './users.ts';

@@ -541,7 +541,7 @@ export const errorCodes = {
     rpc: -32110,
     retry: false,
     advice:
-      'Start the server with the master key that it was encrypted with, or set it again: `cella credentials set PROVIDER`.',
+      'Start the server with the master key that it was encrypted with, as CELLA_MASTER_KEY or as the file master-key; or set it again: `cella credentials set PROVIDER`.',
   },
   MODEL_NOT_ALLOWED: {
     http: 403,

@@ -8,6 +8,7 @@ import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
 import type { PyValue } from '../protocol/values.ts';
 
 export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/contract.ts';
+export type { NewSkill } from '../namespaces/skills/skills.ts';
 export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/approval.ts';
 export type { ToolProblem } from '../namespaces/tools/catalog.ts';
 export type { RecipeInfo, ToolInfo } from '../namespaces/tools/info.ts';

@@ -1,6 +1,10 @@
-/** The real Claude in a hardened container without network, prompted by way of a server and through its gateway. */
+/**
+ * The real Claude in a hardened container without network, prompted by way of a server and through its gateway. Its user
+ * is another than the server's, whose umask here keeps all others out: what the server makes for it is opened on purpose.
+ */
 
 import { describe } from 'vitest';
+import { bundledRunner } from '../support/agent-daemon.ts';
 import { everything } from '../support/depth.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
@@ -8,14 +12,21 @@ import { sharedEngineWithImage } from '../support/shared-docker.ts';
 import { agentContract } from './contract.ts';
 import { servedPlace } from './served.ts';
 
-describe.skipIf(!canRunDocker)('Claude, in Docker', { timeout: 180_000 }, () => {
+describe.skipIf(!canRunDocker)('Claude, in Docker, at a server with umask 077', { timeout: 180_000 }, () => {
   agentContract(
     { name: 'claude', model: 'claude-sonnet-5' },
     async (options) => {
-      const [program, engine] = await Promise.all([sharedProgram('claude'), sharedEngineWithImage()]);
+      const [program, engine, runner] = await Promise.all([
+        sharedProgram('claude'),
+        sharedEngineWithImage(),
+        bundledRunner(),
+      ]);
+      process.umask(0o077);
       const session = { engine };
-      return await servedPlace({ executor: 'container', program, process: 'claude-agent-sdk-linux', session })(options);
+      return await servedPlace({ executor: 'container', program, process: 'claude-agent-sdk-linux', runner, session })(
+        options,
+      );
     },
-    everything ? ['place', 'server', 'agent'] : ['place', 'server'],
+    everything ? ['place', 'server', 'profile', 'agent'] : ['place', 'server', 'profile'],
   );
 });

@@ -12,6 +12,6 @@ describe('Claude, in the sandbox', { timeout: 120_000 }, () => {
       const program = await sharedProgram('claude');
       return await servedPlace({ executor: 'subprocess', program, process: 'claude-agent-sdk-linux' })(options);
     },
-    ['place', 'server', 'agent'],
+    ['place', 'server', 'profile', 'agent'],
   );
 });

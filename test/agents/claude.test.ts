@@ -10,6 +10,6 @@ describe('Claude, as a child of this process', { timeout: 120_000 }, () => {
   agentContract(
     { name: 'claude', model: 'claude-sonnet-5' },
     async (options) => await localPlace('claude', await sharedProgram('claude'))(options),
-    everything ? ['place', 'agent', 'adapter'] : ['adapter'],
+    everything ? ['place', 'profile', 'agent', 'adapter'] : ['adapter'],
   );
 });

@@ -5,14 +5,15 @@ import { adapterTests } from './adapter-tests.ts';
 import { agentTests } from './agent-tests.ts';
 import type { OpenPlace } from './place.ts';
 import { placeTests } from './place-tests.ts';
+import { profileTests } from './profile-tests.ts';
 import { serverTests } from './server-tests.ts';
 import { type AgentWords, Suite } from './suite.ts';
 
 /**
- * `place`: what depends on where it runs. `agent`: what does not. `server`: what a server adds to it. `adapter`: what
- * cannot be asked for through a server.
+ * `place`: what depends on where it runs. `agent`: what does not. `server`: what a server adds to it. `profile`: what it
+ * was set up with. `adapter`: what cannot be asked for through a server.
  */
-export type Part = 'place' | 'agent' | 'server' | 'adapter';
+export type Part = 'place' | 'agent' | 'server' | 'profile' | 'adapter';
 
 /** The first of a run brings the program, and builds an image. */
 const OPENING_MS = 240_000;
@@ -31,6 +32,7 @@ export function agentContract(words: AgentWords, openPlace: OpenPlace, parts: re
 
   if (parts.includes('place')) describe('where it runs', () => placeTests(words, suite));
   if (parts.includes('server')) describe('by way of a server', () => serverTests(suite));
-  if (parts.includes('agent')) describe('wherever it runs', () => agentTests(words, suite));
+  if (parts.includes('profile')) describe('with a profile', () => profileTests(words, suite));
+  if (parts.includes('agent')) describe('wherever it runs', () => agentTests(suite));
   if (parts.includes('adapter')) describe('asked by its adapter', () => adapterTests(suite));
 }

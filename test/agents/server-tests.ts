@@ -1,12 +1,11 @@
 /** What an agent has of the server that it is prompted by: the session's kernel, and an end to its time. */
 
-import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { allow, type Suite, textsOf } from './suite.ts';
 
 /** Leaves so many processes behind that nobody waits for, and tells how many of that kind there are. */
 const LEAVE = `
-import os, subprocess, sys
+import os, subprocess, sys, time
 for _ in range(int(sys.argv[1])):
     if os.fork() == 0:
         subprocess.Popen(['sleep', '43210'], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -17,7 +16,11 @@ def command(pid):
         return open('/proc/%s/cmdline' % pid).read()
     except OSError:
         return ''
-print('left:', sum(command(pid) == 'sleep\\0' + '43210\\0' for pid in os.listdir('/proc') if pid.isdigit()))
+def left():
+    return sum(command(pid) == 'sleep\\0' + '43210\\0' for pid in os.listdir('/proc') if pid.isdigit())
+while left() < int(sys.argv[1]):  # one that has just begun has no words yet
+    time.sleep(0.01)
+print('left:', left())
 `;
 
 export function serverTests(suite: () => Suite): void {
@@ -29,9 +32,16 @@ export function serverTests(suite: () => Suite): void {
     expect(await place.run('from_agent * 2')).toBe(42);
   });
 
+  test('the files of its profile are there for it, and one that was there before stays', async () => {
+    const { place } = suite();
+    await suite().put('cups/own.txt', 'of the person');
+    const outcome = await place.prompt('#run cat cups/first.txt cups/own.txt', { mode: 'bypass', profiled: true });
+    expect(textsOf(outcome).at(-1)).toContain('of the profileof the person');
+  });
+
   test('what its commands leave running ends with its turn, and does not meet the next one’s token', async () => {
     const { place } = suite();
-    await writeFile(suite().outside('leave.py'), LEAVE);
+    await suite().put('leave.py', LEAVE);
     const left = await place.prompt(`#run python3 ${suite().inside('leave.py')} 2`, { mode: 'bypass' });
     expect(textsOf(left).at(-1)).toContain('left: 2');
     const next = await place.prompt(`#run python3 ${suite().inside('leave.py')} 0`, { mode: 'bypass' });

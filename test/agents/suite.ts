@@ -1,7 +1,7 @@
 /** What the tests of the contract share: one place, one stand-in model, and a first turn that others go on with. */
 
-import { copyFile, mkdir, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PermissionAnswer } from '../../src/agents/contract.ts';
 import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
@@ -39,7 +39,10 @@ export class Suite implements AsyncDisposable {
         profile: ({ workspace, node }) => ({
           systemPrompt: 'You are a teapot of the suite.',
           rules: { tone: 'Always be short and stout.' },
-          subagents: { scout: { description: 'Looks around for the suite', prompt: 'You look around.' } },
+          subagents: { scout: { description: 'Looks around for the suite', prompt: 'You look for a kettle.' } },
+          skills: { brewing: '---\nname: brewing\ndescription: How the suite brews\n---\nThe pot is warmed first.\n' },
+          commands: { serve: 'Serve with great care.\n#profile $ARGUMENTS\n' },
+          files: { 'cups/first.txt': 'of the profile', 'cups/own.txt': 'of the profile' },
           mcpServers: {
             probe: {
               type: 'stdio',
@@ -50,8 +53,7 @@ export class Suite implements AsyncDisposable {
         }),
       }),
     );
-    await mkdir(join(place.workspace, '.probe'));
-    await copyFile(PROBE, join(place.workspace, '.probe', 'server.mjs'));
+    await put(join(place.workspace, '.probe', 'server.mjs'), await readFile(PROBE, 'utf8'));
     const first = await place.prompt('#plain', { model: words.model });
     stack.move();
     return new Suite(model, place, first);
@@ -65,6 +67,11 @@ export class Suite implements AsyncDisposable {
   /** The same, as the host does. */
   outside(name: string): string {
     return join(this.place.workspace, name);
+  }
+
+  /** A file of the person's in the workspace, in a folder of its own where it is named so. */
+  async put(name: string, text: string): Promise<void> {
+    await put(this.outside(name), text);
   }
 
   async files(): Promise<string[]> {
@@ -81,6 +88,14 @@ export class Suite implements AsyncDisposable {
     await this.place[Symbol.asyncDispose]();
     await this.model[Symbol.asyncDispose]();
   }
+}
+
+/** For whoever the agent runs as, whatever the umask is here. */
+async function put(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+  await chmod(dirname(path), 0o755);
+  await chmod(path, 0o644);
 }
 
 /** What the agent said, subagents left out. */

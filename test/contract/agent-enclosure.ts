@@ -110,7 +110,32 @@ console.log(process.execPath, process.version, refused.length);`;
     expect(await finish(enclosure, script(enclosure, greedy))).toMatchObject({ signal: 'SIGKILL', outOfMemory: true });
     expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', outOfMemory: false });
   });
+
+  test('that uses up its processor time is ended, and one past the number of processes is not begun', async () => {
+    const enclosure = await open({ session: { limits: { cpuSeconds: 1, processes: 32 } } });
+    const python = (code: string) => finish(enclosure, { argv: ['python3', '-c', code] });
+    expect(await python('while True: pass')).toMatchObject({ signal: 'SIGXCPU' });
+    const { stdout } = await python(CROWD);
+    expect(Number(stdout)).toBeGreaterThan(15);
+    expect(Number(stdout)).toBeLessThan(32);
+    expect(await finish(enclosure, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', exitCode: 0 });
+  });
 }
+
+/** As many children as there may be; then they go. */
+const CROWD = `
+import os, signal, time
+pids = []
+try:
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(1000)
+        pids.append(pid)
+except BlockingIOError:
+    print(len(pids))
+for pid in pids:
+    os.kill(pid, signal.SIGKILL)`;
 
 /** A child that heeds no SIGTERM, below a program that may. */
 const FAMILY = (heed: string) => `

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { bundleRunners, type RunnerFiles } from '../support/runner.ts';
 import { runnerCommands } from './runner-commands.ts';
 import { runnerFaults } from './runner-faults.ts';
+import { runnerLoading } from './runner-loading.ts';
 import { runnerPermissions } from './runner-permissions.ts';
 import { runnerTerminals } from './runner-terminals.ts';
 import { runnerTurns } from './runner-turns.ts';
@@ -26,5 +27,6 @@ describe('the runner', () => {
   describe('permissions', () => runnerPermissions(parts));
   describe('faults', () => runnerFaults(parts));
   describe('commands', () => runnerCommands(parts));
+  describe('loading', () => runnerLoading(parts));
   describe('terminals', () => runnerTerminals(parts));
 });

@@ -164,6 +164,22 @@ describe('an executor in trouble', () => {
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
   });
 
+  test('that uses up the processor time of its session fails the turn with that, and the next one has another', async () => {
+    const id = await session({ limits: { cpuSeconds: 1 } });
+    const { json } = await prompt(daemon, id, 'spin');
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGXCPU') },
+    });
+    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+  });
+
+  test('begins no more processes than its session may have, and its turn goes on', async () => {
+    const { json } = await prompt(daemon, await session({ limits: { processes: 40 } }), 'crowd');
+    expect(json).toMatchObject({ status: 'completed', text: expect.stringMatching(/^EAGAIN after \d+$/) });
+    expect(Number(json.text?.split(' ').at(-1))).toBeLessThan(40);
+  });
+
   test('has none of the server’s variables: the pool passed the daemon’s whole environment', async () => {
     const { json } = await prompt(daemon, await sharedSession(), 'variables');
     expect(json.text).toContain('HOME');

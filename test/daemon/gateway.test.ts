@@ -15,7 +15,7 @@ beforeAll(async () => {
     {
       content: 'Hello from the model.',
       usage: {
-        ...{ input_tokens: 12, output_tokens: 7, cache_read_input_tokens: 3, cache_creation_input_tokens: 2 },
+        ...{ input_tokens: 12, output_tokens: 7 },
         ...{ prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 },
         ...{ promptTokenCount: 12, candidatesTokenCount: 7, totalTokenCount: 19 },
       },
@@ -53,9 +53,7 @@ describe.each([
     expect(status).toBe(200);
     expect(headers['content-type']).toContain(stream ? 'text/event-stream' : 'application/json');
     const used = await gateway.models.usage.session(session);
-    const cache = name === 'Anthropic Messages' ? { cacheRead: 3, cacheWrite: 2 } : { cacheRead: 0, cacheWrite: 0 };
     expect(used).toMatchObject({ calls: 1, input: 12, output: 7, unpriced: 0, estimated: 0 });
-    if (used.cacheRead > 0) expect(used).toMatchObject(cache);
     expect(used.costUsd).toBeGreaterThan(0);
     const today = await gateway.models.usage.today(ada.principal.userId);
     expect(today.calls - before.calls).toBe(1);

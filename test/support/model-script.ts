@@ -62,6 +62,10 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
       return calls(earlier, 'I compute.', ['mcp__cella__run_code', { code: rest }]);
     case 'mcp':
       return calls(earlier, 'I call.', ['mcp__probe__echo', { text: 'ping' }]);
+    case 'profile': {
+      const scout = { description: 'Look around', prompt: '#plain', subagent_type: 'scout' };
+      return calls(earlier, 'I use both.', ['Skill', { skill: 'profile:brewing', args: rest }], ['Agent', scout]);
+    }
     case 'remember':
       return { content: `You said: ${earlier.join(' ')}` };
     default:

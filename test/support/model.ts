@@ -25,6 +25,8 @@ export class Model implements AsyncDisposable {
   /** Those that are never answered: closed with the model. */
   readonly #held = new Set<ServerResponse>();
   readonly #hangs = new Set<() => void>();
+  /** Those that have hung once already. */
+  readonly #hung = new Set<string>();
 
   private constructor(mock: LLMock) {
     this.#mock = mock;
@@ -77,10 +79,13 @@ export class Model implements AsyncDisposable {
     const body = text === '' ? {} : JSON.parse(text);
     const { 'x-api-key': key } = incoming.headers;
     if (text !== '') this.seen.push({ model: String(body.model), key: key?.toString(), text });
-    const { tag } = asked(body.messages ?? []);
+    const { tag, rest } = asked(body.messages ?? []);
     const status = /^err(\d{3})$/.exec(tag)?.[1];
     if (status !== undefined) return fail(outgoing, Number(status));
-    if (tag === 'hang') return this.#hold(outgoing);
+    if (tag === 'hang' || (tag === 'hangonce' && !this.#hung.has(rest))) {
+      this.#hung.add(rest);
+      return this.#hold(outgoing);
+    }
     if (tag === 'garbage') return spout(outgoing);
     const { method, url, headers } = incoming;
     const passed = request(`${this.#mock.url}${url}`, { method, headers }, (answer) => {

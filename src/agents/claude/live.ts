@@ -56,6 +56,11 @@ export class Live {
     return this.#tell(parsed.data);
   }
 
+  /** What there is to tell where the program has ended without a result. */
+  cutOff(): AgentEvent[] {
+    return this.result ? [] : this.#story.cutOff();
+  }
+
   #tell(native: Native): AgentEvent[] {
     switch (native.type) {
       case 'system':

@@ -37,6 +37,8 @@ export class Story {
   readonly #cwd: string;
   readonly #open = new Map<string, ToolUse>();
   readonly #begun = new Set<string>();
+  /** What has streamed of texts that have not come whole. */
+  readonly #streamed = new Map<string, { readonly kind: 'message' | 'reasoning'; text: string } & Place>();
 
   constructor(turn: string, cwd: string) {
     this.#turn = turn;
@@ -46,6 +48,8 @@ export class Story {
   delta(kind: 'message' | 'reasoning', text: string, { item, parent }: SaidWhere): AgentEvent[] {
     if (text === '') return [];
     const begins = this.#begins(kind, item, parent);
+    const before = this.#streamed.get(item)?.text ?? '';
+    this.#streamed.set(item, { kind, parent, text: before + text });
     return [...begins, { type: 'item_delta', turn: this.#turn, item, text: text.toWellFormed() }];
   }
 
@@ -74,6 +78,7 @@ export class Story {
   /** Thoughts that the provider keeps to itself have no text. */
   #text(kind: 'message' | 'reasoning', text: string, { item, parent, aborted }: SaidWhere): AgentEvent[] {
     if (text === '' && !this.#begun.has(item)) return [];
+    this.#streamed.delete(item);
     const status = aborted ? 'cancelled' : 'completed';
     return [
       ...this.#begins(kind, item, parent),
@@ -108,6 +113,13 @@ export class Story {
     };
     if (status !== 'completed') return [ended];
     return [ended, ...planOf(use, this.#turn), ...changesOf(use, facts, { turn: this.#turn, item, cwd: this.#cwd })];
+  }
+
+  /** Where nothing more comes: texts that have not come whole end with what has streamed of them. */
+  cutOff(): AgentEvent[] {
+    return [...this.#streamed].flatMap(([item, { kind, text, parent }]) =>
+      this.#text(kind, text, { item, parent, aborted: true }),
+    );
   }
 
   usage(usage: TokenUsage): AgentEvent[] {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import type { AgentEvent } from '../../protocol/agent/events.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import type { Query, Sdk } from './sdk.ts';
 import { runTurn } from './turn.ts';
@@ -17,7 +18,23 @@ function silentProgram(): Sdk {
   return { query: () => query };
 }
 
-test('a turn that is stopped while its program is made ready is over', { timeout: 2000 }, async () => {
+/** One that has begun to answer, and is ended before it says so. */
+function cutProgram(): Sdk {
+  const streamed = (event: object) => ({ type: 'stream_event', event, parent_tool_use_id: null, session_id: 's' });
+  const delta = (text: string) =>
+    streamed({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } });
+  const said = [streamed({ type: 'message_start', message: { id: 'msg_1' } }), delta('word '), delta('word')];
+  const query: Query = {
+    interrupt: async () => {},
+    close: () => {},
+    async *[Symbol.asyncIterator]() {
+      yield* said;
+    },
+  };
+  return { query: () => query };
+}
+
+function turnOf(events: AgentEvent[] = []): { setup: AgentSetup; turn: Turn; stop: AbortController } {
   const homeDir = mkdtempSync(join(tmpdir(), 'cella-test-'));
   onTestFinished(() => rmSync(homeDir, { recursive: true, force: true }));
   const stop = new AbortController();
@@ -28,10 +45,24 @@ test('a turn that is stopped while its program is made ready is over', { timeout
     prompt: 'hello',
     mode: 'ask',
     signal: stop.signal,
-    emit: async () => {},
+    emit: async (event) => void events.push(event),
     permit: async () => ({ allowed: false, reason: 'nobody is asked' }),
   };
+  return { setup, turn, stop };
+}
+
+test('a turn that is stopped while its program is made ready is over', { timeout: 2000 }, async () => {
+  const { setup, turn, stop } = turnOf();
   const running = runTurn(silentProgram(), setup, turn);
   stop.abort();
   await expect(running).resolves.toMatchObject({ status: 'cancelled' });
+});
+
+test('what a program has said that ends in the middle of it is kept, as cancelled', async () => {
+  const events: AgentEvent[] = [];
+  const { setup, turn } = turnOf(events);
+  await expect(runTurn(cutProgram(), setup, turn)).resolves.toMatchObject({ error: { code: 'AGENT_DIED' } });
+  expect(events.filter(({ type }) => type === 'item_completed')).toMatchObject([
+    { item: 'msg_1:0', kind: 'message', status: 'cancelled', text: 'word word' },
+  ]);
 });

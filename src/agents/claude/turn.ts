@@ -45,6 +45,7 @@ export async function runTurn(sdk: Sdk, setup: AgentSetup, turn: Turn): Promise<
       done.resolve();
       ending.soon();
     }
+    await outbox.put(live.cutOff());
     await outbox.flush();
   } finally {
     done.resolve();

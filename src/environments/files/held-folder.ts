@@ -10,6 +10,7 @@ import { constants, type Stats } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const FOLDER_MODE = 0o755;
 
 export class HeldFolder implements AsyncDisposable {
   readonly #handle: FileHandle;
@@ -57,22 +58,26 @@ export class HeldFolder implements AsyncDisposable {
     return at;
   }
 
-  /** What is made belongs to whoever owns the folder: a daemon that runs as root works for other users. */
-  async adopt(file: FileHandle): Promise<void> {
+  /**
+   * What is made belongs to whoever owns the folder: a daemon that runs as root works for other users. It has the mode
+   * that code of a kernel would give it, whatever the umask of the daemon is: not every user of a folder owns it.
+   */
+  async adopt(file: FileHandle, mode: number): Promise<void> {
     this.#owner ??= this.#handle.stat();
     const [own, made] = await Promise.all([this.#owner, file.stat()]);
+    if ((made.mode & 0o777) !== mode) await file.chmod(mode);
     if (made.uid !== own.uid || made.gid !== own.gid) await file.chown(own.uid, own.gid);
   }
 
   async #make(name: string): Promise<void> {
     try {
-      await mkdir(this.path(name), 0o755);
+      await mkdir(this.path(name), FOLDER_MODE);
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return;
       throw error;
     }
     await using made = await open(this.path(name), FOLDER);
-    await this.adopt(made);
+    await this.adopt(made, FOLDER_MODE);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

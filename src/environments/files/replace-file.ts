@@ -7,6 +7,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { HeldFolder } from './held-folder.ts';
 import { refused } from './path.ts';
 
+const MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 export interface Content {
@@ -24,7 +25,7 @@ export async function replaceFile(
   const there = await lstat(folder.path(name)).catch(() => undefined); // nothing there is well
   if (there && !there.isFile() && !there.isSymbolicLink()) throw refused(path, 'it is no file');
   const partial = folder.path(`.${randomUUID()}.part`);
-  await using file = await open(partial, CREATE, 0o644);
+  await using file = await open(partial, CREATE, MODE);
   try {
     let size = 0;
     for await (const chunk of chunks) {
@@ -34,7 +35,7 @@ export async function replaceFile(
       }
       await file.writeFile(chunk);
     }
-    await folder.adopt(file);
+    await folder.adopt(file, MODE);
     await rename(partial, folder.path(name));
     return await file.stat();
   } catch (error) {

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -49,6 +50,17 @@ describe('a workspace', () => {
       { name: 'a', kind: 'folder' },
       { name: 'empty', kind: 'file', size: 0 },
     ]);
+  });
+
+  it('has files and folders that other users of it may read, whatever the umask is', async () => {
+    const before = process.umask(0o077);
+    try {
+      await workspace.write('a/file', bytes('x'));
+    } finally {
+      process.umask(before);
+    }
+    const modes = ['a', 'a/file'].map((name) => (statSync(join(root, name)).mode & 0o777).toString(8));
+    expect(modes).toEqual(['755', '644']);
   });
 
   it('leaves what was there where a write fails half way', async () => {

@@ -3,6 +3,7 @@
  * without anything beside it, so that it runs in any place.
  */
 
+import { spawn } from 'node:child_process';
 import { appendFileSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -112,6 +113,28 @@ const tricks = {
       if (!process.stdout.write(part)) await new Promise((resolve) => process.stdout.once('drain', resolve));
     }
     await new Promise(() => {});
+  },
+  /** Keeps a processor busy, and answers meanwhile. */
+  async spin() {
+    for (;;) {
+      for (const until = Date.now() + 20; Date.now() < until; );
+      await new Promise(setImmediate);
+    }
+  },
+  /** As many processes as there may be. */
+  async crowd({ report }) {
+    const children = [];
+    const begun = () =>
+      new Promise((resolve) => {
+        const child = spawn('sleep', ['1000'], { stdio: 'ignore' });
+        child.on('spawn', () => resolve(true)).on('error', ({ code }) => resolve(code));
+        children.push(child);
+      });
+    let last = await begun();
+    while (last === true) last = await begun();
+    for (const child of children) child.kill('SIGKILL');
+    const text = `${last} after ${children.length - 1}`;
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
   },
   die: () => process.kill(process.pid, 'SIGKILL'),
   exit: () => process.exit(3),
