@@ -68,7 +68,7 @@ function hostEnds(): void {
         (some) => some.length === 0,
         GONE_MS,
       );
-      expect(controlGroups(template)).toEqual([]);
+      expect(controlGroups(template?.pid ?? 0)).toEqual([]);
       expect(readdirSync(tmpDir)).toEqual([]);
     },
   );
