@@ -15,11 +15,13 @@ async function pool(options: PoolOptions = {}): Promise<KernelPool> {
   return made;
 }
 
-/** Sandboxes with a kernel in them, as the host sees them: children of the template that have children of their own. */
-function sandboxes([template] = templatesOf(process.pid)): number {
-  const all = descendants(template?.pid ?? 0);
-  const hasKernel = ({ pid }: Process) => all.some(({ parent }) => parent === pid);
-  return all.filter((one) => one.parent === template?.pid && hasKernel(one)).length;
+/** Sandboxes with a kernel in them, as the host sees them: children of a template that have children of their own. */
+function sandboxes(templates = templatesOf(process.pid)): number {
+  return templates.reduce((sum, template) => {
+    const all = descendants(template.pid);
+    const hasKernel = ({ pid }: Process) => all.some(({ parent }) => parent === pid);
+    return sum + all.filter((one) => one.parent === template.pid && hasKernel(one)).length;
+  }, 0);
 }
 
 describe('a pool', () => {
