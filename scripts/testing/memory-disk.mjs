@@ -12,8 +12,11 @@ const MOUNTED = 'mount -t tmpfs -o mode=1777 tmpfs "$0" && exec "$@"';
 /** The command with such a disk on the folder; as it is where there can be none. */
 export function withMemoryDisk(folder, command, args) {
   const unshare = findProgram('unshare');
-  if (!isRoot || !unshare || freemem() < ENOUGH_BYTES) return { command, args };
+  if (!isRoot || !unshare || available() < ENOUGH_BYTES) return { command, args };
   const around = ['--mount', 'sh', '-c', MOUNTED, folder];
   if (spawnSync(unshare, [...around, 'true']).status !== 0) return { command, args };
   return { command: unshare, args: [...around, command, ...args] };
 }
+
+/** Also where a control group gives this process less than the machine has. */
+const available = () => Math.min(freemem(), process.availableMemory?.() ?? 0);
