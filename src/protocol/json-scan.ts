@@ -35,6 +35,7 @@ export class JsonScan {
   #depth = 0;
   #at = 0;
   #parts = 0;
+  #isTooMuch = false;
   #isKey = false;
   #hexLeft = 0;
   #word = WORDS[0] ?? Buffer.alloc(0);
@@ -50,13 +51,21 @@ export class JsonScan {
   /** False where it is no JSON, or more than may be: nothing that follows can mend that. */
   push(chunk: Uint8Array): boolean {
     for (let index = 0; index < chunk.length && this.#state !== BROKEN; index++, this.#at++) {
+      if (this.#state === STRING) {
+        const end = endOfPlain(chunk, index);
+        this.#at += end - index;
+        index = end;
+        if (end === chunk.length) break;
+      }
       const byte = chunk[index] ?? 0;
-      if (this.#state !== STRING) this.#state = this.#next(byte);
-      else if (byte === QUOTE) this.#state = this.#endString();
-      else if (byte === BACKSLASH) this.#state = ESCAPE;
-      else if (byte < 0x20) this.#state = BROKEN;
+      this.#state = this.#state === STRING ? this.#inString(byte) : this.#next(byte);
     }
     return this.#state !== BROKEN;
+  }
+
+  /** Whether it is refused for how much it is, and may be JSON all the same. */
+  get isTooMuch(): boolean {
+    return this.#isTooMuch;
   }
 
   /** Whether the outermost value is an object. */
@@ -103,7 +112,7 @@ export class JsonScan {
   }
 
   #begin(byte: number): number {
-    if (this.#tooMany()) return BROKEN;
+    if (this.#tooMany()) return this.#tooMuch();
     if (this.#depth <= 1) this.#start = this.#at;
     if (byte === QUOTE) return this.#string(false);
     if (byte === 0x7b) return this.#open(1);
@@ -117,7 +126,8 @@ export class JsonScan {
   }
 
   #beginKey(byte: number): number {
-    if (byte !== QUOTE || this.#tooMany()) return BROKEN;
+    if (byte !== QUOTE) return BROKEN;
+    if (this.#tooMany()) return this.#tooMuch();
     if (this.#depth === 1) this.#start = this.#at;
     return this.#string(true);
   }
@@ -127,6 +137,12 @@ export class JsonScan {
     return STRING;
   }
 
+  /** What is no plain character. */
+  #inString(byte: number): number {
+    if (byte === QUOTE) return this.#endString();
+    return byte === BACKSLASH ? ESCAPE : BROKEN;
+  }
+
   #endString(): number {
     if (!this.#isKey) return this.#endValue(1);
     if (this.#depth === 1) this.#key = [this.#start, this.#at + 1];
@@ -134,7 +150,7 @@ export class JsonScan {
   }
 
   #open(isObject: 0 | 1): number {
-    if (this.#depth >= this.#limits.mostDeep) return BROKEN;
+    if (this.#depth >= this.#limits.mostDeep) return this.#tooMuch();
     this.#objects[++this.#depth] = isObject;
     return isObject ? FIRST_KEY : FIRST;
   }
@@ -149,7 +165,7 @@ export class JsonScan {
   #endValue(behind: 0 | 1): number {
     if (this.#depth !== 1 || this.#objects[1] !== 1) return AFTER;
     this.members.push({ key: this.#key, value: [this.#start, this.#at + behind] });
-    return this.members.length > this.#limits.mostKeys ? BROKEN : AFTER;
+    return this.members.length > this.#limits.mostKeys ? this.#tooMuch() : AFTER;
   }
 
   #inNumber(byte: number): number {
@@ -161,9 +177,23 @@ export class JsonScan {
     return this.#state === BROKEN || isBlank(byte) ? this.#state : this.#between(byte);
   }
 
+  #tooMuch(): number {
+    this.#isTooMuch = true;
+    return BROKEN;
+  }
+
   #tooMany(): boolean {
     return ++this.#parts > (this.#limits.mostParts ?? Number.POSITIVE_INFINITY);
   }
+}
+
+/** Texts are most of what is sent. */
+function endOfPlain(chunk: Uint8Array, from: number): number {
+  for (let at = from; at < chunk.length; at++) {
+    const byte = chunk[at] ?? 0;
+    if (byte === QUOTE || byte === BACKSLASH || byte < 0x20) return at;
+  }
+  return chunk.length;
 }
 
 /** Undefined where a number cannot go on so. */

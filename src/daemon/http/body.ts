@@ -2,6 +2,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
+import { isLight } from '../../protocol/light-json.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
 const PART_BYTES = 256 * 1024;
@@ -28,6 +29,7 @@ export async function readText(request: Request, limitBytes: number): Promise<st
 export async function readJson(request: Request, limitBytes: number): Promise<unknown> {
   const text = await readText(request, limitBytes);
   if (text === '') return undefined;
+  if (!isLight(text)) throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
   try {
     return JSON.parse(text);
   } catch (cause) {
