@@ -256,6 +256,19 @@ describe('bodies', () => {
 });
 
 describe('a flood of calls', () => {
+  it('is held up at a sum of bytes, whether or not its bodies ever end, and has room again when they are gone', async () => {
+    const lines = ['POST /anthropic/v1/messages HTTP/1.1', 'host: x', `x-api-key: ${token}`];
+    const head = [...lines, 'content-type: application/json', 'content-length: 99000'].join('\r\n');
+    const sockets = Array.from({ length: 6 }, () => connect(gateway.socket));
+    const answers = sockets.map(
+      (socket) => new Promise<string>((resolve) => socket.once('data', (data) => resolve(`${data}`))),
+    );
+    for (const socket of sockets) socket.write(`${head}\r\n\r\n{"model":"${'x'.repeat(90_000)}`);
+    expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 429/);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(async () => (await gateway.messages(token)).status).toBe(200);
+  });
+
   it('is held up at a number of them for each session', async () => {
     const held: ServerResponse[] = [];
     const { url } = await provide((request, response) => {

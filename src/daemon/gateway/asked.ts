@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Door } from './doors.ts';
 import { WANTED, wantedOf } from './estimate.ts';
-import { invalid, type Members, readMembers } from './members.ts';
+import { type BodyRoom, invalid, type Members, readMembers } from './members.ts';
 
 export interface Asked {
   /** As it is sent on; undefined where there is none. */
@@ -23,12 +23,12 @@ const Body = z.looseObject({
 });
 type Body = z.infer<typeof Body>;
 
-export async function readAsked(request: IncomingMessage, door: Door, mostBytes: number): Promise<Asked> {
+export async function readAsked(request: IncomingMessage, door: Door, room: BodyRoom): Promise<Asked> {
   if (!door.takesBody) return { body: undefined, model: door.model, wanted: 0 };
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
   if (encoding !== 'identity') throw invalid('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('The body must be application/json.');
-  const members = await readMembers(request, mostBytes);
+  const members = await readMembers(request, room);
   const body = parse(members);
   const model = door.model ?? body.model;
   if (model === undefined) throw invalid('The body names no model.');

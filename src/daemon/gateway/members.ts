@@ -23,9 +23,15 @@ export interface Members {
   with(name: string, value: unknown): Buffer;
 }
 
-export async function readMembers(request: IncomingMessage, mostBytes: number): Promise<Members> {
+/** `take` throws where there is no room for more, beside the bodies of other calls. */
+export interface BodyRoom {
+  readonly mostBytes: number;
+  readonly take: (bytes: number) => void;
+}
+
+export async function readMembers(request: IncomingMessage, room: BodyRoom): Promise<Members> {
   const scan = new JsonScan(LIMITS);
-  const bytes = await readBytes(request, mostBytes, scan);
+  const bytes = await readBytes(request, room, scan);
   // Where bytes are no text, two readers may see two texts.
   if (!scan.end() || !isUtf8(bytes)) throw noJson();
   if (!scan.isObject) throw invalid('The body is no object.');
@@ -63,7 +69,7 @@ function named(bytes: Buffer, members: readonly Member[]): Map<string, Member> {
   return found;
 }
 
-async function readBytes(request: IncomingMessage, mostBytes: number, scan: JsonScan): Promise<Buffer> {
+async function readBytes(request: IncomingMessage, { mostBytes, take }: BodyRoom, scan: JsonScan): Promise<Buffer> {
   const tooLarge = () =>
     new CellaError('TOO_LARGE', `The body is larger than ${mostBytes} bytes.`, {
       advice: 'Send less at once: a shorter conversation, or smaller images.',
@@ -74,19 +80,24 @@ async function readBytes(request: IncomingMessage, mostBytes: number, scan: Json
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let chunks: Buffer[] = [];
   let size = 0;
-  let refused: CellaError | undefined;
+  let refused = false;
   // What comes past that is read and dropped, so that the answer finds its way to whoever sends it.
-  const refuse = (error: CellaError) => {
-    refused = error;
+  const refuse = (error: unknown) => {
+    refused = true;
     chunks = [];
     reject(error);
   };
   request.on('data', (chunk: Buffer) => {
     if (refused) return;
-    size += chunk.length;
-    chunks.push(chunk);
-    if (size > mostBytes) refuse(tooLarge());
-    else if (!scan.push(chunk)) refuse(noJson());
+    try {
+      size += chunk.length;
+      if (size > mostBytes) throw tooLarge();
+      take(chunk.length);
+      if (!scan.push(chunk)) throw noJson();
+      chunks.push(chunk);
+    } catch (error) {
+      refuse(error);
+    }
   });
   request.on('end', () => resolve(Buffer.concat(chunks)));
   request.on('close', () => reject(brokeOff()));
