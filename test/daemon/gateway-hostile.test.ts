@@ -8,6 +8,7 @@ import { at, Gateway, message, type Person, provide } from '../support/gateway.t
 
 const KEY = 'sk-test-CANARY-0123456789';
 const asked: string[] = [];
+let made = 0;
 let address: string;
 let gateway: Gateway;
 let ada: Person;
@@ -206,6 +207,12 @@ describe('bodies', () => {
     ['work in the background', { model: 'gpt-5', background: true }, {}],
     ['something compressed', 'x', { 'content-encoding': 'gzip' }],
     ['another type', { model: 'x' }, { 'content-type': 'text/plain' }],
+    [
+      'more keys than anybody means',
+      `{"model":"gpt-5"${',"k":0'.repeat(2000).replaceAll('k', () => `k${made++}`)}}`,
+      {},
+    ],
+    ['no bottom', `{"model":"gpt-5","input":${'['.repeat(10_000)}${']'.repeat(10_000)}}`, {}],
     ['bytes that are no text', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), {}],
   ])('with %s are refused', async (_name, sent, headers) => {
     const before = asked.length;
@@ -215,6 +222,19 @@ describe('bodies', () => {
     });
     expect(status).toBe(400);
     expect(asked).toHaveLength(before);
+  });
+
+  it('that are laborious to read are not read but for what is looked at, and pass as they are', async () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    const laborious = `{"model":"gpt-5","input":[${'{},'.repeat(30_000)}{}]}`;
+    const { status } = await gateway.ask('/anthropic/v1/messages/count_tokens', {
+      headers: { 'x-api-key': token },
+      body: laborious,
+    });
+    const longest = Math.max(...parse.mock.calls.map(([text]) => text.length));
+    parse.mockRestore();
+    expect(status).toBe(200);
+    expect(longest).toBeLessThan(laborious.length / 10);
   });
 
   it('whose length is told in two ways are refused by the server itself', async () => {
@@ -236,6 +256,19 @@ describe('bodies', () => {
 });
 
 describe('a flood of calls', () => {
+  it('is held up at a sum of bytes, whether or not its bodies ever end, and has room again when they are gone', async () => {
+    const lines = ['POST /anthropic/v1/messages HTTP/1.1', 'host: x', `x-api-key: ${token}`];
+    const head = [...lines, 'content-type: application/json', 'content-length: 99000'].join('\r\n');
+    const sockets = Array.from({ length: 6 }, () => connect(gateway.socket));
+    const answers = sockets.map(
+      (socket) => new Promise<string>((resolve) => socket.once('data', (data) => resolve(`${data}`))),
+    );
+    for (const socket of sockets) socket.write(`${head}\r\n\r\n{"model":"${'x'.repeat(90_000)}`);
+    expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 429/);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(async () => (await gateway.messages(token)).status).toBe(200);
+  });
+
   it('is held up at a number of them for each session', async () => {
     const held: ServerResponse[] = [];
     const { url } = await provide((request, response) => {

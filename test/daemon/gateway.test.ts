@@ -265,3 +265,20 @@ describe('keys just in time', () => {
 function send(response: { write(text: string): unknown }, event: { type: string } & Record<string, unknown>): void {
   response.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
 }
+
+it.each([
+  ['says nothing of it', '{ "model":"gpt-4.1","stream":true,"messages":[]}'],
+  ['says something else', '{"model":"gpt-4.1","stream_options" : {"a":[1]} ,"stream":true,"messages":[]}'],
+  ['wants none', '{"model":"gpt-4.1","stream":true,"stream_options":null,"messages":[]}'],
+])('a stream of chat completions tells what it has used, also where the agent %s', async (_what, body) => {
+  const heard = Promise.withResolvers<string>();
+  const { url } = await provide(async (request, response) => {
+    heard.resolve(Buffer.concat(await request.toArray()).toString());
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n');
+  });
+  const own = await Gateway.open({ settings: { providers: at(url) } });
+  const token = await (await own.person('ada', KEY)).token();
+  await own.ask('/openai/v1/chat/completions', { headers: { authorization: `Bearer ${token}` }, body });
+  const { stream_options: before, ...rest } = JSON.parse(body);
+  expect(JSON.parse(await heard.promise)).toEqual({ ...rest, stream_options: { ...before, include_usage: true } });
+});

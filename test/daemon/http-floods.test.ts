@@ -1,7 +1,8 @@
 /** Clients that send far too much: bodies and frames without an end cost the server neither memory nor time. */
 
 import { connect, type Socket } from 'node:net';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import { Daemon } from '../support/daemon.ts';
 
 const GIGABYTE = 1024 ** 3;
@@ -60,7 +61,35 @@ describe('a body of a gigabyte and more', () => {
   });
 });
 
+const laborious = `{"type":"ping","id":1,"code":"1","more":[${'{},'.repeat(300_000)}0]}`;
+
+it('a body of 300,000 parts is refused before anything is made of it', async () => {
+  const parse = vi.spyOn(JSON, 'parse');
+  const answered = await fetch(new URL(`/v1/sessions/${session}/execute`, daemon.url), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${daemon.token}` },
+    body: laborious,
+  });
+  const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
+  parse.mockRestore();
+  expect(answered.status).toBe(413);
+  expect(longest).toBeLessThan(100_000);
+});
+
 describe('a WebSocket', () => {
+  it('is closed by a frame of 300,000 parts, and nothing is made of that', async () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${session}/ws`, {
+      headers: { authorization: `Bearer ${daemon.token}` },
+    });
+    socket.on('open', () => socket.send(laborious));
+    const code = await new Promise((resolve) => socket.once('close', resolve));
+    const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
+    parse.mockRestore();
+    expect(code).toBe(4400);
+    expect(longest).toBeLessThan(100_000);
+  });
+
   it('is closed by the head of a frame of a gigabyte', async () => {
     const upgrade = [
       `GET /v1/sessions/${session}/ws HTTP/1.1`,

@@ -1,7 +1,7 @@
 /** A session of the server as an MCP server, for clients of both revisions of the protocol. */
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { textOf } from '../e2e/mcp-client.ts';
 import { Daemon } from '../support/daemon.ts';
@@ -49,6 +49,20 @@ describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol',
     const initialize = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} };
     expect((await daemon.call(`POST /v1/sessions/${id}/mcp`, { token, body: initialize })).status).toBe(404);
   });
+});
+
+it('a message of 300,000 parts is refused before anything is made of it', async () => {
+  const { id } = await daemon.session({ agentKey: 'laborious' });
+  const parse = vi.spyOn(JSON, 'parse');
+  const answered = await fetch(new URL(`/v1/sessions/${id}/mcp`, daemon.url), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${daemon.token}`, accept: 'application/json, text/event-stream' },
+    body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"more":[${'{},'.repeat(300_000)}0]}}`,
+  });
+  const longest = Math.max(0, ...parse.mock.calls.map(([text]) => text.length));
+  parse.mockRestore();
+  expect(answered.status).toBe(413);
+  expect(longest).toBeLessThan(100_000);
 });
 
 it('a server that could not be made is made for the next who asks', async () => {

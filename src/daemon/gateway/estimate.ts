@@ -26,6 +26,8 @@ const Wanted = z.looseObject({
   generationConfig: z.looseObject({ maxOutputTokens: output, candidateCount: answers }).catch({}).optional(),
 });
 
+export const WANTED: readonly string[] = Object.keys(Wanted.shape);
+
 /** Tokens of output. */
 export function wantedOf(body: unknown): number {
   const { data = {} } = Wanted.safeParse(body);

@@ -46,6 +46,8 @@ const MOST_REQUEST_BYTES = 32 * 1024 * 1024;
 const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
 const MOST_STREAM_BYTES = 512 * 1024 * 1024;
 const MOST_CALLS = 32;
+/** Of the largest requests, as many as one session may have in memory. */
+const LARGEST_AT_ONCE = 4;
 
 export class ModelGateway implements Disposable {
   readonly #parts: GatewayParts;
@@ -58,7 +60,8 @@ export class ModelGateway implements Disposable {
   constructor(parts: GatewayParts) {
     this.#parts = parts;
     this.#budgets = new Budgets(parts);
-    this.#crowd = new Crowd(parts.mostCalls ?? MOST_CALLS);
+    const { request = MOST_REQUEST_BYTES } = parts.mostBytes ?? {};
+    this.#crowd = new Crowd(parts.mostCalls ?? MOST_CALLS, LARGEST_AT_ONCE * request);
     this.#patience = { ...defaultPatience, ...parts.patience };
     this.#upstream = new Upstream(this.#patience);
   }
@@ -110,9 +113,10 @@ export class ModelGateway implements Disposable {
       throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
         advice: 'See docs/gateway.md.',
       });
-    using _place = this.#crowd.enter(binding.session);
+    using place = this.#crowd.enter(binding.session);
     try {
-      const asked = await readAsked(request, door, this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES);
+      const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
+      const asked = await readAsked(request, door, { mostBytes, take: place.take });
       checkModel(rules, provider, asked.model);
       const counted = door.wire !== 'free';
       // Given back when it is written down what was used in its place.

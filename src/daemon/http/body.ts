@@ -2,6 +2,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
+import { isLight } from '../../protocol/light-json.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
 const PART_BYTES = 256 * 1024;
@@ -28,11 +29,21 @@ export async function readText(request: Request, limitBytes: number): Promise<st
 export async function readJson(request: Request, limitBytes: number): Promise<unknown> {
   const text = await readText(request, limitBytes);
   if (text === '') return undefined;
+  checkLight(text);
   try {
     return JSON.parse(text);
   } catch (cause) {
     throw new CellaError('INVALID_REQUEST', 'The body is no JSON.', { cause });
   }
+}
+
+/** The same request, once it is known that its JSON may be parsed by whomever. */
+export async function lightRequest(request: Request, limitBytes: number): Promise<Request> {
+  const { url, method, headers, signal } = request;
+  if (method !== 'POST') return request;
+  const body = await readText(request, limitBytes);
+  checkLight(body);
+  return new Request(url, { method, headers, signal, body });
 }
 
 /** What a client uploads, once there is room for it: at the start for as much as it announces, else as it comes. */
@@ -62,6 +73,10 @@ async function* metered(
     yield chunk;
   }
   if (unasked > 0) await admit(unasked);
+}
+
+function checkLight(json: string): void {
+  if (!isLight(json)) throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
 }
 
 function tooLarge(limitBytes: number): CellaError {

@@ -8,6 +8,7 @@
 
 import type { RawData, WebSocket } from 'ws';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
+import { lightJsonOf } from '../../protocol/light-json.ts';
 import type { Principal } from '../access/contract.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { HostedSession } from '../sessions/contract.ts';
@@ -165,12 +166,8 @@ const endings: Partial<Record<string, readonly [number, string]>> = {
 };
 
 function frameOf(text: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value : undefined;
-  } catch {
-    return undefined; // the client is told
-  }
+  const value = lightJsonOf(text);
+  return typeof value === 'object' && value !== null ? value : undefined;
 }
 
 /** Without what is not there. */

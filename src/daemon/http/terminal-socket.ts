@@ -8,7 +8,7 @@
 import type { RawData, WebSocket } from 'ws';
 import { CloseCode } from '../../protocol/http/frames.ts';
 import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/http/terminal-routes.ts';
-import { jsonOf } from '../../protocol/json-text.ts';
+import { lightJsonOf } from '../../protocol/light-json.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/terminal.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
@@ -105,7 +105,7 @@ export class TerminalSocket {
   }
 
   #heed(text: string): void {
-    const given = jsonOf(text);
+    const given = lightJsonOf(text);
     if (!this.#life.budget.frame()) this.#life.close(CloseCode.tooMuch, 'too many frames');
     else if (given === undefined) this.#life.close(CloseCode.wrong, 'no JSON text');
     else {

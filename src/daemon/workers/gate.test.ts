@@ -71,6 +71,44 @@ test('after a restart it is there again, in the same place', async () => {
   expect((await ask(gate, '/mcp', 'cst_good')).status).toBe(200);
 });
 
+/** Sends that many bytes of a message, and never its end. Gives what it is answered with, once that comes. */
+function begun(gate: Gate, bytes: number) {
+  const headers = { authorization: 'Bearer cst_good' };
+  const asked = request({
+    socketPath: join(gate.folder, 'socket'),
+    path: '/mcp',
+    headers,
+    agent: false,
+    method: 'POST',
+  });
+  const { promise, resolve } = Promise.withResolvers<number | undefined>();
+  asked.on('error', () => {}); // it is cut off in the end
+  asked.on('response', (answer) => resolve(answer.resume().statusCode));
+  asked.write(Buffer.alloc(bytes));
+  onTestFinished(() => void asked.destroy());
+  return { answered: promise, leave: () => asked.destroy() };
+}
+
+test('messages that never end are held up to a sum of bytes, and leave room when they go', async () => {
+  const gate = await open();
+  const all = Array.from({ length: 6 }, () => begun(gate, 15 * PIECE));
+  expect(await Promise.race(all.map(({ answered }) => answered))).toBe(429);
+  for (const { leave } of all) leave();
+  await expect.poll(async () => (await ask(gate, '/mcp', 'cst_good', 16 * PIECE)).status).toBe(200);
+});
+
+test('a message of 300,000 parts goes no further', async () => {
+  const gate = await open();
+  const { promise, resolve } = Promise.withResolvers<number | undefined>();
+  const asked = request({
+    ...{ socketPath: join(gate.folder, 'socket'), path: '/mcp', agent: false, method: 'POST' },
+    headers: { authorization: 'Bearer cst_good' },
+  });
+  asked.on('response', (answer) => resolve(answer.resume().statusCode));
+  asked.end(`[${'{},'.repeat(300_000)}0]`);
+  expect(await promise).toBe(413);
+});
+
 test('a message that tells no length is read no further than one may go', async () => {
   const gate = await open();
   const { status, body } = await ask(gate, '/mcp', 'cst_good', 16 * PIECE);

@@ -109,14 +109,32 @@ describe('a peer that does not keep to the protocol', () => {
     near.close();
   });
 
-  test('that nests a million deep is answered like any other', async () => {
+  const Echo = { method: 'echo', params: z.object({ value: z.unknown() }), result: z.unknown() };
+
+  test.each([
+    ['nests a million deep', '['.repeat(1_000_000) + ']'.repeat(1_000_000)],
+    ['sends a message of a million parts', `[${'{},'.repeat(1_000_000)}0]`],
+  ])('that %s is cut off before anything is made of that', async (_what, value) => {
     const { peer, say, answer } = peerByHand();
-    const Echo = { method: 'echo', params: z.object({ value: z.unknown() }), result: z.unknown() };
-    peer.handle(Echo, ({ value }) => value).start();
-    const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
-    say(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":${deep}}}\n`);
-    expect(await answer()).toMatchObject({ id: 1, error: { code: -32603 } });
-    peer.close();
+    const heard = vi.fn();
+    peer.handle(Echo, heard).start();
+    const parse = vi.spyOn(JSON, 'parse');
+    say(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":${value}}}\n`);
+    expect(await peer.closed).toMatchObject({ code: 'RUNNER_PROTOCOL' });
+    expect(parse).not.toHaveBeenCalled();
+    parse.mockRestore();
+    expect(await answer()).toMatchObject({ id: null, error: { message: expect.stringContaining('too many parts') } });
+    expect(heard).not.toHaveBeenCalled();
+  });
+
+  test('is not sent a message of 200,000 parts either: the call fails', async () => {
+    const { near, far } = peerPair();
+    far.handle(Echo, ({ value }) => value).start();
+    near.start();
+    const value = Array.from({ length: 200_000 }, () => 0);
+    expect(await codeOf(near.call(Echo, { value }))).toBe('TOO_LARGE');
+    expect(await near.call(Echo, { value: 'x'.repeat(1_000_000) })).toHaveLength(1_000_000);
+    near.close();
   });
 
   test('that ends in the middle of a message is told of as such', async () => {

@@ -2,6 +2,7 @@
 
 import type { z } from 'zod';
 import { CellaError } from '../errors.ts';
+import { isLight } from '../light-json.ts';
 import { fromWire, toWire, wireFault } from './failure.ts';
 import { CANCEL, type CallContext, firstIssue, Incoming } from './incoming.ts';
 import { LineDecoder } from './lines.ts';
@@ -116,7 +117,8 @@ export class RpcPeer {
     try {
       for await (const chunk of this.#port.input) {
         for (const line of lines.push(chunk)) {
-          if (line.kind === 'cut') return await this.#refuseLongLine();
+          if (line.kind === 'cut') return await this.#refuseLine('is longer than may be');
+          if (!isLight(line.bytes)) return await this.#refuseLine('has too many parts, or is too deep');
           const message = parseMessage(line.bytes);
           // Only refusals are waited for: whoever floods is slowed down by what it does not read.
           if (message) await this.#take(message);
@@ -162,10 +164,9 @@ export class RpcPeer {
     this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent ${this.#faults} lines that are no messages.`));
   }
 
-  async #refuseLongLine(): Promise<void> {
-    const error = new CellaError('TOO_LARGE', `A message is longer than ${this.#options.frameBytes} bytes.`);
-    await this.#reply(null, toWire(error));
-    this.close(new CellaError('RUNNER_PROTOCOL', 'The other side sent a line that is too long for a message.'));
+  async #refuseLine(why: string): Promise<void> {
+    await this.#reply(null, toWire(new CellaError('TOO_LARGE', `A message ${why}.`)));
+    this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent a message that ${why}.`));
   }
 
   /** An error is always told: where the limit is so small that its words do not fit, by its number. */
@@ -187,8 +188,11 @@ export class RpcPeer {
 
   #encode(body: object): string {
     const line = this.#line(body);
-    if (this.#fits(line)) return line;
     const { frameBytes } = this.#options;
+    if (this.#fits(line) && !isLight(line)) {
+      throw new CellaError('TOO_LARGE', 'The message has more parts than can be sent, or is too deep.');
+    }
+    if (this.#fits(line)) return line;
     throw new CellaError('TOO_LARGE', `The message is longer than the ${frameBytes} bytes that can be sent.`);
   }
 

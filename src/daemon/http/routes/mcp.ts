@@ -1,12 +1,16 @@
 /** Sessions as MCP servers, for whoever may use them. */
 
 import * as wire from '../../../protocol/http/mcp-routes.ts';
+import { lightRequest } from '../body.ts';
 import { cut } from '../exchange.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
 import type { SessionCall } from '../router.ts';
 import type { Service } from '../service.ts';
 import { SSE } from '../streams.ts';
 import { whileAllowed } from '../while-allowed.ts';
+
+/** What the transport of MCP takes. */
+const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 export function addMcpRoutes(service: Service, endpoints: McpEndpoints): void {
   const { routes, ending, followers, streams } = service;
@@ -17,7 +21,7 @@ export function addMcpRoutes(service: Service, endpoints: McpEndpoints): void {
     followers.check(principal);
     const log = context.get('log');
     const endpoint = await endpoints.of(info, (line) => log.warn({ line }, 'mcp'));
-    const response = await endpoint.fetch(context.req.raw);
+    const response = await endpoint.fetch(await lightRequest(context.req.raw, MOST_MESSAGE_BYTES));
     const { body, headers } = response;
     if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
     const onEnd = followers.enter(principal, 'sse');

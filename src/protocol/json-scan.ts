@@ -1,0 +1,216 @@
+/**
+ * Looks through JSON as it comes, byte by byte, and makes nothing of it: what a stranger sends takes no more time and
+ * memory than it has bytes, a piece at a time, where JSON.parse can take a minute of everybody's for what fits in a request.
+ */
+
+export interface ScanLimits {
+  readonly mostDeep: number;
+  /** Keys of the outermost object. */
+  readonly mostKeys: number;
+  /** Objects, arrays, texts, keys, numbers and words, all together. */
+  readonly mostParts?: number;
+}
+
+/** Where a key of the outermost object is, and its value: each from its first byte to behind its last. */
+export interface Member {
+  readonly key: readonly [number, number];
+  readonly value: readonly [number, number];
+}
+
+const [VALUE, FIRST, KEY, FIRST_KEY, COLON, AFTER, STRING, ESCAPE, HEX, WORD] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+/** Of a number; at those from ZERO on it may end. */
+const [MINUS, DOT, EXPONENT, SIGN, ZERO, WHOLE, FRACTION, POWER] = [10, 11, 12, 13, 14, 15, 16, 17];
+const [BROKEN] = [18];
+
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const WORDS = ['true', 'false', 'null'].map((word) => Buffer.from(word));
+const ESCAPED = new Set(Buffer.from('"\\/bfnrt'));
+
+export class JsonScan {
+  readonly members: Member[] = [];
+  readonly #limits: ScanLimits;
+  /** By depth: 1 for an object. */
+  readonly #objects: Uint8Array;
+  #state = VALUE;
+  #depth = 0;
+  #at = 0;
+  #parts = 0;
+  #isTooMuch = false;
+  #isKey = false;
+  #hexLeft = 0;
+  #word = WORDS[0] ?? Buffer.alloc(0);
+  #wordAt = 0;
+  #start = 0;
+  #key: readonly [number, number] = [0, 0];
+
+  constructor(limits: ScanLimits) {
+    this.#limits = limits;
+    this.#objects = new Uint8Array(limits.mostDeep + 1);
+  }
+
+  /** False where it is no JSON, or more than may be: nothing that follows can mend that. */
+  push(chunk: Uint8Array): boolean {
+    for (let index = 0; index < chunk.length && this.#state !== BROKEN; index++, this.#at++) {
+      if (this.#state === STRING) {
+        const end = endOfPlain(chunk, index);
+        this.#at += end - index;
+        index = end;
+        if (end === chunk.length) break;
+      }
+      const byte = chunk[index] ?? 0;
+      this.#state = this.#state === STRING ? this.#inString(byte) : this.#next(byte);
+    }
+    return this.#state !== BROKEN;
+  }
+
+  /** Whether it is refused for how much it is, and may be JSON all the same. */
+  get isTooMuch(): boolean {
+    return this.#isTooMuch;
+  }
+
+  /** Whether the outermost value is an object. */
+  get isObject(): boolean {
+    return this.#objects[1] === 1;
+  }
+
+  /** Whether all of it was one value of JSON. */
+  end(): boolean {
+    return this.#depth === 0 && (this.#state === AFTER || this.#state >= ZERO) && this.#state !== BROKEN;
+  }
+
+  #next(byte: number): number {
+    switch (this.#state) {
+      case ESCAPE:
+        if (byte !== 0x75) return ESCAPED.has(byte) ? STRING : BROKEN;
+        this.#hexLeft = 4;
+        return HEX;
+      case HEX:
+        if (!isHex(byte)) return BROKEN;
+        return --this.#hexLeft === 0 ? STRING : HEX;
+      case WORD:
+        if (this.#word[++this.#wordAt] !== byte) return BROKEN;
+        return this.#wordAt === this.#word.length - 1 ? this.#endValue(1) : WORD;
+      default:
+        return this.#state >= MINUS ? this.#inNumber(byte) : isBlank(byte) ? this.#state : this.#between(byte);
+    }
+  }
+
+  #between(byte: number): number {
+    switch (this.#state) {
+      case FIRST_KEY:
+        return byte === 0x7d ? this.#close(1) : this.#beginKey(byte);
+      case KEY:
+        return this.#beginKey(byte);
+      case COLON:
+        return byte === 0x3a ? VALUE : BROKEN;
+      case AFTER:
+        if (this.#depth > 0 && byte === COMMA) return this.#objects[this.#depth] ? KEY : VALUE;
+        return byte === 0x7d ? this.#close(1) : byte === 0x5d ? this.#close(0) : BROKEN;
+      default:
+        return this.#state === FIRST && byte === 0x5d ? this.#close(0) : this.#begin(byte);
+    }
+  }
+
+  #begin(byte: number): number {
+    if (this.#tooMany()) return this.#tooMuch();
+    if (this.#depth <= 1) this.#start = this.#at;
+    if (byte === QUOTE) return this.#string(false);
+    if (byte === 0x7b) return this.#open(1);
+    if (byte === 0x5b) return this.#open(0);
+    if (byte === 0x2d) return MINUS;
+    if (isDigit(byte)) return byte === 0x30 ? ZERO : WHOLE;
+    const word = WORDS.find(([first]) => first === byte);
+    this.#word = word ?? this.#word;
+    this.#wordAt = 0;
+    return word ? WORD : BROKEN;
+  }
+
+  #beginKey(byte: number): number {
+    if (byte !== QUOTE) return BROKEN;
+    if (this.#tooMany()) return this.#tooMuch();
+    if (this.#depth === 1) this.#start = this.#at;
+    return this.#string(true);
+  }
+
+  #string(isKey: boolean): number {
+    this.#isKey = isKey;
+    return STRING;
+  }
+
+  /** What is no plain character. */
+  #inString(byte: number): number {
+    if (byte === QUOTE) return this.#endString();
+    return byte === BACKSLASH ? ESCAPE : BROKEN;
+  }
+
+  #endString(): number {
+    if (!this.#isKey) return this.#endValue(1);
+    if (this.#depth === 1) this.#key = [this.#start, this.#at + 1];
+    return COLON;
+  }
+
+  #open(isObject: 0 | 1): number {
+    if (this.#depth >= this.#limits.mostDeep) return this.#tooMuch();
+    this.#objects[++this.#depth] = isObject;
+    return isObject ? FIRST_KEY : FIRST;
+  }
+
+  #close(isObject: 0 | 1): number {
+    if (this.#depth === 0 || this.#objects[this.#depth] !== isObject) return BROKEN;
+    this.#depth--;
+    return this.#endValue(1);
+  }
+
+  /** `behind`: how far its end is from here. */
+  #endValue(behind: 0 | 1): number {
+    if (this.#depth !== 1 || this.#objects[1] !== 1) return AFTER;
+    this.members.push({ key: this.#key, value: [this.#start, this.#at + behind] });
+    return this.members.length > this.#limits.mostKeys ? this.#tooMuch() : AFTER;
+  }
+
+  #inNumber(byte: number): number {
+    const next = afterDigit(this.#state, byte);
+    if (next !== undefined) return next;
+    if (this.#state < ZERO) return BROKEN;
+    // It has ended before this byte, which is looked at as what follows.
+    this.#state = this.#endValue(0);
+    return this.#state === BROKEN || isBlank(byte) ? this.#state : this.#between(byte);
+  }
+
+  #tooMuch(): number {
+    this.#isTooMuch = true;
+    return BROKEN;
+  }
+
+  #tooMany(): boolean {
+    return ++this.#parts > (this.#limits.mostParts ?? Number.POSITIVE_INFINITY);
+  }
+}
+
+/** Texts are most of what is sent. */
+function endOfPlain(chunk: Uint8Array, from: number): number {
+  for (let at = from; at < chunk.length; at++) {
+    const byte = chunk[at] ?? 0;
+    if (byte === QUOTE || byte === BACKSLASH || byte < 0x20) return at;
+  }
+  return chunk.length;
+}
+
+/** Undefined where a number cannot go on so. */
+function afterDigit(state: number, byte: number): number | undefined {
+  if (isDigit(byte)) {
+    if (state === MINUS) return byte === 0x30 ? ZERO : WHOLE;
+    if (state === DOT) return FRACTION;
+    if (state === EXPONENT || state === SIGN) return POWER;
+    return state === ZERO ? undefined : state;
+  }
+  if (byte === 0x2e) return state === ZERO || state === WHOLE ? DOT : undefined;
+  if (byte === 0x65 || byte === 0x45) {
+    return state === ZERO || state === WHOLE || state === FRACTION ? EXPONENT : undefined;
+  }
+  return state === EXPONENT && (byte === 0x2b || byte === 0x2d) ? SIGN : undefined;
+}
+
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
