@@ -61,6 +61,29 @@ describe('a body of a gigabyte and more', () => {
   });
 });
 
+describe('bodies that are announced and never come', () => {
+  const waiting = (token: string, id: string) => {
+    const { hostname, port, host } = new URL(daemon.url);
+    const socket = connect(Number(port), hostname);
+    const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(`${data}`)));
+    socket.on('error', () => {}); // it is cut off while it sends
+    const head = [`POST /v1/sessions/${id}/execute HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
+    socket.write(`${[...head, 'Content-Length: 8000000'].join('\r\n')}\r\n\r\n`);
+    return { socket, answered };
+  };
+
+  it('take a bounded part of the memory from one user, and none from another', async () => {
+    const mallory = await daemon.user('mallory', 'member');
+    const { id: own } = await daemon.session({ agentKey: 'own' }, mallory);
+    const held = Array.from({ length: 24 }, () => waiting(mallory, own));
+    expect(await Promise.race(held.map(({ answered }) => answered))).toMatch(/^HTTP\/1\.1 429 /);
+    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    for (const { socket } of held) socket.destroy();
+    const again = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: mallory });
+    await expect.poll(async () => (await again()).status).toBe(200);
+  });
+});
+
 const laborious = `{"type":"ping","id":1,"code":"1","more":[${'{},'.repeat(300_000)}0]}`;
 
 it('a body of 300,000 parts is refused before anything is made of it', async () => {

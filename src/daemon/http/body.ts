@@ -3,15 +3,18 @@
 import type { IncomingMessage } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
 import { isLight } from '../../protocol/light-json.ts';
+import type { Hold } from '../held-bytes.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
 const PART_BYTES = 256 * 1024;
 
-export async function readText(request: Request, limitBytes: number): Promise<string> {
+/** What it takes of memory is held until the caller lets go of it: what is announced at once, whenever it comes. */
+export async function readText(request: Request, limitBytes: number, hold: Hold): Promise<string> {
   const announced = request.headers.get('content-length');
   if (announced !== null && !request.headers.has('transfer-encoding')) {
     // Node reads no further than what was announced.
     if (Number(announced) > limitBytes) throw tooLarge(limitBytes);
+    hold.take(Number(announced));
     return await request.text();
   }
   if (!request.body) return '';
@@ -20,14 +23,15 @@ export async function readText(request: Request, limitBytes: number): Promise<st
   for await (const chunk of request.body) {
     size += chunk.byteLength;
     if (size > limitBytes) throw tooLarge(limitBytes);
+    hold.take(chunk.byteLength);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Undefined where there is no body. */
-export async function readJson(request: Request, limitBytes: number): Promise<unknown> {
-  const text = await readText(request, limitBytes);
+export async function readJson(request: Request, limitBytes: number, hold: Hold): Promise<unknown> {
+  const text = await readText(request, limitBytes, hold);
   if (text === '') return undefined;
   checkLight(text);
   try {
@@ -38,10 +42,10 @@ export async function readJson(request: Request, limitBytes: number): Promise<un
 }
 
 /** The same request, once it is known that its JSON may be parsed by whomever. */
-export async function lightRequest(request: Request, limitBytes: number): Promise<Request> {
+export async function lightRequest(request: Request, limitBytes: number, hold: Hold): Promise<Request> {
   const { url, method, headers, signal } = request;
   if (method !== 'POST') return request;
-  const body = await readText(request, limitBytes);
+  const body = await readText(request, limitBytes, hold);
   checkLight(body);
   return new Request(url, { method, headers, signal, body });
 }

@@ -1,6 +1,7 @@
 /** What a request brings, checked against its endpoint, and what a handler gives as an answer. */
 
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
+import type { Hold } from '../held-bytes.ts';
 import { readJson } from './body.ts';
 import type { ExchangeContext } from './exchange.ts';
 import { invalid } from './failure.ts';
@@ -9,9 +10,10 @@ import { textResponse } from './text-response.ts';
 export async function partsOf<P, Q, B>(
   { params, query, body, takes }: Endpoint<P, Q, B>,
   c: ExchangeContext,
-  bodyLimitBytes: number,
+  { limitBytes, room }: { readonly limitBytes: number; readonly room: () => Hold },
 ) {
-  const given = takes === undefined && mayHaveBody(c) ? await readJson(c.req.raw, bodyLimitBytes) : undefined;
+  using hold = takes === undefined && mayHaveBody(c) ? room() : undefined;
+  const given = hold && (await readJson(c.req.raw, limitBytes, hold));
   return {
     params: fitting(params, c.req.param()),
     query: fitting(query, queryOf(c)),

@@ -11,12 +11,17 @@ import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
+import { Crowd } from '../crowd.ts';
+import type { Hold } from '../held-bytes.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';
 import { type About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
 import type { Exchange, ExchangeContext } from './exchange.ts';
 import { partsOf, respond } from './request-parts.ts';
+
+/** So many of the largest bodies may be under way for one user: those of others find room whatever that one sends. */
+const LARGEST_AT_ONCE = 16;
 
 export interface Parts {
   readonly access: Access;
@@ -56,9 +61,12 @@ export class Routes {
   readonly trail: AuditTrail;
   readonly #app: Hono<Exchange>;
   readonly #parts: Parts;
+  /** Bodies that are being read, by user. */
+  readonly #bodies: Crowd;
 
   constructor(app: Hono<Exchange>, parts: Parts) {
     this.#app = app;
+    this.#bodies = new Crowd(Number.POSITIVE_INFINITY, LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
     this.trail = new AuditTrail(parts.access.audit);
   }
@@ -136,8 +144,15 @@ export class Routes {
     return principal;
   }
 
+  /** For the body of this request, until it is read. */
+  room(c: ExchangeContext): Hold {
+    // Without a token there is nothing that one may send.
+    return this.#bodies.enter(c.get('principal')?.userId ?? '');
+  }
+
   #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {
-    return partsOf(endpoint, c, this.#parts.bodyLimitBytes);
+    const { bodyLimitBytes } = this.#parts;
+    return partsOf(endpoint, c, { limitBytes: bodyLimitBytes, room: () => this.room(c) });
   }
 
   /** What somebody may not see looks like what is not there. */

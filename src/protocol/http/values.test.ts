@@ -9,6 +9,8 @@ const values: PyValue[] = [
   'a\ud800b',
   2n ** 70n,
   -(2n ** 70n),
+  2n ** 40_000n - 1n,
+  -(2n ** 40_000n) + 1n,
   Number.NaN,
   Number.POSITIVE_INFINITY,
   Number.NEGATIVE_INFINITY,
@@ -36,7 +38,25 @@ test('what JSON has is itself', () => {
 });
 
 test('what nobody can have written is refused', () => {
-  for (const bad of [{ $int: '1.5' }, { $int: 1 }, { $float: 'x' }, { $bytes: '%' }, { $other: 1 }, undefined]) {
+  for (const bad of [
+    { $int: '1.5' },
+    { $int: '0x' },
+    { $int: '9'.repeat(10_001) },
+    { $int: 1 },
+    { $float: 'x' },
+    { $bytes: '%' },
+    { $other: 1 },
+    undefined,
+  ]) {
     expect(() => fromWire(bad), JSON.stringify(bad)).toThrow();
   }
+});
+
+test('a number of millions of digits is text in no time, and a number again', () => {
+  const huge = 2n ** 100_000_000n - 1n;
+  const wire = toWire([huge, -huge]);
+  expect(JSON.stringify(wire).length).toBeLessThan(51_000_000);
+  // Decimal digits take minutes for this.
+  const [back, negative] = fromWire(wire) as [bigint, bigint];
+  expect(back === huge && negative === -huge).toBe(true);
 });

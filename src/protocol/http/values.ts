@@ -1,19 +1,25 @@
 /**
  * Python values in JSON without loss: what JSON has is itself; the rest is an object with one key that begins with `$`.
  *
- * `{"$int": "…"}` past 2^53, `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
+ * `{"$int": "…"}` past 2^53 (in hexadecimal, `"0x…"`, where it is long), `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
  * `{"$object": {"type", "repr"}}`. A key of a dict that begins with `$` gets one more `$`.
  */
 
 import { z } from 'zod';
 import { PyObject, type PyValue } from '../values.ts';
 
+/** Longer ones are hexadecimal: that is linear, where decimal digits of a large number hold everybody up for seconds. */
+const MOST_DECIMAL_LETTERS = 1024;
+/** What somebody may send all the same. */
+const DECIMAL = /^-?\d{1,10000}$/;
+const HEXADECIMAL = /^-?0x[0-9a-f]+$/i;
+
 export type WireValue = null | boolean | number | string | WireValue[] | { [name: string]: WireValue };
 
 export function toWire(value: PyValue): WireValue {
   switch (typeof value) {
     case 'bigint':
-      return { $int: value.toString() };
+      return { $int: intToText(value) };
     case 'number':
       return numberToWire(value);
     case 'object':
@@ -21,6 +27,17 @@ export function toWire(value: PyValue): WireValue {
     default:
       return value;
   }
+}
+
+function intToText(value: bigint): string {
+  const letters = value.toString(16);
+  if (letters.length <= MOST_DECIMAL_LETTERS) return value.toString();
+  return value < 0n ? `-0x${letters.slice(1)}` : `0x${letters}`;
+}
+
+function intFromText(text: string): bigint {
+  // The language reads no sign before 0x.
+  return text.startsWith('-') ? -BigInt(text.slice(1)) : BigInt(text);
 }
 
 function numberToWire(value: number): WireValue {
@@ -39,8 +56,12 @@ function objectToWire(value: Extract<PyValue, object | null>): WireValue {
   );
 }
 
+const IntText = z
+  .string()
+  .refine((text) => DECIMAL.test(text) || HEXADECIMAL.test(text), 'an int, in hexadecimal past 10,000 digits');
+
 const special = z.union([
-  z.strictObject({ $int: z.string().regex(/^-?\d+$/) }).transform(({ $int }): PyValue => BigInt($int)),
+  z.strictObject({ $int: IntText }).transform(({ $int }): PyValue => intFromText($int)),
   z.strictObject({ $float: z.enum(['nan', 'inf', '-inf', '-0']) }).transform(({ $float }): PyValue => floats[$float]),
   z.strictObject({ $bytes: z.base64() }).transform(({ $bytes }): PyValue => fromBase64($bytes)),
   z

@@ -2,7 +2,7 @@
 
 import * as wire from '../../../protocol/http/mcp-routes.ts';
 import { lightRequest } from '../body.ts';
-import { cut } from '../exchange.ts';
+import { cut, type ExchangeContext } from '../exchange.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
 import type { SessionCall } from '../router.ts';
 import type { Service } from '../service.ts';
@@ -16,12 +16,17 @@ export function addMcpRoutes(service: Service, endpoints: McpEndpoints): void {
   const { routes, ending, followers, streams } = service;
   ending.addEventListener('abort', () => endpoints.close());
 
+  const light = async (context: ExchangeContext) => {
+    using hold = routes.room(context);
+    return await lightRequest(context.req.raw, MOST_MESSAGE_BYTES, hold);
+  };
+
   const answer = async (call: SessionCall<unknown, unknown, unknown>): Promise<Response> => {
     const { info, context, principal, recheck } = call;
     followers.check(principal);
     const log = context.get('log');
     const endpoint = await endpoints.of(info, (line) => log.warn({ line }, 'mcp'));
-    const response = await endpoint.fetch(await lightRequest(context.req.raw, MOST_MESSAGE_BYTES));
+    const response = await endpoint.fetch(await light(context));
     const { body, headers } = response;
     if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
     const onEnd = followers.enter(principal, 'sse');
