@@ -39,7 +39,7 @@ export function engineFaults({ engine, open, containersOf }: OwnEngine): void {
   test('that hangs keeps no cell from running and no session from closing, and is named to whoever opens one', async () => {
     const session = await open();
     await session.run('x = 1');
-    engine().freeze();
+    await engine().freeze();
     try {
       expect(await session.run('x')).toMatchObject({ value: 1 });
       await expect(open()).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
