@@ -35,6 +35,8 @@ class Switchboard:
         self._interrupts = interrupts
         self._sending = _thread.allocate_lock()
         self._reading = _thread.allocate_lock()
+        # The thread that reads while it waits for a reply.
+        self._reader = 0
         self._inbox: Deque[Frame] = deque()
         self._replies: Dict[int, bytes] = {}
         # Calls that a thread waits for, and those that a task does.
@@ -69,6 +71,7 @@ class Switchboard:
         self._channel = Channel(self._channel.fd)
         self._sending = _thread.allocate_lock()
         self._reading = _thread.allocate_lock()
+        self._reader = 0
         self._inbox.clear()
         self._replies.clear()
         self._calling.clear()
@@ -85,6 +88,8 @@ class Switchboard:
 
     def next_frame(self) -> Frame:
         """The main loop's wait. User code does not run meanwhile, so nothing can interrupt a read."""
+        if self._reader:
+            self._stop_reading()
         while not self._inbox:
             if self._reading.acquire(False):
                 try:
@@ -190,6 +195,8 @@ class Switchboard:
 
     def _hear(self) -> None:
         with self._interrupts:
+            if self._reader:
+                self._stop_reading()
             # Where a thread reads, it reads for all; and where one has just done so, there may be nothing left.
             if self._reading.acquire(False):
                 try:
@@ -218,6 +225,7 @@ class Switchboard:
     def _give_up(self, number: int) -> None:
         """Nobody waits for this reply any more; the host need not finish the work."""
         with self._interrupts, self._sending:
+            self._stop_reading()
             if self._unsent.pop(number, None) is None and number in self._open:
                 self._channel.send(frames.CANCEL, number)
 
@@ -236,24 +244,37 @@ class Switchboard:
                 self._channel.send(frames.CALL, waiting, self._unsent.pop(waiting))
 
     def _wait(self, number: int) -> bytes:
+        """An interrupt may end it between any two instructions that do not hold it back: `_give_up` tidies up."""
         while number not in self._replies:
-            reading = False
-            try:
-                # Held back, so that no interrupt comes between taking the lock and knowing that it is taken.
+            with self._interrupts:
+                reading = self._start_reading()
+                # Whoever read before may have left it here.
+                if number in self._replies:
+                    self._stop_reading()
+            if not reading:
+                self._park(number)
+            while reading and number not in self._replies:
+                self._poll.poll()
                 with self._interrupts:
-                    reading = self._reading.acquire(False)
-                if not reading:
-                    self._park(number)
-                while reading and number not in self._replies:
-                    self._poll.poll()
-                    with self._interrupts:
-                        self._take_in()
-            finally:
-                if reading:
-                    # First of all: an interrupt may come with the next call of a Python function.
-                    self._reading.release()
-                    self._wake_all()
+                    self._take_in()
+                    if number in self._replies:
+                        self._stop_reading()
         return self._replies[number]
+
+    def _start_reading(self) -> bool:
+        """Where a second interrupt has kept this thread from tidying up after the first, it still reads."""
+        if self._reader == _thread.get_ident():
+            return True
+        if not self._reading.acquire(False):
+            return False
+        self._reader = _thread.get_ident()
+        return True
+
+    def _stop_reading(self) -> None:
+        """Where this thread reads for a reply. Interrupts are held back, or cannot come."""
+        if self._reader == _thread.get_ident():
+            self._reader = 0
+            self._pass_on()
 
     def _take_in(self) -> None:
         if not self._channel.fill():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import sys
 import unittest
-from typing import List
+from types import FrameType
+from typing import Any, List, Optional
 
 from cella_kernel import frames
 from cella_kernel.frames import Channel
 from cella_kernel.interrupts import Interrupts
 from cella_kernel.switchboard import Switchboard
+from cella_kernel.values import pack
 
 
 class Late(Interrupts):
@@ -65,6 +69,69 @@ class InterruptedCalls(unittest.TestCase):
         finally:
             loop.close()
         self.assertEqual(self.heard(), [frames.CALL, frames.CANCEL])
+
+
+class AtAnyMoment(unittest.TestCase):
+    """Up to Python 3.9 a signal is heard between any two instructions, later ones at calls and loops alone."""
+
+    def setUp(self) -> None:
+        self.host, self.ours = socket.socketpair()
+        self.interrupts = Interrupts()
+        self.board = Switchboard(self.ours.fileno(), self.interrupts)
+        self.number = 0
+        before = signal.signal(signal.SIGALRM, self.too_late)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        self.addCleanup(signal.alarm, 0)
+
+    def tearDown(self) -> None:
+        sys.settrace(None)
+        self.host.close()
+        self.ours.close()
+
+    def too_late(self, *_: object) -> None:
+        raise AssertionError("nobody reads what the host says")
+
+    def answered(self) -> Any:
+        """A call whose reply is there already."""
+        self.number += 1
+        Channel(self.host.fileno()).send(frames.REPLY, self.number, pack({"value": self.number}))
+        return self.board.call("input", {})
+
+    def interrupt_at(self, moment: int) -> bool:
+        """Has a signal come after so many instructions of waiting for a reply; False where there are not as many."""
+        left = moment
+
+        def look(frame: FrameType, event: str, _: object) -> Optional[Any]:
+            nonlocal left
+            if frame.f_code.co_name not in ("_wait", "_stop_reading"):
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                left -= 1
+                if left == 0:
+                    sys.settrace(None)
+                    self.interrupts._handle(signal.SIGINT, None)
+            return look
+
+        self.interrupts.begin(self.number + 1)
+        sys.settrace(look)
+        try:
+            self.answered()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+            self.interrupts.end()
+        return left <= 0
+
+    def test_an_interrupt_leaves_the_connection_to_whoever_waits_next(self) -> None:
+        moment = 1
+        while self.interrupt_at(moment):
+            signal.alarm(5)
+            self.assertEqual(self.answered(), self.number, "after moment %d" % moment)
+            signal.alarm(0)
+            moment += 1
+        self.assertGreater(moment, 20)
 
 
 if __name__ == "__main__":

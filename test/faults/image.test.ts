@@ -196,7 +196,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
 describe.skipIf(!canRunDocker)('an engine', { timeout: 120_000 }, () => {
   it('that answers nothing is given up, and taken again when it does', async () => {
     await using server = await DockerEngine.start();
-    server.freeze();
+    await server.freeze();
     await expect(connectEngine(server.address)).rejects.toMatchObject(failing('ENGINE_UNREACHABLE', /did not answer/));
     server.thaw();
     expect(await connectEngine(server.address)).toMatchObject({ name: engineKind() });

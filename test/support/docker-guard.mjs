@@ -56,6 +56,13 @@ async function endAll() {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
+/** A signal is on its way for a moment, in which an engine still answers. */
+async function whenHeld() {
+  const tasks = `/proc/${engine?.pid}/task`;
+  const moves = (task) => !/^T/.test(read(`${tasks}/${task}/stat`).replace(/^.*\) /s, ''));
+  while (list(tasks).some(moves)) await delay(5);
+}
+
 function killLeft() {
   const left = new Set([...processesOf(folder), ...groups().flatMap(membersOf)]);
   for (const pid of left) kill(pid);
@@ -136,6 +143,7 @@ const lines = createInterface({ input: process.stdin });
 lines.on('line', (line) => {
   if (line === 'START') start();
   else engine?.kill(`SIG${line}`);
+  if (line === 'STOP') void whenHeld().then(() => console.log('held'));
 });
 lines.on('close', async () => {
   await endAll();

@@ -23,6 +23,7 @@ const guardProgram = fileURLToPath(new URL('docker-guard.mjs', import.meta.url))
 export class DockerEngine {
   readonly socket: string;
   readonly #guard: ChildProcess;
+  #held = Promise.withResolvers<void>();
   #ended = Promise.withResolvers<string>();
 
   private constructor(folder: string, guard: ChildProcess) {
@@ -30,7 +31,10 @@ export class DockerEngine {
     this.#guard = guard;
     const { stdout } = guard;
     if (!stdout) throw new Error('the guard has no output');
-    createInterface({ input: stdout }).on('line', (line) => this.#ended.resolve(line));
+    createInterface({ input: stdout }).on('line', (line) => {
+      if (line === 'held') this.#held.resolve();
+      else this.#ended.resolve(line);
+    });
   }
 
   static async start(kind = engineKind()): Promise<DockerEngine> {
@@ -77,8 +81,10 @@ export class DockerEngine {
   }
 
   /** It keeps its connections and answers nothing, until `thaw`. */
-  freeze(): void {
+  async freeze(): Promise<void> {
+    this.#held = Promise.withResolvers();
     this.#tell('STOP');
+    await this.#held.promise;
   }
 
   thaw(): void {
