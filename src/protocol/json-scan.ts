@@ -7,8 +7,8 @@ export interface ScanLimits {
   readonly mostDeep: number;
   /** Keys of the outermost object. */
   readonly mostKeys: number;
-  /** Objects, arrays, texts, keys, numbers and words, all together. */
-  readonly mostParts?: number;
+  /** What it takes to parse, all together: 1 for a text, number or word, and 10 for an object, an array or a key. */
+  readonly mostEffort?: number;
 }
 
 /** Where a key of the outermost object is, and its value: each from its first byte to behind its last. */
@@ -21,6 +21,8 @@ const [VALUE, FIRST, KEY, FIRST_KEY, COLON, AFTER, STRING, ESCAPE, HEX, WORD] = 
 /** Of a number; at those from ZERO on it may end. */
 const [MINUS, DOT, EXPONENT, SIGN, ZERO, WHOLE, FRACTION, POWER] = [10, 11, 12, 13, 14, 15, 16, 17];
 const [BROKEN] = [18];
+/** As JSON.parse takes its time: a million numbers are there at once, a million keys after a second. */
+const [LIGHT, HEAVY] = [1, 10];
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const WORDS = ['true', 'false', 'null'].map((word) => Buffer.from(word));
@@ -34,7 +36,7 @@ export class JsonScan {
   #state = VALUE;
   #depth = 0;
   #at = 0;
-  #parts = 0;
+  #effort = 0;
   #isTooMuch = false;
   #isKey = false;
   #hexLeft = 0;
@@ -112,7 +114,7 @@ export class JsonScan {
   }
 
   #begin(byte: number): number {
-    if (this.#tooMany()) return this.#tooMuch();
+    if (this.#exceeds(byte === 0x7b || byte === 0x5b ? HEAVY : LIGHT)) return this.#tooMuch();
     if (this.#depth <= 1) this.#start = this.#at;
     if (byte === QUOTE) return this.#string(false);
     if (byte === 0x7b) return this.#open(1);
@@ -127,7 +129,7 @@ export class JsonScan {
 
   #beginKey(byte: number): number {
     if (byte !== QUOTE) return BROKEN;
-    if (this.#tooMany()) return this.#tooMuch();
+    if (this.#exceeds(HEAVY)) return this.#tooMuch();
     if (this.#depth === 1) this.#start = this.#at;
     return this.#string(true);
   }
@@ -182,8 +184,9 @@ export class JsonScan {
     return BROKEN;
   }
 
-  #tooMany(): boolean {
-    return ++this.#parts > (this.#limits.mostParts ?? Number.POSITIVE_INFINITY);
+  #exceeds(effort: number): boolean {
+    this.#effort += effort;
+    return this.#effort > (this.#limits.mostEffort ?? Number.POSITIVE_INFINITY);
   }
 }
 

@@ -5,7 +5,7 @@ import { jsonOf } from './json-text.ts';
 
 /** What has fewer bytes has few parts. */
 const SMALL_BYTES = 64 * 1024;
-const LIGHT = { mostDeep: 1000, mostKeys: 100_000, mostParts: 100_000 };
+const LIGHT = { mostDeep: 1000, mostKeys: 100_000, mostEffort: 1_000_000 };
 
 /**
  * Whether it is parsed in a moment, if it is JSON at all. A long text is light; a million objects
