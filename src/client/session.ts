@@ -88,6 +88,8 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   readonly files: RemoteFiles;
   readonly #parts: SessionParts;
   readonly #closing = new AbortController();
+  /** The last prompt that was given is at the server, or will not be. */
+  #prompted: Promise<void> = Promise.resolve();
   readonly #executions: RemoteExecutions;
   #backgroundAfter: number;
 
@@ -256,7 +258,18 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   prompt(prompt: string, options: api.PromptOptions = {}): api.PromptedTurn {
     this.#checkOpen();
     const { link, resumeMs } = this.#parts;
-    return new RemoteTurn({ link, sessionId: this.id, prompt, options, resumeMs, closing: this.#closing.signal });
+    const closing = this.#closing.signal;
+    const turn = new RemoteTurn({
+      link,
+      sessionId: this.id,
+      prompt,
+      options,
+      resumeMs,
+      closing,
+      before: this.#prompted,
+    });
+    this.#prompted = turn.sent;
+    return turn;
   }
 
   /** The coding agents that there are, and whether they can be prompted here. */

@@ -25,6 +25,8 @@ export interface TurnParts {
   readonly resumeMs: number;
   /** Aborted where the session is closed here: the turn goes on at the server. */
   readonly closing: AbortSignal;
+  /** Resolves when the prompt before this one is at the server: they stand there in the order in which they were given. */
+  readonly before: Promise<void>;
 }
 
 interface Accepted {
@@ -38,13 +40,16 @@ type Ended = Extract<AgentLogEvent, { type: 'turn_ended' }>;
 export class RemoteTurn implements PromptedTurn {
   readonly #parts: TurnParts;
   readonly #accepted: Promise<Accepted>;
+  /** Resolves when the server has it, or will not have it. */
+  readonly sent: Promise<void>;
   #end: Ended | undefined;
   #info: Promise<TurnInfo> | undefined;
 
   constructor(parts: TurnParts) {
     this.#parts = parts;
     this.#accepted = this.#send();
-    this.#accepted.then(({ turn }) => this.#heed(turn.id)).catch(() => {}); // told to whoever follows it
+    // What fails is told to whoever follows it.
+    this.sent = this.#accepted.then(({ turn }) => this.#heed(turn.id)).catch(() => {});
   }
 
   /** How it ended. Whoever does not iterate waits for that here. */
@@ -78,8 +83,9 @@ export class RemoteTurn implements PromptedTurn {
 
   /** Whoever prompts twice by a connection that broke has prompted once. */
   async #send(): Promise<Accepted> {
-    const { link, sessionId, prompt, options, resumeMs, closing } = this.#parts;
+    const { link, sessionId, prompt, options, resumeMs, closing, before } = this.#parts;
     const { signal, ...wanted } = options;
+    await before;
     if (signal?.aborted) throw aborted();
     const params = { id: sessionId };
     const { last: after } = await link.call(ReadEvents, {

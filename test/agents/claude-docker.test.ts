@@ -5,7 +5,6 @@
 
 import { describe } from 'vitest';
 import { bundledRunner } from '../support/agent-daemon.ts';
-import { everything } from '../support/depth.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
@@ -27,6 +26,6 @@ describe.skipIf(!canRunDocker)('Claude, in Docker, at a server with umask 077', 
         options,
       );
     },
-    everything ? ['place', 'server', 'profile', 'agent'] : ['place', 'server', 'profile'],
+    ['place', 'server', 'profile', 'agent'],
   );
 });

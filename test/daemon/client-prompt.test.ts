@@ -1,6 +1,7 @@
 /** Coding agents through the client: prompts, their events and endings, stops and decisions, with turns that are scripted. */
 
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import type { ClientSession } from '../../src/client/session.ts';
 import type { RunTurn } from '../../src/daemon/turns/contract.ts';
 import type { Conversation } from '../../src/protocol/http/conversation-routes.ts';
 import { connectTo } from '../support/client.ts';
@@ -24,16 +25,43 @@ beforeAll(async () => {
 let made = 0;
 const open = async () => await (await connectTo(daemon, 'url')).open({ agentKey: `prompt ${made++}` });
 
+/** The turn that runs waits for it. */
+async function allowWhenAsked(session: ClientSession): Promise<void> {
+  const pending = () => session.permissions({ state: 'pending' });
+  const [{ id }] = await vi.waitUntil(async () => nonEmpty(await pending()), { timeout: 30_000 });
+  await session.decidePermission(id, { decision: 'allow' });
+}
+
+const nonEmpty = <T>(some: readonly T[]) => (some.length > 0 ? (some as readonly [T, ...T[]]) : undefined);
+
 describe('session.prompt', () => {
   it('gives the events of its own turn as they come, and how it ended', async () => {
     const session = await open();
-    const [one, other] = [session.prompt('one'), session.prompt('other')];
+    const [one, other] = [session.prompt('ask'), session.prompt('other')];
     const types: string[] = [];
-    for await (const event of other) types.push(event.type === 'item_completed' ? (event.text ?? '') : event.type);
+    for await (const event of other) {
+      types.push(event.type === 'item_completed' ? (event.text ?? '') : event.type);
+      if (event.type === 'turn_queued') await allowWhenAsked(session);
+    }
     expect(types).toEqual(['turn_queued', 'turn_started', 'other', 'turn_ended']);
     expect(await other.turn).toMatchObject({ status: 'completed', prompt: 'other', by: 'local' });
     // Nobody has followed this one.
-    expect(await one.turn).toMatchObject({ status: 'completed', prompt: 'one' });
+    expect(await one.turn).toMatchObject({ status: 'completed', prompt: 'ask' });
+  });
+
+  it('stand at the server in the order in which they were given, and one that fails keeps none back', async () => {
+    const session = await open();
+    const words = Array.from({ length: 12 }, (_, at) => `word ${at}`);
+    const [gone, ...turns] = [
+      session.prompt('gone', { signal: AbortSignal.abort() }),
+      ...words.map((word) => session.prompt(word)),
+    ];
+    await expect(gone.turn).rejects.toMatchObject({ code: 'ABORTED' });
+    const ended = await Promise.all(turns.map(({ turn }) => turn));
+    const began = ended.toSorted(
+      (one, other) => (one.startedAt ?? 0) - (other.startedAt ?? 0) || (one.id < other.id ? -1 : 1),
+    );
+    expect(began.map(({ prompt }) => prompt)).toEqual(words);
   });
 
   it('tells a failure as an ending', async () => {
