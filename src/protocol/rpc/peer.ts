@@ -117,7 +117,7 @@ export class RpcPeer {
     try {
       for await (const chunk of this.#port.input) {
         for (const line of lines.push(chunk)) {
-          if (line.kind === 'cut') return await this.#refuseLine(`is too long: it has more than ${this.#options.frameBytes} bytes`);
+          if (line.kind === 'cut') return await this.#refuseLine(`is too long, over ${this.#options.frameBytes} bytes`);
           if (!isLight(line.bytes)) return await this.#refuseLine('has too many parts, or is too deep');
           const message = parseMessage(line.bytes);
           // Only refusals are waited for: whoever floods is slowed down by what it does not read.
