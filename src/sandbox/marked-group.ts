@@ -4,16 +4,8 @@
  * in one that the system has given over to it.
  */
 
-import {
-  accessSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  writeFileSync,
-} from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Version 2 alone, beside older ones or by itself. */
@@ -32,19 +24,28 @@ export function canMakeGroups(): boolean {
   }
 }
 
-/** Brings a program in that has just begun. It is disposed of when all of it has ended. */
+/**
+ * Brings a program in that has just begun. It stands still meanwhile: the system may take many milliseconds, in which it
+ * could start what would not be in the group. It is disposed of when all of it has ended.
+ */
 export function enterGroup(pid: number, mark: string): Disposable {
   const own = ownGroup();
   const group = own === undefined ? undefined : join(own, `${GROUP_NAME}${mark}`);
-  try {
-    if (group !== undefined) {
-      mkdirSync(group);
-      writeFileSync(join(group, 'cgroup.procs'), String(pid));
-    }
-  } catch {
-    // Not allowed here, or the program has ended already: what it starts is found by its variables, as far as it goes.
-  }
-  return { [Symbol.dispose]: () => remove(group) };
+  if (group === undefined || !make(group)) return { [Symbol.dispose]: () => {} };
+  let ended = false;
+  signal(pid, 'SIGSTOP');
+  const entered = writeFile(join(group, 'cgroup.procs'), String(pid)).catch(() => {
+    // The program has ended already, or may not be moved: what it starts is found by its variables, as far as it goes.
+  });
+  void entered.then(() => {
+    if (ended) remove(group);
+    else signal(pid, 'SIGCONT');
+  });
+  const dispose = () => {
+    ended = true;
+    remove(group);
+  };
+  return { [Symbol.dispose]: dispose };
 }
 
 /** Takes away those that a process which is gone has left, once nobody is in them. */
@@ -70,11 +71,28 @@ function ownGroup(): string | undefined {
   }
 }
 
-function remove(group: string | undefined): void {
+function make(group: string): boolean {
   try {
-    if (group !== undefined) rmdirSync(group);
+    mkdirSync(group);
+    return true;
   } catch {
-    // It was never made, or somebody in it is about to end: an empty group costs nothing.
+    return false; // not allowed here
+  }
+}
+
+function signal(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended.
+  }
+}
+
+function remove(group: string): void {
+  try {
+    rmdirSync(group);
+  } catch {
+    // Somebody in it is about to end: an empty group costs nothing.
   }
 }
 

@@ -229,7 +229,10 @@ describe('cella ps', () => {
     expect(dataDir).toBe(cella.dataDir);
     expect(agents).toContainEqual(expect.objectContaining({ ...sleeping, lastSave: expect.any(Object) }));
     const holder = await hold();
-    const live = (await ps()).agents.find(({ agentKey }: { agentKey: string }) => agentKey === agent);
+    const look = async () => (await ps()).agents.find(({ agentKey }: { agentKey: string }) => agentKey === agent) ?? {};
+    // Others are told a moment after a session is open.
+    await expect.poll(look, { timeout: 30_000 }).toMatchObject({ state: 'live', pid: expect.any(Number) });
+    const live = await look();
     expect(live).toMatchObject({ state: 'live', holder: { pid: holder.child.pid }, pid: expect.any(Number) });
     expect(live.memoryBytes).toBeGreaterThan(1_000_000);
     const { out } = await here('ps');
