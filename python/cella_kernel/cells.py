@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from . import sources
-from .interrupts import Interrupts
+from .interrupts import Interrupts, whole
 from .switchboard import Switchboard
 
 _TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -45,6 +45,7 @@ class Runner:
         # Whether what earlier cells have begun may go on while the next one waits.
         self.leaves_work = False
 
+    @whole
     def run(self, number: int, source: str) -> Any:
         """Returns the last expression's value, or None. Whatever the code raises comes out of here."""
         name = sources.file_name(number)

@@ -5,14 +5,25 @@ from __future__ import annotations
 import _thread
 import signal
 import time
-from types import FrameType
-from typing import Optional
+from types import CodeType, FrameType
+from typing import Any, Callable, Optional, Set, TypeVar
 
 from .doorbell import Doorbell
 
 _main = _thread.get_ident
 # Pid 1 may ring once more before it learns that it was heard. For this long such an echo is told by having no target.
 _ECHO_S = 0.05
+_whole: Set[CodeType] = {Doorbell.target.__code__, Doorbell.hear.__code__}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def whole(function: _Function) -> _Function:
+    """A function of the kernel in which no interrupt is raised, though in what it calls: nothing would catch it there.
+
+    Up to Python 3.9 a signal may come between any two instructions. One that comes here is not heard, and rung again.
+    """
+    _whole.add(function.__code__)
+    return function
 
 
 class Interrupts:
@@ -46,9 +57,11 @@ class Interrupts:
         self._pending = False
         self.active = execution
 
+    @whole
     def end(self) -> None:
         self.active = 0
 
+    @whole
     def finish(self, execution: int) -> None:
         """The execution is over: an interrupt that comes for it is late."""
         self.active = 0
@@ -58,7 +71,10 @@ class Interrupts:
         """The code is about to send itself a SIGINT: that is no echo."""
         self._heard_at = 0.0
 
-    def _handle(self, _number: int, _frame: Optional[FrameType]) -> None:
+    @whole
+    def _handle(self, _number: int, frame: Optional[FrameType]) -> None:
+        if frame is not None and frame.f_code in _whole:
+            return
         doorbell = self._doorbell
         target = doorbell.target() if doorbell is not None else 0
         # An interrupt for an execution that has not begun is not heard: pid 1 rings again until it has.

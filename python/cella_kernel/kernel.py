@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import archive, asking, cells, display, figures, frames, introspection, namespaces, owners, packages, sources, twins
 from .doorbell import Doorbell
-from .interrupts import Interrupts
+from .interrupts import Interrupts, whole
 from .sandbox import linux
 from .sandbox.linux import LayerError
 from .streams import Output
@@ -230,6 +230,7 @@ class Kernel:
         linux.die_with_parent()
         self._say_hello()
 
+    @whole
     def _execute(self, number: int, payload: bytes, tell: Callable[[int, int, bytes], None]) -> None:
         self._spare = False
         with self._ordering:
@@ -247,10 +248,9 @@ class Kernel:
                 self._interrupts.begin(number)
                 self._add_value(result, value)
             self._show_figures(number)
-            # Not by a call, at whose beginning an interrupt could still come: here nothing would catch it.
-            self._interrupts.active = 0
+            self._interrupts.end()
         except BaseException as error:
-            self._interrupts.active = 0
+            self._interrupts.end()
             result = {"status": "error", "error": cells.describe(error)}
             if result["error"].get("exitCode") == 0:
                 result = {"status": "ok", "exitCode": 0}
@@ -318,6 +318,7 @@ class Kernel:
         except CallError as error:
             raise EOFError(str(error)) from None
 
+    @whole
     def _answer(self, number: int, request: Dict[str, Any]) -> None:
         try:
             self._interrupts.begin(number)
@@ -327,7 +328,7 @@ class Kernel:
                 self._interrupts.end()
             answer = {"value": value}
         except BaseException as error:
-            self._interrupts.active = 0
+            self._interrupts.end()
             answer = {"error": cells.describe(error)}
         self._interrupts.finish(number)
         self._repair()
