@@ -31,7 +31,7 @@ _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
 _ABOVE = 512
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
-_WARM_UPS = 2
+_WARM_UPS = 3
 # It has what most first cells have: a name, a call, an operation and a value.
 _WARM_UP = bytes(_MARK_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
 # The payload of a result may not be larger than what the host takes in one frame.
@@ -111,9 +111,9 @@ class Kernel:
             self._namespace.pop(name, None)
         sources.forget_all()
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, rounds: int = 1) -> None:
         """Does in a spare all that its first cell will do, but tells nobody: what that needs is then at hand."""
-        for _ in range(_WARM_UPS):
+        for _ in range(rounds):
             self._execute(0, _WARM_UP, _tell_nobody)
         self._forget_rehearsal()
         self._spare = True
@@ -140,6 +140,9 @@ class Kernel:
         os.dup2(_ERR, 2)
 
     def serve(self) -> None:
+        if self._spare:
+            # So that it has all of this memory for itself before anybody waits for it.
+            self._warm_up(_WARM_UPS)
         self._say_hello()
         while True:
             if not self._switchboard.waiting():
