@@ -42,6 +42,7 @@ export class Launch {
   readonly #elsewhere: string | undefined;
   readonly #elsewhereStored: boolean;
   readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
+  #shape: string | undefined;
 
   private constructor(options: CheckedOptions, recipe: Recipe, dataDir: string) {
     const policy = policyOf(options.sandbox);
@@ -158,7 +159,8 @@ export class Launch {
 
   /** Sessions that differ in nothing but their key have the same. */
   get shape(): string {
-    return JSON.stringify([dirname(this.#own), this.#elsewhere, this.#shared]);
+    this.#shape ??= JSON.stringify([dirname(this.#own), this.#elsewhere, this.#shared]);
+    return this.#shape;
   }
 
   #spec(home: Home): LaunchSpec {
