@@ -8,7 +8,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { atEnd, run } from './testing/commands.mjs';
-import { leftovers, snapshot } from './testing/leftovers.mjs';
+import { leftovers, snapshot, startedIn } from './testing/leftovers.mjs';
 import { withMemoryDisk } from './testing/memory-disk.mjs';
 import { prepareUser } from './testing/ordinary-user.mjs';
 import { countsOf, failedFiles, readReport, withSecondRun } from './testing/reports.mjs';
@@ -33,6 +33,8 @@ const onPodman =
 /** More broken files than these are no accident of a busy machine. */
 const MOST_SECOND_RUNS = 3;
 const steps = [];
+/** What tests start has one of these in its environment. */
+const folders = [];
 
 function countFiles(folder, except = []) {
   const path = join(root, folder);
@@ -61,21 +63,22 @@ async function runHere(project, scratch) {
   console.log(`\n── ${project} tests, as ${userInfo().username}`);
   const report = join(scratch, `${project}.json`);
   const path = [dirname(node), process.env.PATH].join(delimiter);
-  const folders = {
+  const places = {
     TMPDIR: join(scratch, 'tmp'),
     CELLA_DATA_DIR: join(scratch, 'data'),
     // Hosts that tests start from the sources are compiled once and not each time.
     NODE_COMPILE_CACHE: join(scratch, 'compiled'),
   };
-  const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...folders };
+  const env = { ...process.env, PATH: path, CELLA_PYTHON: python, ...places };
   await inTwoRuns(root, project, report, (files) => {
-    const { command, args } = withMemoryDisk(folders.TMPDIR, node, vitest(root, project, report, files));
+    const { command, args } = withMemoryDisk(places.TMPDIR, node, vitest(root, project, report, files));
     return run(command, args, { cwd: root, env });
   });
 }
 
 async function runAsOrdinaryUser() {
   const user = prepareUser(root, { namespaces: onPodman });
+  watchOver(user.scratch);
   console.log(`\n── user tests, as ${user.name} in ${user.checkout}`);
   const bin = join(user.checkout, 'node_modules', '.bin');
   const report = join(user.scratch, 'user.json');
@@ -145,6 +148,20 @@ function summarise(notRun) {
   return failed === 0 && passed > 0 ? 0 : 1;
 }
 
+/** Where the tests are stopped, what they have started in the background ends before the folder goes. */
+function watchOver(folder) {
+  folders.push(folder);
+  atEnd(() => {
+    for (const { pid } of startedIn([folder])) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It has ended by itself.
+      }
+    }
+  });
+}
+
 async function main() {
   if (!existsSync(join(root, 'node_modules', 'vitest'))) {
     console.error('The packages of package.json are not here. Run: npm ci');
@@ -163,6 +180,7 @@ async function main() {
   const before = snapshot();
   const scratch = mkdtempSync(join(tmpdir(), 'cella-test-'));
   atEnd(() => rmSync(scratch, { recursive: true, force: true }));
+  watchOver(scratch);
   chmodSync(scratch, 0o711);
   mkdirSync(join(scratch, 'tmp'));
   chmodSync(join(scratch, 'tmp'), 0o1777);
@@ -186,7 +204,7 @@ async function main() {
     );
     notRun.push(`executor, on Redis what does not depend on the storage, and ${longSuites.join(', ')}.`);
   }
-  const left = await leftovers(before);
+  const left = await leftovers(before, folders);
   for (const { pid, command } of left) console.log(`LEFT RUNNING: ${pid} ${command.slice(0, 200)}`);
   if (left.length > 0) {
     const failures = left.map(({ pid, command }) => [`left running: ${pid} ${command.slice(0, 200)}`]);

@@ -1,4 +1,4 @@
-/** Finds kernels and container engines that outlived the tests, by what is in their command lines. */
+/** Finds what outlived the tests: kernels and container engines by their command lines, all else by its environment. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -57,11 +57,25 @@ function isWatched({ command }, all) {
   return [...all.values()].some((one) => one.command.includes('docker-guard.mjs') && one.command.includes(folder));
 }
 
+/** Whatever was started with one of these folders in its environment: a server that was detached, for one. */
+export function startedIn(folders) {
+  return [...processes().values()].filter(({ pid }) => {
+    let environment = '';
+    try {
+      environment = readFileSync(`/proc/${pid}/environ`, 'latin1');
+    } catch {
+      // It has ended, or is somebody else's.
+    }
+    return folders.some((folder) => environment.includes(folder));
+  });
+}
+
 /** What is still there after `graceMs`. */
-export async function leftovers(before, graceMs = 20_000) {
+export async function leftovers(before, folders, graceMs = 20_000) {
   const deadline = Date.now() + graceMs;
   for (;;) {
-    const left = leftNow(before);
+    const known = new Map([...leftNow(before), ...startedIn(folders)].map((one) => [one.key, one]));
+    const left = [...known.values()];
     if (left.length === 0 || Date.now() > deadline) return left;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
