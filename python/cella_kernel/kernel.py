@@ -378,6 +378,9 @@ def build() -> None:
     global the_kernel
     # Whatever a kernel saves or loads goes through it; importing it takes as long as all the rest of a save.
     preload(["cloudpickle"])
+    # Names that imports have left in the interpreter's cache of lookups: each would cost every kernel a page as it goes.
+    if hasattr(sys, "_clear_type_cache"):
+        sys._clear_type_cache()
     the_kernel = Kernel()
     the_kernel.install()
     the_kernel.rehearse()
