@@ -213,12 +213,14 @@ class Hostile(Case):
         self.assertIn("x", self.report["saved"])
 
     def test_metaclasses_have_no_say_in_the_process_that_watches(self) -> None:
-        self.save(
-            Kernel(
-                "import time\nclass Meta(type):\n    def __hash__(cls): time.sleep(60)\n"
-                "    def __eq__(cls, other): time.sleep(60)\n"
-                "class C(metaclass=Meta):\n    def __reduce__(self): time.sleep(60)\nc = C(); d = C(); e = C()\nx = [1]"
-            ),
-            seconds=2,
+        kernel = Kernel(
+            "import time\nclass Meta(type):\n    def __hash__(cls): time.sleep(60)\n"
+            "    def __eq__(cls, other): time.sleep(60)\n"
+            "class C(metaclass=Meta):\n    def __reduce__(self): time.sleep(60)\nc = C(); d = C(); e = C()\nx = [1]"
         )
+        # Enough for a machine that has nothing else to do, and then for one that has; a metaclass would take longer.
+        for seconds in (2, 10, 30):
+            self.save(kernel, seconds=seconds)
+            if "x" in self.report["saved"]:
+                break
         self.assertIn("x", self.report["saved"])

@@ -6,7 +6,7 @@ import pickletools
 import sys
 import time
 import unittest
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from .test_durable import Case, Kernel, Segments, has, needs_numpy
 
@@ -130,14 +130,16 @@ class Portability(Case):
 
 class Speed(Case):
     def test_a_hundred_names_take_a_moment(self) -> None:
-        kernel = Kernel("".join("v%d = [%d, {'k': 'x'}]\n" % (i, i) for i in range(100)))
-        times = []
+        one = Kernel("v = [0, {'k': 'x'}]")
+        hundred = Kernel("".join("v%d = [%d, {'k': 'x'}]\n" % (i, i) for i in range(100)))
+        times: Dict[Kernel, List[float]] = {one: [], hundred: []}
         for _ in range(5):
-            started = time.perf_counter()
-            self.save(kernel)
-            times.append(time.perf_counter() - started)
-        # Some 10 ms on a machine that has nothing else to do.
-        self.assertLess(min(times), 0.2)
+            for kernel in (one, hundred):
+                started = time.perf_counter()
+                self.save(kernel)
+                times[kernel].append(time.perf_counter() - started)
+        # On the same machine, however busy it is: names do not take a process each.
+        self.assertLess(min(times[hundred]), 10 * min(times[one]))
 
     @needs_numpy
     def test_a_large_array_fits_a_cap_of_its_own_size(self) -> None:

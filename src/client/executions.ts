@@ -1,30 +1,31 @@
-/** The code that is given to a session here: sent in its order, followed to its ending, and answered where it asks. */
+/** The code that is given to a session here: sent in its order, and followed to its ending. */
 
 import { CellaError } from '../protocol/errors.ts';
-import type { ExecutionEvent, InputRequestEvent } from '../protocol/events.ts';
+import type { ExecutionEvent, ResultEvent } from '../protocol/events.ts';
 import { ReadOutput } from '../protocol/http/execution-routes.ts';
 import type { SessionInfo } from '../protocol/http/sessions.ts';
 import type * as api from '../session/api.ts';
+import { type Answerable, Answers } from './answers.ts';
 import { RemoteExecution } from './execution.ts';
 import { toExecutionEvents } from './execution-events.ts';
-import { isCode } from './failure.ts';
 import type { Link } from './link.ts';
 import { aborted } from './transport.ts';
 
-const NO_ONE = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
-const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
+/** How long a server has to stop what was begun here. */
+const STOPPING_MS = 5000;
 
 export interface ExecutionsParts {
   readonly link: Link;
   readonly info: SessionInfo;
   readonly resumeMs: number;
   readonly closing: AbortSignal;
-  readonly session: Pick<api.SessionApi, 'answerInput' | 'cancelInput'>;
+  readonly session: Answerable;
   readonly stopWhenGone: boolean;
 }
 
 export class RemoteExecutions {
   readonly #parts: ExecutionsParts;
+  readonly #answers: Answers;
   /** The next goes when the one before was accepted. */
   #sent: Promise<unknown> = Promise.resolve();
   /** Those that are not over, the oldest first. */
@@ -32,10 +33,32 @@ export class RemoteExecutions {
 
   constructor(parts: ExecutionsParts) {
     this.#parts = parts;
+    this.#answers = new Answers(parts.session);
+  }
+
+  async run(code: string, { onEvent, onInput, ...options }: api.RunOptions): Promise<ResultEvent> {
+    let failure: { readonly error: unknown } | undefined;
+    for await (const event of this.#begin(code, options)) {
+      if (event.type === 'input_request') void this.#answers.give(event, onInput);
+      try {
+        onEvent?.(event);
+      } catch (error) {
+        // The caller's own mistake is the caller's to hear of, when the code is done.
+        failure ??= { error };
+      }
+      if (event.type !== 'result') continue;
+      if (failure) throw failure.error;
+      return event;
+    }
+    throw new CellaError('EXECUTION_LOST', 'The execution ended without a result.');
+  }
+
+  stream(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent> {
+    return this.#answers.whileRead(this.#begin(code, options));
   }
 
   /** It is on its way when this returns. */
-  begin(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent, void, undefined> {
+  #begin(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent, void, undefined> {
     if (this.#parts.closing.aborted) throw closedHere();
     if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
     const { link, info, resumeMs, closing, stopWhenGone } = this.#parts;
@@ -73,60 +96,16 @@ export class RemoteExecutions {
     return (await first?.interrupt()) ?? false;
   }
 
-  /** All that was begun here and is not over. */
+  /** All that was begun here and is not over. A server that does not answer cannot be told. */
   async stop(): Promise<void> {
+    const late = AbortSignal.timeout(STOPPING_MS);
+    const given = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve(), { once: true }));
+    await Promise.race([this.#interruptAll().catch(() => {}), given]);
+  }
+
+  async #interruptAll(): Promise<void> {
     // The last first, so that none of them begins.
     for (const execution of [...this.#live].toReversed()) await execution.interrupt();
-  }
-
-  /** For a reader who leaves, the code goes on; nobody is there to answer it then. */
-  async *attended(events: AsyncGenerator<ExecutionEvent, void, undefined>): AsyncGenerator<ExecutionEvent> {
-    let over = false;
-    let asked: InputRequestEvent | undefined;
-    try {
-      while (true) {
-        const { value: event, done } = await events.next().catch((error) => {
-          over = true;
-          throw error;
-        });
-        if (done) {
-          over = true;
-          return;
-        }
-        if (event.type === 'input_request') asked = event;
-        yield event;
-      }
-    } finally {
-      if (!over) void this.#attend(events, asked);
-    }
-  }
-
-  async #attend(
-    events: AsyncGenerator<ExecutionEvent, void, undefined>,
-    asked: InputRequestEvent | undefined,
-  ): Promise<void> {
-    try {
-      if (asked) await this.#refuse(asked);
-      for await (const event of events) if (event.type === 'input_request') await this.#refuse(event);
-    } catch {
-      // Nobody is there to be told.
-    }
-  }
-
-  /** Somebody else may have answered meanwhile. */
-  async #refuse({ id }: InputRequestEvent): Promise<void> {
-    await this.#parts.session.cancelInput(id, NO_READER).catch(() => {});
-  }
-
-  async answer(request: InputRequestEvent, onInput: api.RunOptions['onInput']): Promise<void> {
-    try {
-      if (onInput) await this.#parts.session.answerInput(request.id, await onInput(request));
-      else await this.#parts.session.cancelInput(request.id, NO_ONE);
-    } catch (error) {
-      if (isCode(error, 'INPUT_NOT_PENDING')) return;
-      // Answered meanwhile, or the cell tells what is wrong.
-      await this.#parts.session.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {});
-    }
   }
 }
 

@@ -1,7 +1,6 @@
 /** A session of a server as SessionApi: what works with one in this process works with it. */
 
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
-import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
 import {
   type CodingAgent,
@@ -39,6 +38,7 @@ import { closedHere, RemoteExecutions } from './executions.ts';
 import { RemoteFiles } from './files.ts';
 import { follow } from './follow.ts';
 import type { Link } from './link.ts';
+import { callAt, type Place } from './place.ts';
 import { RemoteSkills } from './skills.ts';
 import { openTerminal } from './terminal.ts';
 import { RemoteTools } from './tools.ts';
@@ -63,9 +63,6 @@ export interface UseOptions {
   readonly stop?: 'when-closed' | 'when-gone';
 }
 
-/** How long a server has to stop what was begun here. */
-const STOPPING_MS = 5000;
-
 export interface SessionParts extends UseOptions {
   readonly link: Link;
   readonly info: SessionInfo;
@@ -87,6 +84,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   /** Its workspace. */
   readonly files: RemoteFiles;
   readonly #parts: SessionParts;
+  readonly #place: Place;
   readonly #closing = new AbortController();
   /** The last prompt that was given is at the server, or will not be. */
   #prompted: Promise<void> = Promise.resolve();
@@ -105,6 +103,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     const stopWhenGone = parts.stop === 'when-gone';
     this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
     const place = { link, id: info.id, check: () => this.#checkOpen() };
+    this.#place = place;
     this.tools = new RemoteTools(place);
     this.skills = new RemoteSkills(place);
     this.artifacts = new RemoteArtifacts(place);
@@ -122,25 +121,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return session;
   }
 
-  async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
-    let failure: { readonly error: unknown } | undefined;
-    for await (const event of this.#executions.begin(code, options)) {
-      if (event.type === 'input_request') void this.#executions.answer(event, onInput);
-      try {
-        onEvent?.(event);
-      } catch (error) {
-        // The caller's own mistake is the caller's to hear of, when the code is done.
-        failure ??= { error };
-      }
-      if (event.type !== 'result') continue;
-      if (failure) throw failure.error;
-      return event;
-    }
-    throw new CellaError('EXECUTION_LOST', 'The execution ended without a result.');
+  run(code: string, options: api.RunOptions = {}): Promise<ResultEvent> {
+    return this.#executions.run(code, options);
   }
 
   stream(code: string, options: api.ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
-    return this.#executions.attended(this.#executions.begin(code, options));
+    return this.#executions.stream(code, options);
   }
 
   answerInput(id: number, text: string): Promise<void> {
@@ -249,9 +235,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     readonly after?: number;
     readonly limit?: number;
   } = {}): Promise<EventPage> {
-    const { link } = this.#parts;
-    this.#checkOpen();
-    return link.call(ReadEvents, { params: { id: this.id }, query: { after, limit } });
+    return callAt(this.#place, ReadEvents, { query: { after, limit } });
   }
 
   /** Prompts a coding agent: its events as they come, or how its turn ended. */
@@ -284,6 +268,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   /** The same, and then after each event that changes it, until the signal says so or the session is closed. */
   conversations({ signal }: { readonly signal?: AbortSignal } = {}): AsyncIterable<Conversation> {
+    this.#checkOpen();
     const { link, resumeMs } = this.#parts;
     const closing = this.#closing.signal;
     const over = signal ? AbortSignal.any([signal, closing]) : closing;
@@ -291,8 +276,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   async warmAgent(agent: string): Promise<boolean> {
-    const params = { id: this.id, agent };
-    return (await this.#parts.link.call(WarmAgent, { params })).warm;
+    return (await this.#call(WarmAgent, undefined, { agent })).warm;
   }
 
   /** Stops the turn that runs, or the one that is named, also where it waits. */
@@ -302,16 +286,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   /** The conversation as the agent keeps it: the last one, or the one that is named. */
   async transcript({ conversation }: { readonly conversation?: string } = {}): Promise<Transcript> {
-    const { link } = this.#parts;
-    this.#checkOpen();
-    return await link.call(ReadTranscript, { params: { id: this.id }, query: { conversation } });
+    return await callAt(this.#place, ReadTranscript, { query: { conversation } });
   }
 
   /** What was asked for, oldest first. */
   async permissions({ state }: { readonly state?: PermissionInfo['state'] } = {}): Promise<readonly PermissionInfo[]> {
-    const { link } = this.#parts;
-    this.#checkOpen();
-    return (await link.call(ListPermissions, { params: { id: this.id }, query: { state } })).permissions;
+    return (await callAt(this.#place, ListPermissions, { query: { state } })).permissions;
   }
 
   /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
@@ -345,12 +325,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   /** Only here: the session goes on at the server. */
   async close(): Promise<void> {
-    if (this.#parts.stop && !this.#closing.signal.aborted) {
-      const late = AbortSignal.timeout(STOPPING_MS);
-      const given = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve(), { once: true }));
-      // A server that does not answer cannot be told.
-      await Promise.race([this.#executions.stop().catch(() => {}), given]);
-    }
+    if (this.#parts.stop && !this.#closing.signal.aborted) await this.#executions.stop();
     this.#closing.abort();
   }
 
@@ -364,11 +339,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   async #call<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, body?: B, params: Record<string, string> = {}): Promise<R> {
-    this.#checkOpen();
-    return await this.#parts.link.call(endpoint, {
-      params: { id: this.id, ...params },
-      ...(body === undefined ? {} : { body }),
-    });
+    return await callAt(this.#place, endpoint, { params, ...(body === undefined ? {} : { body }) });
   }
 
   #checkOpen(): void {

@@ -5,8 +5,11 @@ import { everything } from '../support/depth.ts';
 import type { Open } from '../support/session.ts';
 import { durableContract } from './state-durable.ts';
 import { forkContract } from './state-forks.ts';
+import { hibernationContract } from './state-hibernation.ts';
 import { liveCheckpointContract, undoContract } from './state-live.ts';
+import { agentKeyContract } from './state-locks.ts';
 import { recoveryContract } from './state-recovery.ts';
+import { savesContract } from './state-saves.ts';
 import { walkContract } from './state-walk.ts';
 import { transactionContract } from './transactions.ts';
 
@@ -26,6 +29,9 @@ export function stateContract(name: string, open: Open, { templated, brief = !te
     recoveryContract(open, templated, short);
     forkContract(open, short);
     if (short) return;
+    savesContract(open, templated);
+    hibernationContract(open);
+    agentKeyContract(open);
     undoContract(open);
     walkContract(open, templated);
   });

@@ -318,6 +318,8 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     await session.close();
     await session.close();
     await expect(session.run('x')).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+    await expect(session.warmAgent('claude')).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+    expect(() => session.conversations()).toThrow(expect.objectContaining({ code: 'SESSION_CLOSED' }));
     expect((await (await client.session(session.id)).run('x')).value).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-/** Writes down what a session tells between its executions: what threads write after their cell, and automatic saves. */
+/** Writes down what a session tells between its executions: what threads write after their cell, saves, and how packages come. */
 
 import type { BackgroundEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
@@ -14,17 +14,34 @@ export interface BackgroundParts {
   readonly limits: RecordLimits;
   /** The execution with this number in its kernel; without one, that which ended last. */
   readonly owner: (number?: number) => string | undefined;
-  /** What was written down before, while the session was opened. */
-  readonly told: Set<string>;
 }
 
-/** Resolves when the session is closed. */
-export async function recordBackground(session: Session, parts: BackgroundParts): Promise<void> {
-  for await (const event of session.background()) {
-    if (event.type === 'progress' && parts.told.delete(event.text)) continue;
-    const body = await bodyOf(event, parts).catch(() => undefined); // its file could not be written
-    if (body) parts.writer.add(body, 'text' in body ? (body.text?.length ?? 0) : 0);
-    if (parts.writer.full) await parts.writer.room();
+export class Background {
+  readonly #parts: BackgroundParts;
+  /** How far packages are that are installed before a kernel starts: its session tells the same again when it is there. */
+  #installing = new Set<string>();
+
+  constructor(parts: BackgroundParts) {
+    this.#parts = parts;
+  }
+
+  /** How far packages are that the next kernel needs before it starts. */
+  tellProgress(text: string): void {
+    this.#installing.add(text);
+    this.#parts.writer.add({ type: 'progress', background: true, task: 'deps.sync', text }, text.length);
+  }
+
+  /** Resolves when the session is closed. */
+  async record(session: Session): Promise<void> {
+    const { writer } = this.#parts;
+    const told = this.#installing;
+    this.#installing = new Set();
+    for await (const event of session.background()) {
+      if (event.type === 'progress' && told.delete(event.text)) continue;
+      const body = await bodyOf(event, this.#parts).catch(() => undefined); // its file could not be written
+      if (body) writer.add(body, 'text' in body ? (body.text?.length ?? 0) : 0);
+      if (writer.full) await writer.room();
+    }
   }
 }
 

@@ -1,26 +1,22 @@
 /** The executions of a hosted session: one at a time, each in the log from its beginning to its one ending. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { Turns } from '../../pool/turns.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { Session } from '../../session/session.ts';
 import { stopping } from '../stopping.ts';
-import { type EventWriter, executionFailed } from './event-writer.ts';
+import type { EventWriter } from './event-writer.ts';
 import type { HostedExecution } from './execution.ts';
 import type { Inputs } from './inputs.ts';
 import type { Lodging } from './lodging.ts';
+import { Numbers } from './numbers.ts';
+import { Outcomes } from './outcomes.ts';
 import type { Outputs } from './outputs.ts';
 import { Recorder } from './recorder.ts';
 import type { Requests } from './requests.ts';
 import type { HostShare } from './share.ts';
 import { optionsOf, startedEvent } from './started.ts';
-
-/** How many executions are known by their number in the kernel. */
-const MOST_NUMBERS = 10_000;
-/** How often storage that does not work is tried again. */
-const AGAIN_MS = 500;
 
 export interface ExecutionsParts {
   readonly share: HostShare;
@@ -43,14 +39,16 @@ export class Executions {
   readonly #turns = new Turns();
   #running: Running | undefined;
   #waiting = 0;
-  /** Those that are known and may not be in the log. */
-  readonly #results = new Map<string, SessionEventBody>();
   #lastEnded: string | undefined;
-  readonly #numbers = new Map<number, string>();
+  readonly #numbers = new Numbers();
+  readonly #outcomes: Outcomes;
   #closed: CellaError | undefined;
 
   constructor(parts: ExecutionsParts) {
     this.#parts = parts;
+    const { writer, requests, share } = parts;
+    const closed = () => this.#closed !== undefined;
+    this.#outcomes = new Outcomes({ writer, requests, flushResults: share.flushResults, closed });
   }
 
   get running(): string | undefined {
@@ -74,7 +72,7 @@ export class Executions {
 
   /** What an execution has come to, where that could not be written down. */
   resultOf(execution: string): SessionEventBody | undefined {
-    return this.#results.get(execution);
+    return this.#outcomes.resultOf(execution);
   }
 
   submit(execution: HostedExecution): void {
@@ -171,10 +169,10 @@ export class Executions {
       await using recorder = new Recorder(execution.id, writer, outputs, share.limits);
       const result = await this.#record(session, execution, { recorder, signal });
       inputs.end(execution.id);
-      await this.#finish(execution, recorder, result);
+      await this.#outcomes.finish(execution, recorder, { ended: result, onWritten: () => this.#count(result.status) });
     } catch (error) {
       inputs.forget(execution.id);
-      await this.#fail(execution, error);
+      await this.#outcomes.fail(execution, error);
     }
   }
 
@@ -185,10 +183,9 @@ export class Executions {
   ): Promise<ResultEvent> {
     const { inputs, lodging } = this.#parts;
     let result: ResultEvent | undefined;
-    // With the kernel its threads have ended: nobody asks for the numbers that it had.
     if (!lodging.awake) this.#numbers.clear();
     const events = session.stream(execution.code, optionsOf(execution, signal));
-    this.#remember(session.executions, execution.id);
+    this.#numbers.remember(session.executions, execution.id);
     for await (const event of events) {
       if (event.type === 'result') result = event;
       else if (execution.failure) continue;
@@ -203,80 +200,13 @@ export class Executions {
     return result;
   }
 
-  /** Its threads may write when it is long over. */
-  #remember(number: number, id: string): void {
-    this.#numbers.set(number, id);
-    const [oldest] = this.#numbers.keys();
-    if (this.#numbers.size > MOST_NUMBERS && oldest !== undefined) this.#numbers.delete(oldest);
-  }
-
-  async #finish(execution: HostedExecution, recorder: Recorder, ended: ResultEvent): Promise<void> {
-    const { writer, requests, share } = this.#parts;
-    const { event, result } = await recorder.end(ended);
-    const { request: name } = execution;
-    const request = name === undefined ? undefined : await requests.get(name);
-    if (name !== undefined && request) {
-      await requests.finish(name, { ...request, firstSeq: await execution.started }, result);
-    }
-    this.#results.set(execution.id, event);
-    await writer.write(event, { flushed: share.flushResults });
-    this.#results.delete(execution.id);
-    this.#count(ended.status);
-    await execution.end(result, ended);
-  }
-
   #count(ending: string): void {
     const { counters } = this.#parts.share;
     counters.executions[ending] = (counters.executions[ending] ?? 0) + 1;
     if (this.#running) counters.onEnded(ending, performance.now() - this.#running.began);
   }
-
-  /** It has begun: the log must tell that it has ended, where it can be told anything. */
-  async #fail(execution: HostedExecution, cause: unknown): Promise<never> {
-    const error = execution.failure ?? (cause instanceof CellaError ? cause : failed(cause));
-    // Where its beginning could not be written down, the writer tells what became of it.
-    const begun = await execution.started.then(
-      () => true,
-      () => false,
-    );
-    try {
-      if (begun) await this.#tellFailure(execution, error);
-    } catch {
-      // Storage does not work. What has begun must not begin again, so nobody gives up on it.
-      execution.telling = this.#tellLater(execution, error);
-    }
-    throw error;
-  }
-
-  async #tellFailure(execution: HostedExecution, error: CellaError): Promise<void> {
-    const { writer, requests } = this.#parts;
-    const { request: name } = execution;
-    const firstSeq = await execution.started;
-    const request = name === undefined ? undefined : await requests.get(name);
-    if (name !== undefined && request && !request.outcome) await requests.finish(name, { ...request, firstSeq }, error);
-    await writer.write(executionFailed(execution.id, error), { flushed: true });
-    this.#results.delete(execution.id);
-  }
-
-  /** When the session ends first, whoever opens it next finds that it has not ended. */
-  async #tellLater(execution: HostedExecution, error: CellaError): Promise<void> {
-    while (!this.#closed) {
-      await delay(AGAIN_MS, undefined, { ref: false });
-      const told = await this.#tellFailure(execution, error).then(
-        () => true,
-        () => false, // storage still does not work
-      );
-      if (told) return;
-    }
-  }
 }
 
 function takenBack(): CellaError {
   return new CellaError('ABORTED', 'The execution was taken back before it began.');
-}
-
-function failed(cause: unknown): CellaError {
-  return new CellaError('EXECUTION_LOST', `The execution ended with an error of the server: ${String(cause)}.`, {
-    cause,
-  });
 }

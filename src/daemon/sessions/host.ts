@@ -1,6 +1,5 @@
 /** All sessions of a server: their definitions in storage, and those that are in use, with their kernels in one pool. */
 
-import { CellaError } from '../../protocol/errors.ts';
 import type {
   NewFork,
   NewSession,
@@ -18,14 +17,15 @@ import { stopping } from '../stopping.ts';
 import { agentsOf } from './agents.ts';
 import type * as contract from './contract.ts';
 import { type Counters, newCounters } from './counters.ts';
-import { changed, checkSame, type Definition, newDefinition } from './definition.ts';
+import { type Created, Creations } from './creations.ts';
+import { changed, type Definition } from './definition.ts';
 import { Definitions } from './definitions.ts';
-import { eraseSession } from './erase.ts';
+import { Deletions } from './deletions.ts';
 import { checkHostOptions, type HostOptions } from './host-options.ts';
-import { HostedSession } from './hosted-session.ts';
+import type { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
 import { Listing } from './listing.ts';
-import { isTaken } from './ownership.ts';
+import { OpenSessions } from './open-sessions.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 import { thingsOf } from './things.ts';
@@ -36,11 +36,9 @@ const MEASURE_MS = 1_000;
 export class LocalSessionHost implements contract.SessionHost {
   readonly #share: HostShare;
   readonly #definitions: Definitions;
-  readonly #open = new Map<string, Promise<HostedSession>>();
-  /** Those that are being deleted: whoever deletes one again waits for the same. */
-  readonly #deleting = new Map<string, Promise<void>>();
-  /** Those that were asked for before the server began to end: it waits for them. */
-  readonly #making = new Set<Promise<unknown>>();
+  readonly #open: OpenSessions;
+  readonly #deletions: Deletions;
+  readonly #creations: Creations;
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
   readonly #listing: Listing;
@@ -61,59 +59,45 @@ export class LocalSessionHost implements contract.SessionHost {
       stopping: () => this.#stopping,
       current: (definition) => this.#definitions.again(definition),
       hooksOf: (id) => ({
-        approve: async (request) => await (await this.#opened(id)).permissions.ask(request),
+        approve: async (request) => await (await this.#open.get(id)).permissions.ask(request),
         onProgress: (text) =>
-          void this.#opened(id)
+          void this.#open
+            .get(id)
             .then((hosted) => hosted.tellProgress(text))
             .catch(() => {}), // it is being deleted
       }),
       fork: async (id, wanted) => {
         const { ownerId } = await this.#definitions.get(id);
-        return await this.#opened((await this.fork(id, ownerId, wanted)).id);
+        return await this.#creations.fork(id, ownerId, wanted);
       },
       delete: (id) => this.delete(id),
-      forsaken: (session) => void this.#forsake(session),
+      forsaken: (session) => void this.#open.forsake(session),
     };
     this.#definitions = new Definitions(storage.documents);
+    this.#open = new OpenSessions(this.#share, this.#definitions);
+    this.#deletions = new Deletions(this.#share, this.#definitions, this.#open);
     this.#listing = new Listing(this.#definitions, this.#open, elsewhere);
     this.#sweeper = new Sweeper(this.#share, this.#definitions, this.#open);
+    this.#creations = new Creations({
+      definitions: this.#definitions,
+      open: this.#open,
+      deletions: this.#deletions,
+      listing: this.#listing,
+      stopping: this.#share.stopping,
+    });
   }
 
   /** Finishes what the server before this one has left half done. */
   static async open(options: HostOptions): Promise<LocalSessionHost> {
     const host = new LocalSessionHost(options);
-    for await (const definition of host.#definitions.all()) {
-      if (definition.life === 'present') continue;
-      await host.#erase(definition).catch((error) => {
-        // Another one is at it.
-        if (!isTaken(error)) throw error;
-      });
-    }
+    await host.#deletions.eraseLeft();
     await host.#sweeper.clear();
     host.#sweeper.begin();
     return host;
   }
 
-  create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
-    return this.#make(() => this.#create(ownerId, wanted));
-  }
-
-  async #create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
-    const definition = newDefinition(ownerId, wanted);
-    for (;;) {
-      const there = await this.#definitions.add(definition);
-      if (!there) {
-        const hosted = await this.#opened(definition.id);
-        await hosted.note('created', { by: ownerId });
-        return { session: await hosted.info(), created: true };
-      }
-      if (there.life === 'present') {
-        checkSame(there, definition, wanted);
-        return { session: await this.get(there.id), created: false };
-      }
-      // It is on its way out.
-      await this.#erase(there);
-    }
+  create(ownerId: string, wanted: NewSession): Promise<Created> {
+    return this.#creations.create(ownerId, wanted);
   }
 
   list(query: SessionQuery, visible?: (session: SessionInfo) => boolean): Promise<SessionPage> {
@@ -131,7 +115,7 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
-    const hosted = await this.#opened(id);
+    const hosted = await this.#open.get(id);
     const apply = (there: Definition) => {
       if (there.life !== 'present') throw noSession(id);
       return changed(there, change);
@@ -142,40 +126,12 @@ export class LocalSessionHost implements contract.SessionHost {
     return await hosted.info();
   }
 
-  async delete(id: string): Promise<void> {
-    const { definition, storage } = await this.#opened(id);
-    await this.#checkUnshared(definition);
-    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }), storage.documents);
-    await this.#erase(definition);
+  delete(id: string): Promise<void> {
+    return this.#deletions.delete(id);
   }
 
-  fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
-    return this.#make(() => this.#fork(id, ownerId, wanted));
-  }
-
-  async #fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
-    const parent = await this.#opened(id);
-    const { from, replace = false, ...facts } = wanted;
-    const { settings } = parent.definition;
-    // Until the kernel is there, a server that starts would take it away again.
-    const definition: Definition = { ...newDefinition(ownerId, { ...settings, ...facts }), life: 'making', forkOf: id };
-    for (let there = await this.#definitions.add(definition); there; there = await this.#definitions.add(definition)) {
-      if (!replace || there.id === id) throw conflict(there);
-      await (there.life === 'present' ? this.delete(there.id) : this.#erase(there));
-    }
-    try {
-      const hosted = await this.#enter(definition);
-      await parent.branch(hosted, from);
-      const { documents } = hosted.storage;
-      hosted.redefine(await this.#definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents));
-      await hosted.session();
-      await hosted.note('created', { subject: id, by: ownerId });
-      await parent.note('forked', { subject: hosted.id, by: ownerId });
-      return await hosted.info();
-    } catch (error) {
-      await this.#erase(definition);
-      throw error;
-    }
+  async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
+    return await (await this.#creations.fork(id, ownerId, wanted)).info();
   }
 
   async forget(ownerId: string): Promise<void> {
@@ -191,11 +147,11 @@ export class LocalSessionHost implements contract.SessionHost {
   async open(id: string): Promise<HostedSession> {
     // While the server ends, what runs may still be answered, interrupted and followed.
     if (!this.#open.has(id)) this.#checkRunning();
-    return await this.#opened(id);
+    return await this.#open.get(id);
   }
 
   async things(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
-    const hosted = await this.#open.get(sessionId)?.catch(() => undefined); // as if nobody had opened it
+    const hosted = await this.#open.find(sessionId);
     return hosted?.things ?? (await thingsOf(this.#share, ownerId));
   }
 
@@ -207,16 +163,16 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async live(): Promise<Record<string, 'idle' | 'running'>> {
-    const states = (await this.#hosted()).map(({ id, state }) => [id, state] as const);
+    const states = (await this.#open.all()).map(({ id, state }) => [id, state] as const);
     return Object.fromEntries(states.flatMap(([id, state]) => (state === 'hibernated' ? [] : [[id, state]])));
   }
 
   async drain(graceMs: number): Promise<void> {
     this.#stopping = true;
-    const hosted = await this.#hosted();
+    const hosted = await this.#open.all();
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
-    await Promise.race([late, Promise.allSettled([...hosted.map((one) => one.idle()), ...this.#making])]);
+    await Promise.race([late, Promise.allSettled([...hosted.map((one) => one.idle()), ...this.#creations.pending])]);
     clearTimeout(timer);
     await this.#close();
   }
@@ -243,71 +199,12 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async agents(ownerId: string): Promise<readonly AgentInfo[]> {
-    return await agentsOf(this.#share, ownerId, await this.#hosted());
+    return await agentsOf(this.#share, ownerId, await this.#open.all());
   }
 
   async refreshPackages(ownerId: string): Promise<void> {
-    const mine = (await this.#hosted()).filter(({ definition }) => definition.ownerId === ownerId);
+    const mine = (await this.#open.all()).filter(({ definition }) => definition.ownerId === ownerId);
     await Promise.all(mine.map((hosted) => hosted.refreshPackages().catch(() => {}))); // the next kernel has them
-  }
-
-  async #opened(id: string): Promise<HostedSession> {
-    const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
-    const known = this.#open.get(id);
-    if (known || !definition) return await (known ?? this.#opened(id));
-    return await this.#enter(definition);
-  }
-
-  async #enter(definition: Definition): Promise<HostedSession> {
-    // Nobody would close what is opened after the others are closed.
-    if (this.#closing) throw stopping();
-    const { id } = definition;
-    const opening = HostedSession.open(this.#share, definition);
-    this.#open.set(id, opening);
-    opening.catch(() => this.#open.delete(id)); // told to those who wait for it
-    return await opening;
-  }
-
-  /** Another server has it: whoever asks for it is led there. */
-  async #forsake(session: HostedSession): Promise<void> {
-    const known = this.#open.get(session.id);
-    const current = await known?.catch(() => undefined); // it is not the one
-    if (current === session && this.#open.get(session.id) === known) this.#open.delete(session.id);
-  }
-
-  async #hosted(): Promise<HostedSession[]> {
-    const all = await Promise.allSettled(this.#open.values());
-    return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  }
-
-  /** Forks share the workspace: it goes with the last of them. */
-  async #checkUnshared({ id }: Definition): Promise<void> {
-    const forks: string[] = [];
-    for await (const { forkOf, life, id: fork } of this.#definitions.all()) {
-      if (forkOf === id && life === 'present') forks.push(fork);
-    }
-    if (forks.length === 0) return;
-    const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}.`;
-    const advice = 'Delete the forks first.';
-    throw new CellaError('SESSION_CONFLICT', message, { details: { session: id, forks }, advice });
-  }
-
-  #erase(definition: Definition): Promise<void> {
-    const { id } = definition;
-    const known = this.#deleting.get(id);
-    if (known) return known;
-    const erasing = this.#erased(definition).finally(() => this.#deleting.delete(id));
-    this.#deleting.set(id, erasing);
-    return erasing;
-  }
-
-  async #erased(definition: Definition): Promise<void> {
-    const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // it could not be opened
-    await hosted?.destroy();
-    this.#open.delete(definition.id);
-    await eraseSession(this.#share, definition);
-    await this.#share.agents?.forget(definition.id);
-    await this.#definitions.remove(definition);
   }
 
   async #close(): Promise<void> {
@@ -316,35 +213,17 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async #closeAll(): Promise<void> {
+    this.#open.shut();
     await this.#sweeper.end();
-    const outcomes = await Promise.allSettled((await this.#hosted()).map((one) => one.close()));
+    const outcomes = await Promise.allSettled((await this.#open.all()).map((one) => one.close()));
     await this.#share.pool.shutdown();
     // What could not be made is taken away again while there is a storage.
-    await Promise.allSettled([...this.#making, ...this.#deleting.values()]);
+    await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
-  }
-
-  async #make<T>(work: () => Promise<T>): Promise<T> {
-    this.#checkRunning();
-    const making = work();
-    this.#making.add(making);
-    try {
-      return await making;
-    } catch (error) {
-      // It was closed under whoever made it.
-      throw this.#closing && error instanceof CellaError && error.code === 'SESSION_CLOSED' ? stopping() : error;
-    } finally {
-      this.#making.delete(making);
-    }
   }
 
   #checkRunning(): void {
     if (this.#stopping) throw stopping();
   }
-}
-
-function conflict({ id, agentKey }: Definition): CellaError {
-  const message = `There is a session for the key ${JSON.stringify(agentKey)} already.`;
-  return new CellaError('SESSION_CONFLICT', message, { details: { session: id } });
 }

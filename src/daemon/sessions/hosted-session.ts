@@ -1,35 +1,32 @@
 /** A session of the server: its log, its executions, its kernel and whoever reads along, put together. */
 
-import { CellaError } from '../../protocol/errors.ts';
+import type { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import type { Session } from '../../session/session.ts';
-import type { Lock, Storage } from '../../storage/contract.ts';
-import { noSession } from '../access/rights.ts';
+import type { Storage } from '../../storage/contract.ts';
 import { Permissions } from '../permissions/permissions.ts';
 import { stopping } from '../stopping.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
 import type { Tenant } from '../workers/contract.ts';
 import { historyAsleep, workspaceAsleep } from './asleep.ts';
-import { recordBackground } from './background.ts';
+import { Background } from './background.ts';
 import type * as contract from './contract.ts';
 import type { Definition } from './definition.ts';
-import { EventWriter, type WriterParts } from './event-writer.ts';
-import { type Ended, HostedExecution } from './execution.ts';
+import { Ending } from './ending.ts';
+import type { EventWriter } from './event-writer.ts';
+import type { HostedExecution } from './execution.ts';
 import { Executions } from './executions.ts';
 import { readFeed } from './feed.ts';
 import { HostedApi } from './hosted-api.ts';
-import { storageKeyOf } from './ids.ts';
 import { infoOf, settingsOf } from './info.ts';
 import { Inputs } from './inputs.ts';
-import { KeyedExecutions } from './keyed.ts';
+import { Intake } from './intake.ts';
 import { Lodging } from './lodging.ts';
-import { Outputs } from './outputs.ts';
-import { doubtful, elsewhere, takeSession } from './ownership.ts';
-import { recoverLog } from './recovery.ts';
-import { Requests } from './requests.ts';
+import { beginOpening, type Opening } from './opening.ts';
+import type { Outputs } from './outputs.ts';
 import type { HostShare } from './share.ts';
 import { tenantOf } from './tenant.ts';
 import { Upkeep } from './upkeep.ts';
@@ -41,49 +38,33 @@ interface Facts {
   readonly by?: string | undefined;
 }
 
-/** What is there before it. */
-interface OpenParts {
-  readonly lock: Lock;
-  /** For what is written on its behalf. */
-  readonly storage: Storage;
-  readonly outputs: Outputs;
-  readonly requests: Requests;
-  readonly writer: (told: Pick<WriterParts, 'onFailure' | 'resultOf'>) => EventWriter;
-}
-
 export class HostedSession implements contract.HostedSession {
   readonly id: string;
   readonly storage: Storage;
   readonly #share: HostShare;
-  readonly #lock: Lock;
   readonly #writer: EventWriter;
   readonly #outputs: Outputs;
-  readonly #requests: Requests;
   readonly #inputs: Inputs;
   readonly #lodging: Lodging;
   readonly #executions: Executions;
-  readonly #keyed: KeyedExecutions;
+  readonly #background: Background;
+  readonly #intake: Intake;
   readonly #upkeep: Upkeep;
+  readonly #ending: Ending;
   /** Of its coding agent. */
   readonly turns: SessionTurns;
   readonly permissions: Permissions;
-  /** How far packages are that are installed before a kernel starts. */
-  #installing = new Set<string>();
   #definition: Definition;
-  #ended: CellaError | 'deleted' | undefined;
 
-  private constructor(whole: HostShare, definition: Definition, parts: OpenParts) {
-    const { storage } = parts;
+  private constructor(whole: HostShare, { definition, storage, lock, outputs, requests, writer }: Opening) {
     const share = { ...whole, storage };
     this.id = definition.id;
     this.storage = storage;
     this.#share = share;
     this.#definition = definition;
-    this.#lock = parts.lock;
-    this.#outputs = parts.outputs;
-    this.#requests = parts.requests;
-    this.#writer = parts.writer({
-      onFailure: (error) => this.#abort(error),
+    this.#outputs = outputs;
+    this.#writer = writer({
+      onFailure: (error) => this.#ending.abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
     this.#inputs = new Inputs(this.#writer);
@@ -91,17 +72,23 @@ export class HostedSession implements contract.HostedSession {
       share,
       storage: storageOf(storage, definition.ownerId),
       definition: () => this.#definition,
-      onSession: (session) => this.#listen(session),
-      onSleep: () => this.#tell('hibernated'),
+      onSession: (session) => void this.#background.record(session),
+      onSleep: () => void this.note('hibernated').catch(() => {}), // the writer counts what is lost
     });
     this.#executions = new Executions({
       share,
       writer: this.#writer,
-      outputs: this.#outputs,
-      requests: this.#requests,
+      outputs,
+      requests,
       inputs: this.#inputs,
       lodging: this.#lodging,
       queueLimit: () => settingsOf(this.#definition).queueLimit,
+    });
+    this.#background = new Background({
+      writer: this.#writer,
+      outputs,
+      limits: share.limits,
+      owner: (number) => this.#executions.owner(number),
     });
     this.#upkeep = new Upkeep({
       share,
@@ -125,7 +112,7 @@ export class HostedSession implements contract.HostedSession {
       storage,
       permissions: this.permissions,
       writer: this.#writer,
-      outputs: this.#outputs,
+      outputs,
       bounds: share.limits,
       queueLimit: () => settingsOf(this.#definition).queueLimit,
       stopping: share.stopping,
@@ -134,45 +121,33 @@ export class HostedSession implements contract.HostedSession {
         share.counters.turns[status] = (share.counters.turns[status] ?? 0) + 1;
       },
     });
-    this.#keyed = new KeyedExecutions(this.#requests, (execution) => this.submit(execution));
-    this.#lock.watch((state) => {
-      if (state === 'doubtful') this.#abort(doubtful());
-      if (state === 'lost') void this.#forsake();
+    this.#intake = new Intake({
+      requests,
+      check: () => {
+        this.#ending.checkOpen();
+        if (share.stopping()) throw stopping();
+      },
+      submit: (execution) => this.submit(execution),
     });
-    // One that is doubtful may turn out to be held.
-    if (this.#lock.state === 'lost') void this.#forsake();
+    this.#ending = new Ending({
+      sessionId: this.id,
+      lock,
+      writer: this.#writer,
+      outputs,
+      requests,
+      lodging: this.#lodging,
+      executions: this.#executions,
+      turns: this.turns,
+      permissions: this.permissions,
+      upkeep: this.#upkeep,
+      onForsaken: () => share.forsaken(this),
+    });
+    this.#ending.heedLock();
   }
 
   /** What ran when the server before this one ended is marked before anybody reads. */
   static async open(share: HostShare, known: Definition): Promise<HostedSession> {
-    const { dataDir, counters } = share;
-    const { id, ownerId, agentKey } = known;
-    const key = storageKeyOf(ownerId, agentKey);
-    const outputs = new Outputs(dataDir, id);
-    const lock = await takeSession(share.storage, key);
-    const recover = async () => {
-      // Another server may have changed or deleted it before the lock was this one's.
-      const definition = await share.current(known);
-      const storage = share.storage.fenced(lock);
-      const requests = new Requests(storage.documents, outputs, id, share.requests);
-      await share.leftovers?.arrive(id, key);
-      return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
-    };
-    const { definition, storage, requests, position, interrupted } = await recover().catch(async (error) => {
-      await lock.release().catch(() => {}); // what kept it from opening is told
-      throw error;
-    });
-    if (interrupted > 0) counters.executions.interrupted = (counters.executions.interrupted ?? 0) + interrupted;
-    const session = new HostedSession(share, definition, {
-      outputs,
-      requests,
-      lock,
-      storage,
-      writer: (told) => {
-        const owned = () => lock.state !== 'lost';
-        return new EventWriter({ log: storage.events, key, counters, owned, ...told }, position);
-      },
-    });
+    const session = new HostedSession(share, await beginOpening(share, known));
     await session.permissions.recover().catch(async (error) => {
       await session.close().catch(() => {}); // what kept it from opening is told
       throw error;
@@ -197,32 +172,21 @@ export class HostedSession implements contract.HostedSession {
     return infoOf(this.#definition, this);
   }
 
-  async accept(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.AcceptedExecution> {
-    const { entered, joined } = await this.#enter(code, options);
-    if (entered.kind === 'known') {
-      const { execution, firstSeq } = entered.outcome;
-      return { execution, joined, started: Promise.resolve(firstSeq), outcome: Promise.resolve(entered.outcome) };
-    }
-    const { execution } = entered;
-    const outcome = execution.ended.then((ended) => toOutcome(ended, joined));
-    // Who streams the events hears of it there.
-    outcome.catch(() => {});
-    return { execution: execution.id, started: execution.started, joined, outcome };
+  accept(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.AcceptedExecution> {
+    return this.#intake.accept(code, options);
   }
 
-  async start(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.StartedExecution> {
-    const { started, ...accepted } = await this.accept(code, options);
-    return { ...accepted, firstSeq: await started };
+  start(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.StartedExecution> {
+    return this.#intake.start(code, options);
   }
 
-  async execute(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
-    const { entered, joined } = await this.#enter(code, options);
-    return entered.kind === 'known' ? entered.outcome : toOutcome(await entered.execution.ended, joined);
+  execute(code: string, options: contract.HostedExecuteOptions = {}): Promise<contract.ExecutionOutcome> {
+    return this.#intake.execute(code, options);
   }
 
   /** For a caller in this process. */
   submit(execution: HostedExecution): void {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     this.#executions.submit(execution);
     const done = () => void this.#upkeep.afterExecution().catch(() => {}); // tried again after the next
     execution.ended.then(done, done);
@@ -230,7 +194,7 @@ export class HostedSession implements contract.HostedSession {
 
   events(options: contract.FeedOptions = {}): AsyncIterable<FeedItem> {
     const { events: log } = this.#share.storage;
-    return readFeed({ log, key: this.#lodging.key, writer: this.#writer, ended: () => this.#ended }, options);
+    return readFeed({ log, key: this.#lodging.key, writer: this.#writer, ended: () => this.#ending.why }, options);
   }
 
   async position(): Promise<{ floor: number; last: number }> {
@@ -242,7 +206,7 @@ export class HostedSession implements contract.HostedSession {
   }
 
   interruptKeyed(idempotencyKey: string): Promise<boolean> {
-    return this.#keyed.stop(idempotencyKey);
+    return this.#intake.stop(idempotencyKey);
   }
 
   async answerInput(id: number, text: string, { by }: { readonly by?: string } = {}): Promise<void> {
@@ -263,17 +227,17 @@ export class HostedSession implements contract.HostedSession {
   }
 
   async workspace(): Promise<string | undefined> {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     return this.#lodging.session?.cwd ?? (await workspaceAsleep(this.#share, this.#definition));
   }
 
   async history(): Promise<readonly HistoryEntry[]> {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     return (await this.#lodging.session?.history()) ?? (await historyAsleep(this.#share, this.#definition));
   }
 
   async api(): Promise<SessionApi> {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     return await this.#lodging.use(async (session) => new HostedApi(session, this));
   }
 
@@ -286,12 +250,12 @@ export class HostedSession implements contract.HostedSession {
   }
 
   async session(): Promise<Session> {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     return await this.#lodging.use(async (session) => session);
   }
 
   async tenant(): Promise<Tenant> {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     const made = await tenantOf(this.#share, this.#definition, await this.info());
     const tellDenied: Tenant['tellDenied'] = (attempt, turn) =>
       this.#writer.add({ type: 'network_denied', ...attempt, ...(turn === undefined ? {} : { turn }) }, 0);
@@ -300,7 +264,7 @@ export class HostedSession implements contract.HostedSession {
 
   /** Its kernel does not fall asleep meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    this.#checkOpen();
+    this.#ending.checkOpen();
     return this.#lodging.use(work);
   }
 
@@ -329,8 +293,7 @@ export class HostedSession implements contract.HostedSession {
 
   /** How far packages are that its kernel needs before it starts. */
   tellProgress(text: string): void {
-    this.#installing.add(text);
-    this.#writer.add({ type: 'progress', background: true, task: 'deps.sync', text }, text.length);
+    this.#background.tellProgress(text);
   }
 
   /** It has other settings from the next call on. */
@@ -361,88 +324,12 @@ export class HostedSession implements contract.HostedSession {
   }
 
   /** Saves the names and ends the kernel; readers get the error. */
-  async close(why: CellaError = stopping()): Promise<void> {
-    this.permissions.leave();
-    await Promise.all([this.turns.close(why), this.#executions.close(why)]);
-    await this.permissions.close();
-    try {
-      await this.#lodging.close();
-      await this.#writer.settled();
-      await this.#upkeep.mark();
-    } finally {
-      await this.#finish(why);
-      await this.#lock.release().catch(() => {}); // where storage is away, it ends by itself
-    }
+  close(why: CellaError = stopping()): Promise<void> {
+    return this.#ending.close(why);
   }
 
   /** Ends the kernel without saving. The log, the files and the requests are gone after it. */
-  async destroy(): Promise<void> {
-    const gone = noSession(this.id);
-    await Promise.all([this.turns.close(gone), this.#executions.close(gone)]);
-    await this.permissions.close();
-    await this.note('deleted').catch(() => {}); // storage does not work; deleting tells
-    await this.#finish('deleted');
-    await this.#lodging.destroy();
-    await this.#requests.remove();
-    await this.turns.remove();
-    await this.#outputs.remove();
-    await this.#lock.release();
+  destroy(): Promise<void> {
+    return this.#ending.destroy();
   }
-
-  /** Another server has it: what runs here ends at once, unsaved, and whoever waits or reads along is told. */
-  async #forsake(): Promise<void> {
-    const why = elsewhere();
-    this.#ended ??= why;
-    this.#share.forsaken(this);
-    this.#writer.tell();
-    this.permissions.leave();
-    this.#abort(why);
-    const over = Promise.all([this.turns.close(why), this.#executions.close(why)]);
-    // What they still want to write is refused.
-    await Promise.allSettled([this.#lodging.abandon(), over, this.permissions.close()]);
-    await this.#finish(why);
-  }
-
-  #abort(why: CellaError): void {
-    this.#executions.abort(why);
-    this.turns.abort(why);
-  }
-
-  async #finish(why: CellaError | 'deleted'): Promise<void> {
-    this.#ended ??= why;
-    await this.#writer.close();
-    this.#writer.tell();
-  }
-
-  async #enter(code: string, options: contract.HostedExecuteOptions) {
-    this.#checkOpen();
-    if (this.#share.stopping()) throw stopping();
-    const { idempotencyKey } = options;
-    if (idempotencyKey !== undefined) return await this.#keyed.enter(code, options, idempotencyKey);
-    const execution = new HostedExecution(code, options);
-    this.submit(execution);
-    return { entered: { kind: 'live', execution } as const, joined: false };
-  }
-
-  #listen(session: Session): void {
-    const owner = (number?: number) => this.#executions.owner(number);
-    const told = this.#installing;
-    this.#installing = new Set();
-    const parts = { writer: this.#writer, outputs: this.#outputs, limits: this.#share.limits, owner, told };
-    void recordBackground(session, parts);
-  }
-
-  #tell(change: Change): void {
-    this.note(change).catch(() => {}); // the writer counts what is lost
-  }
-
-  #checkOpen(): void {
-    if (this.#ended instanceof CellaError) throw this.#ended;
-    if (this.#ended) throw noSession(this.id);
-    if (!this.#lock.held) throw doubtful();
-  }
-}
-
-function toOutcome({ event, ...outcome }: Ended, joined: boolean): contract.ExecutionOutcome {
-  return { ...outcome, joined };
 }

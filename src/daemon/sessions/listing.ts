@@ -7,20 +7,16 @@ import { checkPoolOptions } from '../../session/options.ts';
 import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
 import type { HostOptions } from './host-options.ts';
-import type { HostedSession } from './hosted-session.ts';
 import { infoOf } from './info.ts';
+import type { OpenSessions } from './open-sessions.ts';
 
 export class Listing {
   readonly #definitions: Definitions;
-  readonly #open: ReadonlyMap<string, Promise<HostedSession>>;
+  readonly #open: OpenSessions;
   readonly #elsewhere: HostOptions['elsewhere'];
 
   /** `elsewhere` tells what sessions of other servers do. */
-  constructor(
-    definitions: Definitions,
-    open: ReadonlyMap<string, Promise<HostedSession>>,
-    elsewhere: HostOptions['elsewhere'],
-  ) {
+  constructor(definitions: Definitions, open: OpenSessions, elsewhere: HostOptions['elsewhere']) {
     this.#definitions = definitions;
     this.#open = open;
     this.#elsewhere = elsewhere;
@@ -42,7 +38,7 @@ export class Listing {
 
   /** `state` is what is known of it elsewhere. */
   async describe(definition: Definition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
-    const hosted = await this.#open.get(definition.id)?.catch(() => undefined); // as if nobody had opened it
+    const hosted = await this.#open.find(definition.id);
     return infoOf(definition, hosted ?? { state, queued: 0 });
   }
 

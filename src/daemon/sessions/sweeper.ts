@@ -3,8 +3,8 @@
 import type { Storage } from '../../storage/contract.ts';
 import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
-import type { HostedSession } from './hosted-session.ts';
 import { storageKeyOf } from './ids.ts';
+import type { OpenSessions } from './open-sessions.ts';
 import { isTaken, takeSession } from './ownership.ts';
 import { retain } from './retention.ts';
 import type { HostShare } from './share.ts';
@@ -15,13 +15,13 @@ const ALL_EVERY = 60;
 export class Sweeper {
   readonly #share: HostShare;
   readonly #definitions: Definitions;
-  readonly #open: ReadonlyMap<string, Promise<HostedSession>>;
+  readonly #open: OpenSessions;
   #timer: NodeJS.Timeout | undefined;
   #sweeping: Promise<void> = Promise.resolve();
   #rounds = 0;
   #ended = false;
 
-  constructor(share: HostShare, definitions: Definitions, open: ReadonlyMap<string, Promise<HostedSession>>) {
+  constructor(share: HostShare, definitions: Definitions, open: OpenSessions) {
     this.#share = share;
     this.#definitions = definitions;
     this.#open = open;
@@ -45,7 +45,7 @@ export class Sweeper {
   async #sweep(): Promise<void> {
     // One whose code runs for long is trimmed when that is over, and nobody waits here for it. Where storage fails, the
     // next round tries again.
-    for (const opening of this.#open.values()) void opening.then((hosted) => hosted.retain()).catch(() => {});
+    for (const opening of this.#open.openings) void opening.then((hosted) => hosted.retain()).catch(() => {});
     if (this.#rounds++ % ALL_EVERY !== 0) return;
     await this.clear();
     for await (const definition of this.#definitions.all()) {

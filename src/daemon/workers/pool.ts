@@ -9,26 +9,10 @@ import { stopping } from '../stopping.ts';
 import type { RunTurn, TurnEnding, TurnTask } from '../turns/contract.ts';
 import type { Tenant } from './contract.ts';
 import type { WorkerParts } from './equip.ts';
+import { Held } from './held.ts';
+import { Reasons } from './reasons.ts';
+import { Waiting } from './waiting.ts';
 import { Worker } from './worker.ts';
-
-interface Held {
-  /** What it was made from: another needs another executor. */
-  readonly shape: string;
-  readonly worker: Promise<Worker>;
-  /** Who has prompted it; nobody yet where it was started ahead. */
-  userId: string | undefined;
-  readonly tenant: Tenant;
-  /** Set by its first turn: the agent that it ran. */
-  agent: string | undefined;
-  starting: boolean;
-  users: number;
-  idleSince: number;
-  timer: NodeJS.Timeout | undefined;
-}
-
-interface Waiting {
-  readonly enter: () => void;
-}
 
 export interface PoolMetrics {
   readonly live: number;
@@ -46,9 +30,8 @@ export class WorkerPool implements AsyncDisposable {
   readonly #held = new Map<string, Held>();
   /** Those that are ending still have their place. */
   readonly #ending = new Set<Promise<unknown>>();
-  readonly #waiting: Waiting[] = [];
-  /** By session: why the executor before ended by itself, for the next turn to tell. */
-  readonly #reasons = new Map<string, string>();
+  readonly #waiting = new Waiting();
+  readonly #reasons = new Reasons();
   /** Sessions whose executor has ended by itself, and is replaced when it is gone. */
   readonly #replacing = new Set<string>();
   #started = 0;
@@ -73,7 +56,7 @@ export class WorkerPool implements AsyncDisposable {
   warm(tenant: Tenant, agent: string): boolean {
     const { idleMs } = this.#parts.settings;
     // None is kept for a prompt to come; or whoever waits has the next place.
-    if (idleMs === 0 || this.#waiting.length > 0) return this.#held.has(tenant.info.id);
+    if (idleMs === 0 || this.#waiting.count > 0) return this.#held.has(tenant.info.id);
     void this.#warm(tenant, agent);
     return this.#held.has(tenant.info.id);
   }
@@ -91,7 +74,7 @@ export class WorkerPool implements AsyncDisposable {
       live: held.length + this.#ending.size,
       starting: held.filter(({ starting }) => starting).length,
       busy: held.filter(({ users, starting }) => users > 0 && !starting).length,
-      waiting: this.#waiting.length,
+      waiting: this.#waiting.count,
       started: this.#started,
       failures: this.#failures,
     };
@@ -104,7 +87,7 @@ export class WorkerPool implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    for (const { enter } of this.#waiting.splice(0)) enter();
+    this.#waiting.all();
     await Promise.all([...this.#held].map(([session, held]) => this.#drop(session, held, 'the server ends')));
     await Promise.all(this.#ending);
   }
@@ -114,8 +97,7 @@ export class WorkerPool implements AsyncDisposable {
     const worker = await unlessStopped(held.worker, task.signal);
     if (!worker) return { status: 'cancelled' };
     const { id } = task.session;
-    const reason = this.#reasons.get(id);
-    this.#reasons.delete(id);
+    const reason = this.#reasons.take(id);
     if (reason !== undefined) {
       const text = `The agent’s executor was started anew. The one before: ${reason}`;
       await task.emit({ type: 'agent_notice', turn: task.turn, text });
@@ -131,20 +113,11 @@ export class WorkerPool implements AsyncDisposable {
       if (signal.aborted) throw new CellaError('ABORTED', 'The turn was stopped before an executor was free.');
       const known = this.#held.get(id);
       if (known) {
-        const unfit = unfitFor(known, tenant, userId);
-        if (unfit === undefined) {
-          clearTimeout(known.timer);
-          known.users++;
-          known.userId = userId;
-          return known;
-        }
+        const unfit = known.unfitFor(tenant, userId);
+        if (unfit === undefined) return known.take(userId);
         await this.#drop(id, known, unfit);
-      } else if (!this.#full) {
-        const held = this.#start(tenant, agent);
-        held.users++;
-        held.userId = userId;
-        return held;
-      } else await (this.#makeRoom() ?? this.#wait(signal));
+      } else if (!this.#full) return this.#start(tenant, agent).take(userId);
+      else await (this.#makeRoom() ?? this.#waiting.wait(signal));
     }
   }
 
@@ -160,38 +133,10 @@ export class WorkerPool implements AsyncDisposable {
     return this.#ending.size > 0 ? Promise.race(this.#ending) : undefined;
   }
 
-  async #wait(signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const waiting = { enter: resolve };
-    this.#waiting.push(waiting);
-    const leave = () => resolve();
-    signal.addEventListener('abort', leave, { once: true });
-    await promise;
-    signal.removeEventListener('abort', leave);
-    const at = this.#waiting.indexOf(waiting);
-    if (at !== -1) this.#waiting.splice(at, 1);
-    // It was let in, and does not come in: the next one may.
-    else if (signal.aborted) this.#next();
-  }
-
-  #next(): void {
-    this.#waiting.shift()?.enter();
-  }
-
   #start(tenant: Tenant, agent: string): Held {
     const { id } = tenant.info;
     const worker = Worker.start(newWorkerId(), tenant, agent, this.#parts);
-    const held: Held = {
-      shape: shapeOf(tenant),
-      worker,
-      tenant,
-      userId: undefined,
-      agent: undefined,
-      starting: true,
-      users: 0,
-      idleSince: 0,
-      timer: undefined,
-    };
+    const held = new Held(tenant, worker);
     this.#held.set(id, held);
     worker.then(
       (made) => {
@@ -209,12 +154,10 @@ export class WorkerPool implements AsyncDisposable {
     if (this.#held.get(session) !== held) return;
     this.#failures++;
     this.#reasons.set(session, reason.message);
-    const [oldest] = this.#reasons.keys();
-    if (this.#reasons.size > MOST_REASONS && oldest !== undefined) this.#reasons.delete(oldest);
     this.#parts.log(session, `executor lost: ${reason.message}`);
     const { tenant, agent } = held;
     // Whoever waits has its place; and one that never had a turn is not started again and again.
-    if (agent !== undefined && this.#waiting.length === 0) this.#replacing.add(session);
+    if (agent !== undefined && this.#waiting.count === 0) this.#replacing.add(session);
     void this.#drop(session, held, reason.message).then(() => {
       if (this.#replacing.delete(session) && agent !== undefined) void this.#warm(tenant, agent);
     });
@@ -234,41 +177,28 @@ export class WorkerPool implements AsyncDisposable {
     held.users--;
     held.idleSince = performance.now();
     if (held.users > 0 || this.#held.get(session) !== held) return;
-    if (this.#waiting.length > 0) {
+    if (this.#waiting.count > 0) {
       void this.#drop(session, held, 'another session needs its place');
       return;
     }
     const late = () => void this.#drop(session, held, 'it had nothing to do');
-    held.timer = setTimeout(late, this.#parts.settings.idleMs).unref();
+    held.rest(this.#parts.settings.idleMs, late);
   }
 
   async #drop(session: string, held: Held, why: string): Promise<void> {
-    clearTimeout(held.timer);
+    held.keep();
     if (this.#held.get(session) === held) this.#held.delete(session);
     const ending = held.worker.then((worker) => worker.close(why)).catch(() => {}); // it never began, or is gone
     this.#ending.add(ending);
     await ending;
     this.#ending.delete(ending);
-    this.#next();
+    this.#waiting.next();
   }
 
   #forget(session: string, held: Held): void {
     if (this.#held.get(session) === held) this.#held.delete(session);
-    this.#next();
+    this.#waiting.next();
   }
-}
-
-/** Sessions that are never prompted again leave theirs behind. */
-const MOST_REASONS = 1000;
-
-function shapeOf({ info, workspaceOf }: Tenant): string {
-  return JSON.stringify([info.settings, workspaceOf]);
-}
-
-/** Why another one is needed. */
-function unfitFor({ shape, userId }: Held, tenant: Tenant, asker: string): string | undefined {
-  if (shape !== shapeOf(tenant)) return 'the settings of its session have changed';
-  return userId === undefined || userId === asker ? undefined : 'another person has prompted';
 }
 
 function newWorkerId(): string {
