@@ -85,6 +85,8 @@ function storageOf(folder: string, own: Quotas) {
   let [now, looks] = [0, 0];
   const storage = new StorageQuota({
     quotas,
+    transcripts: { bytes: async (key) => (key === 'a' ? MB / 4 : 0) },
+    events: { bytes: async (key) => (key === 'b' ? MB / 4 : 0) },
     checkpoints: { list: async (key) => (key === 'a' ? [manifestOf('one', [], { bytes: MB })] : []) },
     holdingsOf: async () => {
       looks += 1;
