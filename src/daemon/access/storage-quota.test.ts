@@ -59,6 +59,14 @@ describe('the room that a folder takes', () => {
     expect(bytes).toBeLessThan(2 * MB);
   });
 
+  test('counts what has a name that is no text', async () => {
+    const folder = scratch();
+    const odd = Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0x66, 0xff])]);
+    mkdirSync(odd);
+    writeFileSync(Buffer.concat([odd, Buffer.from('/'), Buffer.from([0xfe])]), Buffer.alloc(2 * MB, 1));
+    expect(await folderBytes(folder)).toBeGreaterThanOrEqual(2 * MB);
+  });
+
   test('is some for many empty files, and none for what is not there', async () => {
     const folder = scratch();
     for (let count = 0; count < 1000; count += 1) writeFileSync(join(folder, `${count}`), '');
