@@ -26,6 +26,7 @@ import { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
 import { Listing } from './listing.ts';
 import { isTaken } from './ownership.ts';
+import { withRealFolders } from './real-folders.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 import { thingsOf } from './things.ts';
@@ -48,7 +49,8 @@ export class LocalSessionHost implements contract.SessionHost {
   #closing: Promise<void> | undefined;
 
   private constructor(options: HostOptions) {
-    const { storage, dataDir, session, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    const { storage, dataDir, session: given, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    const session = { ...given, folderLinks: 'refused' } as const;
     this.#share = {
       storage,
       dataDir,
@@ -99,7 +101,7 @@ export class LocalSessionHost implements contract.SessionHost {
   }
 
   async #create(ownerId: string, wanted: NewSession): Promise<{ session: SessionInfo; created: boolean }> {
-    const definition = newDefinition(ownerId, wanted);
+    const definition = newDefinition(ownerId, withRealFolders(wanted));
     for (;;) {
       const there = await this.#definitions.add(definition);
       if (!there) {
