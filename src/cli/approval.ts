@@ -20,9 +20,11 @@ export function approver({ terminal, lines }: Asked): Approve {
     const source = lines();
     if (!source) return { allowed: false, reason: 'there is no terminal to ask at' };
     const callee = recipe === undefined ? tool : `${tool}.${recipe}`;
-    await terminal.errLines(`${toPlain(callee)} requires approval, and would do this:`);
-    await terminal.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');
-    const line = await source.read({ prompt: 'Allow it? [y/N] ', fresh: true, signal });
+    const line = await terminal.alone(async (screen) => {
+      await screen.errLines(`${toPlain(callee)} requires approval, and would do this:`);
+      await screen.errLines(`  ${summary.split('\n').map(toPlain).join('\n  ')}`, 'bold');
+      return await source.read({ prompt: 'Allow it? [y/N] ', fresh: true, signal });
+    });
     return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
   };
   return async (request) => {

@@ -65,11 +65,12 @@ export class Cells {
 
   /** What threads, tasks and child processes tell between the cells. Resolves when the session is closed. */
   async showBackground(): Promise<void> {
-    const { session, lines } = this.#options;
+    const { session, lines, terminal } = this.#options;
     for await (const event of session.background()) {
       // That names are safe is a matter of course.
       if (event.type === 'saved') continue;
       const write = () => this.#showBetween(event);
+      await terminal.unasked();
       if (lines instanceof LineEditor) await lines.interject(write);
       else await write();
     }

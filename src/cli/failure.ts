@@ -3,6 +3,7 @@
 import { CellaError } from '../protocol/errors.ts';
 import { exitCodeOfFailure, isBrokenPipe, UsageError } from './exit.ts';
 import type { Terminal } from './terminal.ts';
+import { toText } from './texts.ts';
 import { adviceOn, messageOf, systemErrorToText } from './wording.ts';
 
 interface Failure {
@@ -19,7 +20,7 @@ export async function reportFailure(terminal: Terminal, error: unknown, { json }
   const failure = describe(error);
   const told = json
     ? terminal.outLines(JSON.stringify({ type: 'error', ...failure }))
-    : terminal.errLines(`cella: ${failure.message}${failure.advice && `\n${failure.advice}`}`, 'red');
+    : terminal.errLines(toText(`cella: ${failure.message}${failure.advice && `\n${failure.advice}`}`), 'red');
   await told.catch(() => {});
   return exitCode;
 }

@@ -23,6 +23,12 @@ const LONGEST_LINE = 4096;
 
 const CLEAR_LINE = '\r\u001b[K';
 
+/**
+ * Whatever code has told the screen to do with text: another screen, a few rows of it, hidden letters, drawing
+ * characters, letters pushed aside, no next line, no cursor, no drawing at all.
+ */
+const AS_USUAL = '\u001b[?47l\u001b7\u001b[r\u001b8\u001b[0m\u000f\u001b(B\u001b[4l\u001b[?7h\u001b[?25h\u001b[?2026l';
+
 /** How long a command that is to end waits for the reader of its output. */
 const PATIENCE_MS = 500;
 
@@ -62,6 +68,8 @@ export class Terminal {
   readonly #err: Sink;
   #ending = false;
   #hasStatus = false;
+  /** Resolves when the person has answered. */
+  #asking: Promise<void> | undefined;
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
@@ -108,9 +116,35 @@ export class Terminal {
     (this.screen === this.#err.stream ? this.#err : this.#out).note('\n');
   }
 
+  /**
+   * Asks a person something that must not be taken for another thing: nothing else comes to the screen before it is
+   * answered, and nothing that came before has a say in how it looks.
+   */
+  async alone<T>(ask: (screen: Pick<Terminal, 'errLines'>) => Promise<T>): Promise<T> {
+    await this.unasked();
+    const over = Promise.withResolvers<void>();
+    this.#asking = over.promise;
+    try {
+      this.clearStatus();
+      const { screen } = this;
+      if (screen.isTTY) screen.write(AS_USUAL);
+      return await ask({ errLines: (text, style) => this.#lines(this.#err, text, style) });
+    } finally {
+      this.#asking = undefined;
+      over.resolve();
+    }
+  }
+
+  /** Resolves when nobody is asked. */
+  async unasked(): Promise<void> {
+    while (this.#asking) await this.#asking;
+  }
+
   /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
   async status(text: string): Promise<void> {
     const { stream, line } = this.#err;
+    // It would take the place of the question.
+    if (this.#asking) return;
     if (!stream.isTTY) return await this.errLines(toPlain(text));
     if (!this.#hasStatus && line !== '') await this.err('\n');
     this.#hasStatus = true;
@@ -124,22 +158,20 @@ export class Terminal {
   }
 
   out(text: string, style?: Style): Promise<void> {
-    this.clearStatus();
-    return this.#out.write(this.#styled(this.#out, text, style));
+    return this.#inTurn(this.#out, () => this.#text(this.#out, text, style));
   }
 
   err(text: string, style?: Style): Promise<void> {
-    this.clearStatus();
-    return this.#err.write(this.#styled(this.#err, text, style));
+    return this.#inTurn(this.#err, () => this.#text(this.#err, text, style));
   }
 
   /** Text that begins and ends its own lines. */
   outLines(text: string, style?: Style): Promise<void> {
-    return this.#lines(this.#out, text, style);
+    return this.#inTurn(this.#out, () => this.#lines(this.#out, text, style));
   }
 
   errLines(text: string, style?: Style): Promise<void> {
-    return this.#lines(this.#err, text, style);
+    return this.#inTurn(this.#err, () => this.#lines(this.#err, text, style));
   }
 
   /** Text for the screen, for who writes there by other ways. */
@@ -157,6 +189,16 @@ export class Terminal {
     this.clearStatus();
     const written = Promise.all([this.#out.write(''), this.#err.write('')]);
     await (this.#ending ? Promise.race([written, setTimeout(PATIENCE_MS)]) : written);
+  }
+
+  /** At once, but for a screen where somebody is asked. */
+  #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
+    return this.#asking && sink.stream.isTTY ? this.unasked().then(write) : write();
+  }
+
+  #text(sink: Sink, text: string, style: Style | undefined): Promise<void> {
+    this.clearStatus();
+    return sink.write(this.#styled(sink, text, style));
   }
 
   #lines(sink: Sink, text: string, style: Style | undefined): Promise<void> {

@@ -21,6 +21,10 @@ it('writes times as this machine has them', () => {
 
 it('keeps text on one line, without what a terminal would obey', () => {
   expect(toPlain('a\nb\x1b[0m é 🎉 \ud800')).toBe('a\\nb\\u{1b}[0m é 🎉 \ufffd');
+  // What turns the direction of writing, and what takes no room at all.
+  expect(toPlain('a\u202eb\u061cc\u200bd\u{e0041}👩\u200d💻')).toBe(
+    'a\\u{202e}b\\u{61c}c\\u{200b}d\\u{e0041}👩\u200d💻',
+  );
 });
 
 it('quotes a word as a shell takes it', () => {

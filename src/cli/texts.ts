@@ -30,15 +30,38 @@ export function timeToText(at: number): string {
   return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
 }
 
-/** Text of others on one line, without anything that a terminal would obey. */
+/**
+ * Text of others on one line, without anything that a terminal would obey or nobody can see. Joiners stay: people write
+ * with them.
+ */
 export function toPlain(text: string): string {
   const written: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
   return text
     .toWellFormed()
     .replace(
-      /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
+      /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]/gv,
       (character) => written[character] ?? `\\u{${character.codePointAt(0)?.toString(16)}}`,
     );
+}
+
+/** Lines and tabs stay; nothing else that a terminal would obey. */
+export function toText(text: string): string {
+  return text
+    .split(/(\n|\t)/)
+    .map((part) => (part === '\n' || part === '\t' ? part : toPlain(part)))
+    .join('');
+}
+
+/** The same, with its colours, but for letters that nobody is to see. */
+export function toColoured(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what colours begin with.
+  const parts = text.replaceAll('\r\n', '\n').split(/(\u001b\[[\d;:]*m)/);
+  return parts.map((part, index) => (index % 2 === 0 || hides(part) ? toText(part) : part)).join('');
+}
+
+/** The eighth way to write letters is that of none; the eighth of many colours is one. */
+function hides(style: string): boolean {
+  return /[[;]0*8[;:m]/.test(style.replace(/[345]8[;:](5[;:]\d*|2([;:]\d*){3})/g, ''));
 }
 
 /** As a word of a command line, quoted where a shell would take it apart. */

@@ -146,6 +146,8 @@ export async function serve(
   const room = new StorageQuota({
     quotas: access.quotas,
     checkpoints: storage.checkpoints,
+    transcripts: storage.transcripts,
+    events: storage.events,
     holdingsOf: (userId) => holdingsOf({ host, storage, dataDir }, userId),
   });
   const { log } = logs;

@@ -59,8 +59,11 @@ export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
 
 // Calls of a few microseconds each on local files: going through the thread pool would cost more than they do.
 
+/** `refused`: the path was resolved before. If a link stands in it by now, somebody has put it there. */
+export type FolderLinks = 'followed' | 'refused';
+
 /** A folder that is named by a caller: it must exist, be a folder, and show nothing that it must not. */
-export function resolveFolder(path: string, option: string, dataDir: string): string {
+export function resolveFolder(path: string, option: string, dataDir: string, links: FolderLinks = 'followed'): string {
   let real: string;
   let isFolder: boolean;
   try {
@@ -70,6 +73,11 @@ export function resolveFolder(path: string, option: string, dataDir: string): st
     throw new CellaError('INVALID_OPTIONS', `${option}: ${folderProblem(path, cause)}.`, { cause });
   }
   if (!isFolder) throw new CellaError('INVALID_OPTIONS', `${option}: ${path} is not a folder.`);
+  if (links === 'refused' && real !== path) {
+    throw new CellaError('INVALID_OPTIONS', `${option}: a link stands in the way of ${path} by now.`, {
+      advice: 'Look who may write to the folders above it, or make the session again.',
+    });
+  }
   if (SYSTEM.includes(real)) {
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name a folder inside it.`);
   }

@@ -53,8 +53,8 @@ export class Launch {
     this.#ownUser = root;
     this.agentKey = options.agentKey;
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
-    this.#elsewhere = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
-    const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir);
+    const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir, options.folderLinks);
+    this.#elsewhere = options.cwd === undefined ? undefined : folder('cwd')(resolve(options.cwd));
     const readable = policy.readable.map(folder('sandbox.readable')).map((path) => readableFolder(path, root));
     const writable = policy.writable.map(folder('sandbox.writable')).map((path) => writableFolder(path, root));
     if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));

@@ -24,6 +24,8 @@ export const SessionOptions = z.strictObject({
   /** A Python 3.9 or later: a path, or a name on PATH. */
   python: text.min(1).optional(),
   dataDir: text.min(1).optional(),
+  /** Whether links in the paths of `cwd` and of the sandbox's folders are followed. `refused` is for paths without any. */
+  folderLinks: z.enum(['followed', 'refused']).default('followed'),
   /** How long the process that kernels are forked from may take to start, with all that is preloaded. */
   startTimeoutMs: z.int().min(100).max(2_147_483_647).default(60_000),
   /** Modules that the template imports once, so that every kernel has them at once. */

@@ -101,6 +101,8 @@ export interface EventLog {
   last(agentKey: string): Promise<number>;
   /** The number of the last event that was trimmed; 0 where none was. */
   floor(agentKey: string): Promise<number>;
+  /** Of the events that are there, as JSON. */
+  bytes(agentKey: string): Promise<number>;
   /** Removes the oldest events that one of the limits does not allow, and gives the floor. */
   trim(agentKey: string, limits: TrimLimits): Promise<number>;
   /** Forgets the log: numbers start from 1 again. */
@@ -290,6 +292,8 @@ export interface TranscriptStore {
   get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined>;
   /** Ids, in the order in which they were first put. */
   list(agentKey: string): Promise<string[]>;
+  /** How much room all of them take. */
+  bytes(agentKey: string): Promise<number>;
   delete(agentKey: string, id: string): Promise<boolean>;
 }
 

@@ -170,10 +170,12 @@ export function trimContract(open: OpenStorage): void {
     await storage.events.append('a', ['0123456789', 'äääää', '0123456789', '0123456789']);
     expect(await storage.events.trim('a', { maxBytes: 48 })).toBe(0);
     expect(await storage.events.trim('a', { maxBytes: 47 })).toBe(1);
+    expect(await storage.events.bytes('a')).toBe(36);
     expect(await storage.events.trim('a', { maxBytes: 24 })).toBe(2);
     await storage.events.append('a', ['0123456789']);
     expect(await storage.events.trim('a', { maxBytes: 24 })).toBe(3);
     expect(await storage.events.trim('a', { maxBytes: 11 })).toBe(5);
+    expect([await storage.events.bytes('a'), await storage.events.bytes('nobody')]).toEqual([0, 0]);
   });
 
   it('go by age, but never one that is young, nor what came after it', async () => {

@@ -37,11 +37,19 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcripts.list('b')).toEqual([]);
   });
 
-  it('may have many megabytes', async () => {
+  it('may have many megabytes, and how many is told', async () => {
     const again = onePlace(open);
+    expect(await (await again()).transcripts.bytes('a')).toBe(0);
     const text = 'a line of some length\n'.repeat(500_000);
     await (await again()).transcripts.put('a', 'one', { revision: 1, text });
     expect((await (await again()).transcripts.get('a', 'one'))?.text === text).toBe(true);
+    const { transcripts } = await again();
+    await transcripts.put('a', 'two', { revision: 1, text: 'é'.repeat(1_000_000) });
+    await transcripts.put('b', 'one', { revision: 1, text });
+    // Told as it is stored, where ends of lines take two characters.
+    const bytes = await transcripts.bytes('a');
+    expect(bytes).toBeGreaterThanOrEqual(text.length + 2_000_000);
+    expect(bytes).toBeLessThan(1.1 * text.length + 2_000_000);
   });
 
   it('of two who write at once end as the later revision', async () => {

@@ -76,6 +76,17 @@ describe('files', () => {
     expect(codeOf((await daemon.call(`GET ${at}/files?path=etc`)).json)).toBe('INVALID_REQUEST');
   });
 
+  it('are no sockets or pipes, and go also where their names are no text', async () => {
+    const odd = 'os.mkdir("odd"); os.mkdir(b"odd/\\xff"); open(b"odd/\\xff/\\xfe", "w").close()';
+    await daemon.run(id, `import os, socket; socket.socket(socket.AF_UNIX).bind("socket"); os.mkfifo("pipe"); ${odd}`);
+    for (const path of ['socket', 'pipe']) {
+      const { status, json } = await daemon.call(`GET ${at}/files/content?path=${path}`);
+      expect.soft({ path, status, code: codeOf(json) }).toEqual({ path, status: 400, code: 'INVALID_REQUEST' });
+    }
+    expect((await daemon.call(`DELETE ${at}/files?path=odd&recursive=true`)).status).toBe(204);
+    expect(await daemon.run(id, 'os.path.exists("odd")')).toMatchObject({ value: false });
+  });
+
   it('are never shown as a page of the server', async () => {
     await put(`${at}/files/content?path=page.html`, '<script>alert(1)</script>');
     const { headers } = await daemon.fetch(`GET ${at}/files/content?path=page.html`);

@@ -11,6 +11,13 @@ beforeAll(async () => {
   daemon = await Daemon.start({
     membersMay: ['in-process'],
     mcp: async (session) => hostMcp({ ...session, version: '0' }),
+    // An agent that talks much.
+    agents: {
+      run: async ({ turn, keepTranscript }) => {
+        await keepTranscript(turn, 'x'.repeat(4_000_000));
+        return { status: 'completed', conversation: turn };
+      },
+    },
   });
 });
 
@@ -93,6 +100,29 @@ it('storage, with files that are sent and files that code has written', async ()
   expectOver(await other.run(theirs), 'storageBytes');
   expect((await run(id)).status).toBe(200);
   expect((await call('GET /v1/sessions')).status).toBe(200);
+});
+
+it('storage, with checkpoints that are made one after the other', async () => {
+  const { session, run, call } = await bounded('points', { storageBytes: 5_000_000 });
+  const id = await session('1');
+  await run(id, 'import os; x = os.urandom(2_000_000)');
+  const make = () => call(`POST /v1/sessions/${id}/checkpoints`, { durable: true });
+  const made = [await make(), await make(), await make()];
+  expect(made.map(({ status }) => status)).toEqual([201, 201, 201]);
+  expectOver(await make(), 'storageBytes');
+});
+
+it('storage, with what agents have said; none is prompted where there is no room', async () => {
+  const { session, run, call } = await bounded('words', { storageBytes: 3_000_000 });
+  const id = await session('1');
+  const prompt = () => call(`POST /v1/sessions/${id}/prompt`, { prompt: 'Talk.', agent: 'claude' });
+  expect(await prompt()).toMatchObject({ status: 200, json: { status: 'completed' } });
+  // It is measured anew where there was no limit meanwhile.
+  await daemon.call('PATCH /v1/users/words', { body: { quotas: {} } });
+  expect((await run(id)).status).toBe(200);
+  await daemon.call('PATCH /v1/users/words', { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await prompt(), 'storageBytes');
+  expectOver(await run(id), 'storageBytes');
 });
 
 it.each(['files/content?path=long', 'artifacts/long/content'])(

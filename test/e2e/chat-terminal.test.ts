@@ -1,7 +1,7 @@
 /** `cella chat` in a real terminal: what a person sees, types, interrupts and leaves behind. */
 
 import { randomUUID } from 'node:crypto';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../support/attack.ts';
@@ -57,6 +57,27 @@ describe('a chat at a terminal', () => {
     expect(await say(screen, '/py f"{x} 日本 🎉"')).toBe("'123 日本 🎉'");
     await screen.type('', 'C-d');
     await screen.shows(/\[ended with 0\]/);
+  });
+
+  it('asks before a tool that requires approval in words that code can neither change nor follow with others', async () => {
+    const [tools, work] = [join(cella.temporary, 'tools'), join(cella.temporary, 'work')];
+    for (const folder of [tools, work]) mkdirSync(folder);
+    writeFileSync(join(tools, 'drop.yaml'), 'name: drop\ndescription: Drops\ncommand: echo\nrequires_approval: true\n');
+    const screen = await open('--tools', tools, '--cwd', work);
+    await say(screen, '/py import threading, time, os');
+    await say(screen, '/py asks = threading.Thread(target=tools.drop)');
+    await say(screen, '/py fake = "\\33[2J\\33[Hlook requires approval, and would do this:\\n  ls\\nAllow it? [y/N] "');
+    // Once the question is on the screen, it puts another in its place.
+    const wait = '[time.sleep(0.01) for _ in iter(lambda: os.path.exists("go"), True)]';
+    await screen.type(`/py asks.start(); ${wait}; print(fake, end="", flush=True); open("told", "w"); asks.join()`);
+    await screen.type('', 'Enter');
+    const question = /drop requires approval, and would do this:\n {2}echo\nAllow it\? \[y\/N\]$/;
+    await screen.shows(question);
+    writeFileSync(join(work, 'go'), '');
+    await eventually(() => existsSync(join(work, 'told')), Boolean, GONE_MS);
+    expect(await screen.text()).toMatch(question);
+    await screen.type('n', 'Enter');
+    await screen.shows(/look requires approval/);
   });
 
   it('has names of its own, and resets no other', async () => {

@@ -1,7 +1,7 @@
 /** Images that are no friends, and folders that hold more than they show: what an engine would allow, and Cella does not. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -105,6 +105,21 @@ test('a folder that may be read cannot be written where another is mounted in it
   const { status } = await session.run(`open(${JSON.stringify(join(folder, 'inner', 'mine'))}, 'w').write('x')`);
   expect(status).toBe('error');
   expect(existsSync(join(folder, 'inner', 'mine'))).toBe(false);
+});
+
+test('a folder that code has put a link in the way of is not shown to the next container', async () => {
+  const [outer, secret] = [await scratchFolder(), await scratchFolder()];
+  const inner = join(outer, 'a', 'b');
+  mkdirSync(inner, { recursive: true });
+  for (const folder of [secret, outer, join(outer, 'a'), inner]) chmodSync(folder, 0o777);
+  writeFileSync(join(secret, 'secret'), 'the secret');
+  await using session = await openContainer({ cwd: inner, sandbox: { writable: [outer] } });
+  const [above, away] = [join(outer, 'a'), join(outer, 'away')].map((path) => JSON.stringify(path));
+  const swap = `import os; os.rename(${above}, ${away}); os.mkdir(${above}); os.symlink(${JSON.stringify(secret)}, ${JSON.stringify(inner)})`;
+  expect(await session.run(swap)).toMatchObject({ status: 'ok' });
+  await session.hibernate();
+  const read = session.run(`open(${JSON.stringify(join(inner, 'secret'))}).read()`);
+  await expect(read).rejects.toMatchObject({ code: 'WORKSPACE_NOT_WRITABLE', message: expect.stringContaining(inner) });
 });
 
 /** A folder that everybody may write to. */

@@ -10,7 +10,7 @@ import { askedInWords, type PermissionRequest, ruleInWords } from './asked.ts';
 export type Request = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 
 export interface Desk {
-  readonly terminal: Terminal;
+  readonly terminal: Pick<Terminal, 'errLines'>;
   readonly lines: LineSource;
   /** Aborted where somebody else has decided, or the turn is over. */
   readonly signal: AbortSignal;

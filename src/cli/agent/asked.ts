@@ -2,9 +2,8 @@
 
 import { z } from 'zod';
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
-import { toPlain } from '../texts.ts';
+import { toPlain, toText } from '../texts.ts';
 import { RUN_CODE } from './headline.ts';
-import { toText } from './render.ts';
 
 export type PermissionRequest = Extract<AgentLogEvent, { type: 'permission_requested' }>;
 

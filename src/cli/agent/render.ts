@@ -2,7 +2,7 @@
 
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import type { TokenUsage } from '../../protocol/agent/names.ts';
-import { toPlain } from '../texts.ts';
+import { toPlain, toText } from '../texts.ts';
 import { headline, toolInWords } from './headline.ts';
 
 /** `whole` begins and ends lines of its own. */
@@ -120,14 +120,6 @@ export function usageToText({ input, output, cacheRead, cacheWrite, costUsd, mod
 
 function failure({ code, message, advice }: { code: string; message: string; advice: string }): Shown {
   return line(`${toPlain(message)} (${toPlain(code)})\n${toPlain(advice)}`, 'red');
-}
-
-/** Lines and tabs stay; nothing else that a terminal would obey. */
-export function toText(text: string): string {
-  return text
-    .split(/(\n|\t)/)
-    .map((part) => (part === '\n' || part === '\t' ? part : toPlain(part)))
-    .join('');
 }
 
 const line = (text: string, style: NonNullable<Shown['style']>): Shown => ({ stream: 'err', text, style, whole: true });

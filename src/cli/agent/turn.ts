@@ -8,6 +8,7 @@ import type { AgentApi, PromptOptions } from '../../session/api.ts';
 import { Exit } from '../exit.ts';
 import type { LineSource } from '../lines.ts';
 import type { Terminal } from '../terminal.ts';
+import { toText } from '../texts.ts';
 import { ask, type Request } from './ask.ts';
 import { Rendering } from './render.ts';
 import { Silence } from './silence.ts';
@@ -106,7 +107,7 @@ export class TerminalTurn {
       const { terminal, lines } = this.#desk;
       if (!terminal.interactive) return await this.#pointTo(request);
       for (let done = false; !done; ) {
-        const answer = await ask(request, { terminal, lines, signal });
+        const answer = await terminal.alone((screen) => ask(request, { terminal: screen, lines, signal }));
         if (signal.aborted) return;
         if (answer === 'stop') return this.#stop();
         if (answer === 'leave') return await this.#pointTo(request);
@@ -138,6 +139,6 @@ export class TerminalTurn {
   async #fail(error: unknown): Promise<void> {
     // The log tells who was faster.
     if (error instanceof CellaError && error.code === 'ALREADY_RESOLVED') return;
-    await this.#desk.terminal.errLines(error instanceof Error ? error.message : String(error), 'red');
+    await this.#desk.terminal.errLines(toText(error instanceof Error ? error.message : String(error)), 'red');
   }
 }

@@ -4,7 +4,7 @@ import type { Client, ClientSession, FeedItem } from '../../client/index.ts';
 import { AgentLogEvent } from '../../protocol/agent/events.ts';
 import { Exit } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
-import { toPlain } from '../texts.ts';
+import { toColoured, toPlain } from '../texts.ts';
 import { AgentLog } from './agent-log.ts';
 import { findSession } from './server.ts';
 
@@ -41,6 +41,8 @@ async function* pages(session: ClientSession, after: number): AsyncGenerator<Fee
 }
 
 async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog): Promise<void> {
+  // Whoever looks at a log did not run the code: it has nothing to say to their screen.
+  const shown = (text: string) => (terminal.stdout.isTTY ? toColoured(text) : text);
   switch (event.type) {
     case 'execution_started':
       return await terminal.outLines(
@@ -51,16 +53,16 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog):
         'bold',
       );
     case 'stdout':
-      return await terminal.out(event.text);
+      return await terminal.out(shown(event.text));
     case 'stderr':
-      return await terminal.out(event.text, 'yellow');
+      return await terminal.out(shown(event.text), 'yellow');
     case 'output_file':
       return await terminal.outLines(`(the rest of ${event.stream} is in ${event.file.file})`, 'dim');
     case 'input_request':
       return await terminal.outLines(`(asks: ${toPlain(event.prompt)})`, 'dim');
     case 'result':
-      if (event.error) return await terminal.outLines(event.error.traceback, 'red');
-      if (event.repr !== undefined) await terminal.outLines(event.repr);
+      if (event.error) return await terminal.outLines(shown(event.error.traceback), 'red');
+      if (event.repr !== undefined) await terminal.outLines(shown(event.repr));
       return;
     case 'execution_failed':
       return await terminal.outLines(`(${event.error.code}: ${toPlain(event.error.message)})`, 'red');

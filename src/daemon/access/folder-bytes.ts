@@ -1,7 +1,6 @@
 /** How much room the files in a folder take on the disk. The folder is written by code that nobody trusts. */
 
 import { lstat, opendir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { systemCode } from '../../storage/file/failure.ts';
 
 /** What a file system takes for an entry without any data. */
@@ -16,12 +15,13 @@ const MOST_ENTRIES = 1_000_000;
 export async function folderBytes(path: string, { mostEntries = MOST_ENTRIES } = {}): Promise<number> {
   let [bytes, entries] = [0, 0];
   // Not by recursion: folders may lie as deep in each other as the code likes.
-  for (const folders = [path]; ; ) {
+  for (const folders = [Buffer.from(path)]; ; ) {
     const folder = folders.pop();
     if (folder === undefined) return bytes;
     try {
-      for await (const entry of await opendir(folder, { bufferSize: 256 })) {
-        const file = join(folder, entry.name);
+      // A name is bytes: one that is no text is there all the same, and every byte is a letter of Latin-1.
+      for await (const entry of await opendir(folder, { bufferSize: 256, encoding: 'latin1' })) {
+        const file = Buffer.concat([folder, Buffer.from(`/${entry.name}`, 'latin1')]);
         if (entry.isDirectory()) folders.push(file);
         bytes += await bytesOf(file, entry.isDirectory());
         entries += 1;
@@ -33,7 +33,7 @@ export async function folderBytes(path: string, { mostEntries = MOST_ENTRIES } =
   }
 }
 
-async function bytesOf(file: string, isFolder: boolean): Promise<number> {
+async function bytesOf(file: Buffer, isFolder: boolean): Promise<number> {
   try {
     const { blocks, nlink } = await lstat(file);
     // A file with several names lies there once.

@@ -59,6 +59,14 @@ describe('the room that a folder takes', () => {
     expect(bytes).toBeLessThan(2 * MB);
   });
 
+  test('counts what has a name that is no text', async () => {
+    const folder = scratch();
+    const odd = Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0x66, 0xff])]);
+    mkdirSync(odd);
+    writeFileSync(Buffer.concat([odd, Buffer.from('/'), Buffer.from([0xfe])]), Buffer.alloc(2 * MB, 1));
+    expect(await folderBytes(folder)).toBeGreaterThanOrEqual(2 * MB);
+  });
+
   test('is some for many empty files, and none for what is not there', async () => {
     const folder = scratch();
     for (let count = 0; count < 1000; count += 1) writeFileSync(join(folder, `${count}`), '');
@@ -85,6 +93,8 @@ function storageOf(folder: string, own: Quotas) {
   let [now, looks] = [0, 0];
   const storage = new StorageQuota({
     quotas,
+    transcripts: { bytes: async (key) => (key === 'a' ? MB / 4 : 0) },
+    events: { bytes: async (key) => (key === 'b' ? MB / 4 : 0) },
     checkpoints: { list: async (key) => (key === 'a' ? [manifestOf('one', [], { bytes: MB })] : []) },
     holdingsOf: async () => {
       looks += 1;

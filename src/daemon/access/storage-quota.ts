@@ -4,7 +4,7 @@
  */
 
 import type { Quotas } from '../../protocol/access.ts';
-import type { CheckpointStore } from '../../storage/contract.ts';
+import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
 import type { QuotaKeeper } from './contract.ts';
 import { folderBytes } from './folder-bytes.ts';
 
@@ -22,6 +22,8 @@ export interface Holdings {
 interface Parts {
   readonly quotas: Pick<QuotaKeeper, 'of' | 'check'>;
   readonly checkpoints: Pick<CheckpointStore, 'list'>;
+  readonly transcripts: Pick<TranscriptStore, 'bytes'>;
+  readonly events: Pick<EventLog, 'bytes'>;
   readonly holdingsOf: (userId: string) => Promise<Holdings>;
   /** Milliseconds that never go back. */
   readonly elapsed?: () => number;
@@ -51,6 +53,11 @@ export class StorageQuota {
     // Nobody waits for this one: it is for those who come next. Where it fails, they try again.
     if (this.#elapsed() - at > FRESH_MS) this.#measure(userId).catch(() => {});
     await quotas.check(userId, { storageBytes: bytes }, { liveKernels: 0, memoryMb: 0, storageBytes: used });
+    this.took(userId, bytes);
+  }
+
+  /** What was kept without anybody knowing before how large it would be. */
+  took(userId: string, bytes: number): void {
     const known = this.#measured.get(userId);
     if (known) this.#measured.set(userId, { ...known, bytes: known.bytes + bytes });
   }
@@ -69,11 +76,13 @@ export class StorageQuota {
   }
 
   async #look(userId: string): Promise<Measured> {
+    const { checkpoints, transcripts, events } = this.#parts;
     const { folders, agentKeys, keptBytes } = await this.#parts.holdingsOf(userId);
     let bytes = keptBytes;
     for (const folder of folders) bytes += await folderBytes(folder);
     for (const key of agentKeys) {
-      for (const manifest of await this.#parts.checkpoints.list(key)) bytes += manifest.bytes;
+      bytes += (await transcripts.bytes(key)) + (await events.bytes(key));
+      for (const manifest of await checkpoints.list(key)) bytes += manifest.bytes;
     }
     const measured = { at: this.#elapsed(), bytes };
     this.#measured.set(userId, measured);

@@ -26,6 +26,8 @@ export interface StreamLimits {
 export interface Room {
   /** `limits`: those of the user, where they are known already. */
   admit(userId: string, bytes?: number, limits?: Quotas): Promise<void>;
+  /** Of something that was admitted before its size was known. */
+  took(userId: string, bytes: number): void;
 }
 
 export interface Service {

@@ -15,7 +15,7 @@ export async function workspaceAsleep(
 ): Promise<string | undefined> {
   const { ownerId, agentKey, settings } = definition;
   return await findWorkspace(
-    { agentKey: storageKeyOf(ownerId, agentKey), cwd: settings.cwd, dataDir },
+    { agentKey: storageKeyOf(ownerId, agentKey), cwd: settings.cwd, dataDir, folderLinks: 'refused' },
     storage.records,
   );
 }

@@ -9,6 +9,7 @@ import type { Deletions } from './deletions.ts';
 import type { HostedSession } from './hosted-session.ts';
 import type { Listing } from './listing.ts';
 import type { OpenSessions } from './open-sessions.ts';
+import { withRealFolders } from './real-folders.ts';
 
 /** `created` is false where the owner has it already. */
 export interface Created {
@@ -48,7 +49,7 @@ export class Creations {
 
   async #create(ownerId: string, wanted: NewSession): Promise<Created> {
     const { definitions, open, deletions, listing } = this.#parts;
-    const definition = newDefinition(ownerId, wanted);
+    const definition = newDefinition(ownerId, withRealFolders(wanted));
     for (;;) {
       const there = await definitions.add(definition);
       if (!there) {

@@ -40,6 +40,7 @@ class FaultyLog implements EventLog {
   }
 
   floor = async () => 0;
+  bytes = async () => 0;
   trim = async () => 0;
   delete = async () => true;
 

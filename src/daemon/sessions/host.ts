@@ -46,7 +46,8 @@ export class LocalSessionHost implements contract.SessionHost {
   #closing: Promise<void> | undefined;
 
   private constructor(options: HostOptions) {
-    const { storage, dataDir, session, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    const { storage, dataDir, session: given, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    const session = { ...given, folderLinks: 'refused' } as const;
     this.#share = {
       storage,
       dataDir,

@@ -21,7 +21,7 @@ export interface HostShare {
   readonly storage: Storage;
   readonly dataDir: string;
   /** For every session, beneath its own settings. */
-  readonly session: NonNullable<HostOptions['session']>;
+  readonly session: NonNullable<HostOptions['session']> & { readonly folderLinks: 'refused' };
   /** Where others share the storage, and not the data folder. */
   readonly leftovers: Leftovers | undefined;
   readonly counters: Counters;

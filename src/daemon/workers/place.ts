@@ -49,7 +49,8 @@ async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, progra
 async function localPlace({ options, workspaceOf }: Tenant, gateway: string, programs: Programs): Promise<Place> {
   const dataDir = dataFolder(options.dataDir);
   const { own } = homeOf(join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')), false);
-  const cwd = options.cwd === undefined ? join(own, 'workspace') : resolveFolder(resolve(options.cwd), 'cwd', dataDir);
+  const cwd =
+    options.cwd === undefined ? join(own, 'workspace') : resolveFolder(resolve(options.cwd), 'cwd', dataDir, 'refused');
   const home = join(own, 'home');
   const environment = await LocalEnvironment.create({ kind: 'local', workspace: cwd, home, app: programs.runner });
   return {

@@ -34,13 +34,18 @@ export class HeldFolder implements AsyncDisposable {
     return `/proc/self/fd/${this.#handle.fd}/${name}`;
   }
 
+  /** The same for a name that may be no text. */
+  bytes(name: Buffer): Buffer {
+    return Buffer.concat([Buffer.from(this.path('')), name]);
+  }
+
   /** Whether it is in no other folder any more. */
   async removed(): Promise<boolean> {
     return (await this.#handle.stat()).nlink === 0;
   }
 
-  async folder(name: string): Promise<HeldFolder> {
-    return new HeldFolder(await open(this.path(name), FOLDER));
+  async folder(name: string | Buffer): Promise<HeldFolder> {
+    return new HeldFolder(await open(typeof name === 'string' ? this.path(name) : this.bytes(name), FOLDER));
   }
 
   /** The folder that the names lead to, made where it is missing and `create` says so. This one stays open. */

@@ -36,6 +36,8 @@ export function explained(path: string, error: unknown): unknown {
   if (code === 'ELOOP') return refused(path, 'it is a link');
   if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
   if (code === 'EISDIR') return refused(path, 'it is a folder');
+  if (code === 'ENXIO') return refused(path, 'it is no file');
+  if (code === 'EACCES') return refused(path, 'whoever made it has closed it');
   if (code === 'ENOTEMPTY') {
     const advice = 'Empty it first, or delete it with `recursive=true`.';
     return refused(path, 'the folder is not empty', { advice });

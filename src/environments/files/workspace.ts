@@ -106,7 +106,7 @@ export class Workspace {
     return this.#at(path, {}, async (folder, name) => {
       const stats = await lstat(folder.path(name));
       if (!stats.isDirectory()) await unlink(folder.path(name));
-      else if (recursive) await removeTree(folder, name, 0);
+      else if (recursive) await removeTree(folder, Buffer.from(name), 0);
       else await rmdir(folder.path(name));
     });
   }
@@ -135,16 +135,18 @@ export class Workspace {
   }
 }
 
-async function removeTree(parent: HeldFolder, name: string, depth: number): Promise<void> {
-  if (depth > MOST_DEEP) throw refused(name, 'folders in it are too deep');
+async function removeTree(parent: HeldFolder, name: Buffer, depth: number): Promise<void> {
+  if (depth > MOST_DEEP) throw refused(name.toString(), 'folders in it are too deep');
   {
     await using folder = await parent.folder(name);
-    for await (const entry of await opendir(folder.path())) {
-      if (entry.isDirectory()) await removeTree(folder, entry.name, depth + 1);
-      else await unlink(folder.path(entry.name));
+    // Code may have given names that are no text: every byte of them is a letter of Latin-1.
+    for await (const entry of await opendir(folder.path(), { encoding: 'latin1' })) {
+      const inner = Buffer.from(entry.name, 'latin1');
+      if (entry.isDirectory()) await removeTree(folder, inner, depth + 1);
+      else await unlink(folder.bytes(inner));
     }
   }
-  await rmdir(parent.path(name));
+  await rmdir(parent.bytes(name));
 }
 
 async function* chunksOf(file: FileHandle, start: number): AsyncIterable<Uint8Array> {

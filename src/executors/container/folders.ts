@@ -1,6 +1,6 @@
 /** Whether the user of a container can use the folders of a policy: an engine brings them in as they are on disk. */
 
-import { statSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Folder, LaunchSpec } from '../../sandbox/spec.ts';
 
@@ -8,8 +8,24 @@ const READ = 5;
 const WRITE = 7;
 
 export function checkFolders(spec: LaunchSpec): void {
+  for (const folder of [...spec.writable, ...spec.readable]) checkWay(folder);
   for (const folder of spec.writable) check(folder, spec, WRITE, 'write to');
   for (const folder of spec.readable) check(folder, spec, READ, 'read');
+}
+
+/** The host has resolved the path: if a link stands in it by now, somebody has put it there, and an engine would follow. */
+function checkWay({ path, at }: Folder): void {
+  // What has another name inside is Cella's own, where no code gets at what is above it.
+  if (at !== undefined || (existsSync(path) && realpathSync.native(path) === path)) return;
+  const message = `The container cannot have ${path}: it is gone, or a link stands in its way by now.`;
+  throw new CellaError('WORKSPACE_NOT_WRITABLE', message, { advice: 'Look who may write to the folders above it.' });
+}
+
+/** What lies in another that may be written is seen there; brought in by its name, it would be whatever code puts there. */
+export function outermost(folders: readonly Folder[]): Folder[] {
+  const isWithin = (one: Folder, other: Folder) =>
+    one.at === undefined && other.at === undefined && one.path.startsWith(`${other.path}/`);
+  return folders.filter((one) => !folders.some((other) => isWithin(one, other)));
 }
 
 function check({ path, owner }: Folder, { uid, gid }: LaunchSpec, wanted: number, verb: string): void {

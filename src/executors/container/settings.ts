@@ -3,6 +3,7 @@
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 import type { Folder, LaunchSpec } from '../../sandbox/spec.ts';
 import type { Engine } from './engine.ts';
+import { outermost } from './folders.ts';
 import { closedVolumes } from './volumes.ts';
 
 /** Where things of ours are inside. */
@@ -48,7 +49,7 @@ export function containerSettings(plan: ContainerPlan): ContainerCreateOptions {
     bind({ path: `${door}/group`, at: '/etc/group' }, true),
     // Read-only folders first: a workspace may lie inside one, and stays writable.
     ...spec.readable.map((folder) => bind(folder, true)),
-    ...spec.writable.map((folder) => bind(folder, false)),
+    ...outermost(spec.writable).map((folder) => bind(folder, false)),
   ];
   mounts.push(...closedVolumes(plan.engine, plan.volumes, [SCRATCH, ...mounts.map(({ Target }) => Target)]));
   return {

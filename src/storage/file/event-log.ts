@@ -68,6 +68,14 @@ export class FileEventLog implements EventLog {
   }
 
   /** The floor is raised first: what is below it is gone for readers, also where the rows are removed later. */
+  bytes(agentKey: string): Promise<number> {
+    return this.#database.read((db) => {
+      const log = findLog(db, agentKey);
+      const first = 'SELECT start FROM events WHERE log = ? AND seq > ? ORDER BY seq LIMIT 1';
+      return log ? log.bytes - Number(db.get(first, log.id, log.floor)?.start ?? log.bytes) : 0;
+    });
+  }
+
   async trim(agentKey: string, limits: TrimLimits): Promise<number> {
     const log = await this.#database.writeDurably((db) => {
       const found = findLog(db, agentKey);

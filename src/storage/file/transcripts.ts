@@ -41,6 +41,12 @@ export class FileTranscripts implements TranscriptStore {
     });
   }
 
+  bytes(agentKey: string): Promise<number> {
+    // Read from what each row says of itself, and not from the texts.
+    const sum = 'SELECT coalesce(sum(octet_length(text)), 0) AS bytes FROM transcripts WHERE agent = ?';
+    return this.#database.read((db) => Number(db.get(sum, agentColumn(agentKey))?.bytes));
+  }
+
   async delete(agentKey: string, id: string): Promise<boolean> {
     const changes = await this.#database.writeDurably((db) =>
       db.run('DELETE FROM transcripts WHERE agent = ? AND id = ?', agentColumn(agentKey), asJson(id)),

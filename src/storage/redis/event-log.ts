@@ -90,6 +90,13 @@ export class RedisEventLog implements EventLog {
     return this.#fact(agentKey, 'floor');
   }
 
+  async bytes(agentKey: string): Promise<number> {
+    const [, stream] = this.#keysOf(agentKey);
+    const all = await this.#fact(agentKey, 'bytes');
+    const [first] = asList(await this.#place.link.send('XRANGE', stream, '-', '+', 'COUNT', '1'));
+    return first === undefined ? 0 : all - asNumber(asList(asList(first)[1])[3]);
+  }
+
   async trim(agentKey: string, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
     const limits = [maxEvents, maxBytes, olderThan].map((limit) => (limit === undefined ? '' : String(limit)));
     return asNumber(await this.#place.link.run(TRIM, this.#keysOf(agentKey), limits));

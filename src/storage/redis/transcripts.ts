@@ -75,6 +75,11 @@ export class RedisTranscripts implements TranscriptStore {
     return ids.map((id) => unquoted(asText(id)));
   }
 
+  async bytes(agentKey: string): Promise<number> {
+    const values = asList(await this.#place.link.send('HVALS', this.#keysOf(agentKey)[0]));
+    return values.reduce<number>((sum, value) => sum + Number(asText(value).split(' ')[3]), 0);
+  }
+
   delete(agentKey: string, id: string): Promise<boolean> {
     return this.#delete(agentKey, id, REPLACED_S);
   }

@@ -12,10 +12,12 @@ import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
 export function addAgentRoutes(service: Service): void {
-  const { routes, host, profiles, models, codingAgents } = service;
+  const { routes, host, profiles, models, codingAgents, room } = service;
 
   routes.session(wire.PromptAgent, async ({ info, body, principal, context, recheck, about }) => {
     const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
+    // What it writes and says is kept, and how much that will be is known to nobody.
+    await room.admit(info.ownerId);
     const content = profile === undefined ? undefined : await profiles.get(principal.userId, profile);
     const session = await host.open(info.id);
     // Whoever only wanted to start it may go.

@@ -8,7 +8,7 @@ import { awake } from '../awake.ts';
 import type { Service } from '../service.ts';
 
 export function addStateRoutes(service: Service): void {
-  const { routes, host } = service;
+  const { routes, host, room } = service;
   const api = (info: SessionInfo): Promise<SessionApi> => awake(service, info);
 
   routes.session(look.CompleteCode, async ({ info, body }) => (await api(info)).complete(body.code, body.cursor));
@@ -20,11 +20,13 @@ export function addStateRoutes(service: Service): void {
   }));
 
   routes.session(state.CreateCheckpoint, async ({ info, body: { name, durable }, about }) => {
+    await room.admit(info.ownerId);
     const made = await (await api(info)).checkpoint({
       ...(name === undefined ? {} : { name }),
       ...(durable === undefined ? {} : { durable }),
     });
     about({ target: made.id });
+    room.took(info.ownerId, made.bytes ?? 0);
     return made;
   });
   routes.session(state.ListCheckpoints, async ({ info }) => ({ checkpoints: await (await api(info)).checkpoints() }));

@@ -1,0 +1,34 @@
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { expect, it } from 'vitest';
+import type { Client } from '../../client/index.ts';
+import { Terminal } from '../terminal.ts';
+import { logs } from './logs.ts';
+
+const printed = '\u001b[38;5;8mred\u001b[0m\r\n\u001b]0;title\u0007\u001b[2J\u001b[8mhidden\u001b[5;8mtoo\n';
+
+async function shown({ isTTY }: { isTTY: boolean }): Promise<string> {
+  const events = [{ type: 'stdout', seq: 1, at: 0, execution: 'exe_1', text: printed }];
+  const session = { eventPage: async () => ({ events, next: 1, last: 1 }) };
+  // As much of a server as a log needs.
+  const client = {
+    sessions: { get: async () => ({ id: 'ses_0000000000000001' }) },
+    session: async () => session,
+  } as unknown as Client;
+  const stdout = Object.assign(new PassThrough(), { isTTY });
+  const terminal = new Terminal({ stdin: new PassThrough(), stdout, stderr: new PassThrough(), noColor: true });
+  const request = { name: 'ses_0000000000000001', after: 0, follow: false, json: false };
+  await logs(client, request, { terminal, signal: new AbortController().signal });
+  stdout.end();
+  return await text(stdout);
+}
+
+it('shows the output of others on a screen with its colours, and nothing else that a screen obeys', async () => {
+  expect(await shown({ isTTY: true })).toBe(
+    '\u001b[38;5;8mred\u001b[0m\n\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{1b}[8mhidden\\u{1b}[5;8mtoo\n',
+  );
+});
+
+it('gives a program the output as it was', async () => {
+  expect(await shown({ isTTY: false })).toBe(printed);
+});

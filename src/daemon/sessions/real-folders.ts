@@ -1,0 +1,28 @@
+/**
+ * The folders of the machine that a session names, as they are when it is made: a link that stands in their way later was
+ * put there by somebody else than who named them.
+ */
+
+import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { NewSession } from '../../protocol/http/sessions.ts';
+
+export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(wanted: T): T {
+  const { cwd, sandbox } = wanted;
+  const place = cwd === undefined ? {} : { cwd: real(cwd) };
+  if (typeof sandbox !== 'object') return { ...wanted, ...place };
+  const { readable, writable } = sandbox;
+  const folders = {
+    ...(readable === undefined ? {} : { readable: readable.map(real) }),
+    ...(writable === undefined ? {} : { writable: writable.map(real) }),
+  };
+  return { ...wanted, ...place, sandbox: { ...sandbox, ...folders } };
+}
+
+function real(path: string): string {
+  try {
+    return realpathSync.native(resolve(path));
+  } catch {
+    return path; // what is wrong with it is told where it is opened
+  }
+}
