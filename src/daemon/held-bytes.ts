@@ -1,4 +1,4 @@
-/** What is held of requests that are still under way: so many bytes at most, however many requests they are of. */
+/** What is held of requests that are still under way: so many bytes at most for each, however many requests they are of. */
 
 import { CellaError } from '../protocol/errors.ts';
 
@@ -9,26 +9,28 @@ export interface Hold extends Disposable {
 
 export class HeldBytes {
   readonly #most: number;
-  #held = 0;
+  readonly #held = new Map<string, number>();
 
   constructor(most: number) {
     this.#most = most;
   }
 
-  begin(): Hold {
+  begin(whose: string): Hold {
     let own = 0;
+    const be = (bytes: number) => {
+      const all = (this.#held.get(whose) ?? 0) - own + bytes;
+      if (all === 0) this.#held.delete(whose);
+      else this.#held.set(whose, all);
+      own = bytes;
+      return all;
+    };
     return {
       take: (bytes) => {
-        own += bytes;
-        this.#held += bytes;
-        if (this.#held <= this.#most) return;
+        if (be(own + bytes) <= this.#most) return;
         const message = `Requests that are under way hold more than ${this.#most} bytes.`;
         throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
       },
-      [Symbol.dispose]: () => {
-        this.#held -= own;
-        own = 0;
-      },
+      [Symbol.dispose]: () => void be(0),
     };
   }
 }

@@ -11,8 +11,7 @@ import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
-import { Crowd } from '../crowd.ts';
-import type { Hold } from '../held-bytes.ts';
+import { HeldBytes, type Hold } from '../held-bytes.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';
 import { type About, AuditTrail } from './audit-trail.ts';
@@ -62,11 +61,11 @@ export class Routes {
   readonly #app: Hono<Exchange>;
   readonly #parts: Parts;
   /** Bodies that are being read, by user. */
-  readonly #bodies: Crowd;
+  readonly #bodies: HeldBytes;
 
   constructor(app: Hono<Exchange>, parts: Parts) {
     this.#app = app;
-    this.#bodies = new Crowd(Number.POSITIVE_INFINITY, LARGEST_AT_ONCE * parts.bodyLimitBytes);
+    this.#bodies = new HeldBytes(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
     this.trail = new AuditTrail(parts.access.audit);
   }
@@ -147,7 +146,7 @@ export class Routes {
   /** For the body of this request, until it is read. */
   room(c: ExchangeContext): Hold {
     // Without a token there is nothing that one may send.
-    return this.#bodies.enter(c.get('principal')?.userId ?? '');
+    return this.#bodies.begin(c.get('principal')?.userId ?? '');
   }
 
   #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {

@@ -112,7 +112,7 @@ export class Gate implements AsyncDisposable {
     const { tokens, binding, mcp } = this.#parts;
     try {
       const as = await tokens.check(tokenIn(request), binding);
-      using held = this.#held.begin();
+      using held = this.#held.begin(binding.executor);
       return await mcp(await bounded(request, held), as);
     } catch (error) {
       const told = toCellaError(error, '-');
