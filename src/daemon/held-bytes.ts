@@ -5,6 +5,8 @@ import { CellaError } from '../protocol/errors.ts';
 export interface Hold extends Disposable {
   /** RATE_LIMITED where these are too many beside what is held already; until it is disposed of they count. */
   take(bytes: number): void;
+  /** As `take`, where it is known how many they are by now: more than before, or fewer. */
+  be(bytes: number): void;
 }
 
 export class HeldBytes {
@@ -18,19 +20,15 @@ export class HeldBytes {
   begin(whose: string): Hold {
     let own = 0;
     const be = (bytes: number) => {
-      const all = (this.#held.get(whose) ?? 0) - own + bytes;
+      const more = bytes - own;
+      const all = (this.#held.get(whose) ?? 0) + more;
+      own = bytes;
       if (all === 0) this.#held.delete(whose);
       else this.#held.set(whose, all);
-      own = bytes;
-      return all;
+      if (more <= 0 || all <= this.#most) return;
+      const message = `Requests that are under way hold more than ${this.#most} bytes.`;
+      throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
     };
-    return {
-      take: (bytes) => {
-        if (be(own + bytes) <= this.#most) return;
-        const message = `Requests that are under way hold more than ${this.#most} bytes.`;
-        throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
-      },
-      [Symbol.dispose]: () => void be(0),
-    };
+    return { be, take: (bytes) => be(own + bytes), [Symbol.dispose]: () => be(0) };
   }
 }
