@@ -7,6 +7,7 @@ import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { HeldFolder } from './held-folder.ts';
 import { type FileKind, kindOf } from './kind.ts';
 import { explained, partsOf, refused } from './path.ts';
+import { removeTree } from './remove-tree.ts';
 import { replaceFile } from './replace-file.ts';
 import type { WatchShare } from './watch-share.ts';
 import { watchTree } from './watch-tree.ts';
@@ -26,7 +27,6 @@ export interface Listing {
 }
 
 const MOST_LISTED = 10_000;
-const MOST_DEEP = 256;
 const CHUNK_BYTES = 256 * 1024;
 /** A pipe that nobody writes to must not be waited for. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -106,7 +106,7 @@ export class Workspace {
     return this.#at(path, {}, async (folder, name) => {
       const stats = await lstat(folder.path(name));
       if (!stats.isDirectory()) await unlink(folder.path(name));
-      else if (recursive) await removeTree(folder, name, 0);
+      else if (recursive) await removeTree(folder, name);
       else await rmdir(folder.path(name));
     });
   }
@@ -133,18 +133,6 @@ export class Workspace {
       throw explained(path, error);
     }
   }
-}
-
-async function removeTree(parent: HeldFolder, name: string, depth: number): Promise<void> {
-  if (depth > MOST_DEEP) throw refused(name, 'folders in it are too deep');
-  {
-    await using folder = await parent.folder(name);
-    for await (const entry of await opendir(folder.path())) {
-      if (entry.isDirectory()) await removeTree(folder, entry.name, depth + 1);
-      else await unlink(folder.path(entry.name));
-    }
-  }
-  await rmdir(parent.path(name));
 }
 
 async function* chunksOf(file: FileHandle, start: number): AsyncIterable<Uint8Array> {
