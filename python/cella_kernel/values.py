@@ -16,7 +16,7 @@ _DEEPEST = 200
 _TOO_DEEP = frozenset(("too deep",))
 # Each level of a repr copies those below it: the time grows with the square of the levels.
 _DEEPEST_REPR = 500
-# What a value may cost the host: a list or dict counts for many plain parts.
+# What a value may cost the host: a list, a dict or bytes count for many plain parts.
 _MOST_NODES = 20_000_000
 _NESTING_COST = 16
 _LONGEST_REPR = 1 << 20
@@ -102,7 +102,7 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
     """How many nodes the value unfolds to, however few it is made of. Types that cannot travel go to `foreign`."""
     kind = type(value)
     if kind in _PLAIN:
-        return 1
+        return 1 + _NESTING_COST if kind is bytes else 1
     key = id(value)
     if kind not in _NESTING or key in path:
         foreign.append(kind)
@@ -115,8 +115,9 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
         if not set(map(type, value)) <= {str}:
             foreign.append(kind)
         items = value.values()
-    if set(map(type, items)) <= _PLAIN:
-        return _NESTING_COST + len(value)
+    kinds = list(map(type, items))
+    if set(kinds) <= _PLAIN:
+        return _NESTING_COST + len(value) + _NESTING_COST * kinds.count(bytes)
     if key in known:
         return known[key]
     path.add(key)
