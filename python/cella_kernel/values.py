@@ -36,6 +36,12 @@ def portable(value: Any) -> Any:
     return _copy(value, 0, set()) if foreign else value
 
 
+def is_bounded(value: Any) -> bool:
+    """Whether the host takes it, as far as its parts and their depth go."""
+    foreign: List[Any] = []
+    return _measure(value, 0, {}, set(), foreign) <= _MOST_NODES and _TOO_DEEP.isdisjoint(foreign)
+
+
 def opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
     text, cut = short_repr(value, longest)
     return {(type_name(value), text + ("…" if cut else ""))}
@@ -115,9 +121,10 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
         if not set(map(type, value)) <= {str}:
             foreign.append(kind)
         items = value.values()
-    kinds = list(map(type, items))
-    if set(kinds) <= _PLAIN:
-        return _NESTING_COST + len(value) + _NESTING_COST * kinds.count(bytes)
+    kinds = set(map(type, items))
+    if kinds <= _PLAIN:
+        costly = sum(type(item) is bytes for item in items) if bytes in kinds else 0
+        return _NESTING_COST + len(value) + _NESTING_COST * costly
     if key in known:
         return known[key]
     path.add(key)

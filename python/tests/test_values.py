@@ -11,7 +11,7 @@ class Costs(unittest.TestCase):
     def test_plain_parts_travel_by_the_million_and_bytes_do_not(self) -> None:
         numbers = [0] * 2_000_000
         self.assertIs(values.portable(numbers), numbers)
-        for costly in [b""] * 2_000_000, {"a": [b"", *numbers], "b": [b""] * 1_200_000}, [[b""] * 1000] * 1200:
+        for costly in [b""] * 1_200_000, {"a": [b"", *numbers], "b": [b""] * 1_200_000}:
             ((kind, text),) = values.portable(costly)
             self.assertEqual(kind, type(costly).__name__)
             self.assertLess(len(text), 5000)
