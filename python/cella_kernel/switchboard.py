@@ -17,10 +17,12 @@ from typing import Any, Deque, Dict, Optional, Set, Tuple
 from . import frames
 from .frames import Channel, Frame
 from .interrupts import Interrupts
-from .values import pack
+from .values import is_bounded, pack
 
 # What the host lets one kernel have open at a time; more wait here for their turn.
 _MOST_CALLS = 64
+# What it takes of one call: a frame is cut off beyond.
+_LARGEST_CALL = 9 << 20
 
 # A little longer than a host takes from one cell's result to the next cell.
 _CLOSELY_S = 0.0003
@@ -206,7 +208,11 @@ class Switchboard:
                     self._pass_on()
 
     def _begin(self, method: str, params: Dict[str, Any], future: Optional["asyncio.Future[bytes]"] = None) -> int:
-        payload = pack((method, params))
+        # Looked at before it is packed: what is made of few objects may unfold to many.
+        payload = pack((method, params)) if is_bounded(params) else None
+        if payload is None or len(payload) > _LARGEST_CALL:
+            # The host would cut off a kernel that sends it.
+            raise CallError("TOO_LARGE", "value", _TOO_LARGE)
         with self._sending:
             self._last_call = self._last_call % 0xFFFFFFFF + 1
             number = self._last_call
@@ -322,6 +328,10 @@ class CallError(Exception):
         self.kind = kind
 
 
+_TOO_LARGE = (
+    "what is given with this call is too large: it may have %d bytes, and be nested 200 deep; "
+    "save it as an artifact or in a file, and give its name" % _LARGEST_CALL
+)
 _GONE = marshal.dumps({"error": ("KERNEL_DIED", "runtime", "the kernel went back to before this call was answered")}, 2)
 
 

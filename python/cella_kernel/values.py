@@ -16,7 +16,7 @@ _DEEPEST = 200
 _TOO_DEEP = frozenset(("too deep",))
 # Each level of a repr copies those below it: the time grows with the square of the levels.
 _DEEPEST_REPR = 500
-# What a value may cost the host: a list or dict counts for many plain parts.
+# What a value may cost the host: a list, a dict or bytes count for many plain parts.
 _MOST_NODES = 20_000_000
 _NESTING_COST = 16
 _LONGEST_REPR = 1 << 20
@@ -34,6 +34,12 @@ def portable(value: Any) -> Any:
     if _measure(value, 0, {}, set(), foreign) > _MOST_NODES:
         return opaque(value)
     return _copy(value, 0, set()) if foreign else value
+
+
+def is_bounded(value: Any) -> bool:
+    """Whether the host takes it, as far as its parts and their depth go."""
+    foreign: List[Any] = []
+    return _measure(value, 0, {}, set(), foreign) <= _MOST_NODES and _TOO_DEEP.isdisjoint(foreign)
 
 
 def opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
@@ -102,7 +108,7 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
     """How many nodes the value unfolds to, however few it is made of. Types that cannot travel go to `foreign`."""
     kind = type(value)
     if kind in _PLAIN:
-        return 1
+        return 1 + _NESTING_COST if kind is bytes else 1
     key = id(value)
     if kind not in _NESTING or key in path:
         foreign.append(kind)
@@ -115,8 +121,10 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
         if not set(map(type, value)) <= {str}:
             foreign.append(kind)
         items = value.values()
-    if set(map(type, items)) <= _PLAIN:
-        return _NESTING_COST + len(value)
+    kinds = set(map(type, items))
+    if kinds <= _PLAIN:
+        costly = sum(type(item) is bytes for item in items) if bytes in kinds else 0
+        return _NESTING_COST + len(value) + _NESTING_COST * costly
     if key in known:
         return known[key]
     path.add(key)

@@ -246,12 +246,14 @@ describe('values as JSON', () => {
 });
 
 describe('a value that is made to cost much', () => {
-  it('by millions of small containers is refused', () => {
-    const empty = Buffer.from('{0');
-    const list = Buffer.alloc(5 + 2 * 2_000_000);
+  it.each([
+    ['containers', Buffer.from('{0')],
+    ['bytes', Buffer.from('s\0\0\0\0')],
+  ])('by millions of small %s is refused', (_what, empty) => {
+    const list = Buffer.alloc(5 + empty.length * 2_000_000);
     list.write('[');
     list.writeInt32LE(2_000_000, 1);
-    for (let at = 5; at < list.length; at += 2) empty.copy(list, at);
+    for (let at = 5; at < list.length; at += empty.length) empty.copy(list, at);
     expect(() => decodeValue(list)).toThrow(FrameError);
   });
 

@@ -29,8 +29,10 @@ export type PyValue =
   | { [name: string]: PyValue };
 
 const DEEPEST = 400;
-const SHIFT = 15n;
-/** A little more than kernels send: a list or dict costs as much as many plain parts. */
+const FEW_DIGITS = 3;
+/** Of the digits above those. */
+const FEW_WEIGHT = 2 ** 45;
+/** A little more than kernels send: a list, a dict or bytes cost as much as many plain parts. */
 const MOST_PARTS = 24_000_000;
 const NESTING_COST = 16;
 /** Longer integers, of over 36 million decimal digits, come as their size alone. */
@@ -70,8 +72,9 @@ class Reader {
       case 0x6c: // l
         return this.#long();
       case 0x67: // g
-        return this.#take(8).readDoubleLE(0);
+        return this.#double();
       case 0x73: // s
+        this.#spend(NESTING_COST);
         return new Uint8Array(this.#take(this.#size()));
       case 0x75: // u
         return this.#text();
@@ -106,6 +109,12 @@ class Reader {
     return this.#bytes.readInt32LE(from);
   }
 
+  #double(): number {
+    const from = this.offset;
+    this.#skip(8);
+    return this.#bytes.readDoubleLE(from);
+  }
+
   #text(): string {
     const size = this.#size();
     const from = this.offset;
@@ -137,17 +146,27 @@ class Reader {
 
   /** Digits of 15 bits, lowest first; a negative count is a negative number. */
   #long(): number | bigint | PyObject {
-    const count = this.#int32();
-    const digits = this.#take(Math.abs(count) * 2);
-    if (Math.abs(count) > MOST_DIGITS) return new PyObject('int', `<int of ${Math.abs(count) * 15} bits>`);
-    if (Math.abs(count) > 4) {
-      const value = bigFromDigits(digits);
-      return count < 0 ? -value : value;
+    const signed = this.#int32();
+    const [count, from] = [Math.abs(signed), this.offset];
+    this.#skip(count * 2);
+    if (count > MOST_DIGITS) return new PyObject('int', `<int of ${count * 15} bits>`);
+    if (count > 2 * FEW_DIGITS) {
+      const value = bigFromDigits(this.#bytes.subarray(from, this.offset));
+      return signed < 0 ? -value : value;
     }
-    let value = 0n;
-    for (let at = digits.length - 2; at >= 0; at -= 2) value = (value << SHIFT) | BigInt(digits.readUInt16LE(at));
-    if (count < 0) value = -value;
-    return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+    const low = this.#fewDigits(from, Math.min(count, FEW_DIGITS));
+    const high = this.#fewDigits(from + 2 * FEW_DIGITS, count - FEW_DIGITS);
+    const value = high * FEW_WEIGHT + low;
+    if (value <= Number.MAX_SAFE_INTEGER) return signed < 0 ? 0 - value : value;
+    const exact = BigInt(high) * BigInt(FEW_WEIGHT) + BigInt(low);
+    return signed < 0 ? -exact : exact;
+  }
+
+  /** As many as a number holds exactly. */
+  #fewDigits(from: number, count: number): number {
+    let value = 0;
+    for (let at = count - 1; at >= 0; at--) value = value * 0x8000 + this.#bytes.readUInt16LE(from + 2 * at);
+    return value;
   }
 
   #list(depth: number): PyValue[] {

@@ -1,7 +1,7 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
-import { rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { removeFolder } from '../environments/files/remove-folder.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
@@ -98,8 +98,8 @@ export class Launch {
   }
 
   /** Deletes the folder of this agent; one that is shared stays with its owner. */
-  remove(agentKey: string): void {
-    if (agentKey === this.agentKey) rmSync(this.#own, { recursive: true, force: true });
+  async remove(agentKey: string): Promise<void> {
+    if (agentKey === this.agentKey) await removeFolder(this.#own);
   }
 
   /** The folder, on the host, that the code works in. */

@@ -144,13 +144,13 @@ export class Ledger {
   }
 
   /** After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it. */
-  async forget(remove: () => void): Promise<void> {
+  async forget(remove: () => Promise<void>): Promise<void> {
     const { storage: opening, giveBack } = storageFor(this.#place.given, this.#place.dataDir);
     try {
       const storage = await opening;
       await using lock = await storage.locks.acquire(this.#record.agentKey);
       await storage.fenced(lock).deleteAgent(this.#record.agentKey);
-      remove();
+      await remove();
     } finally {
       giveBack();
     }

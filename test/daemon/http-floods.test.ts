@@ -1,5 +1,6 @@
 /** Clients that send far too much: bodies and frames without an end cost the server neither memory nor time. */
 
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -9,11 +10,13 @@ const GIGABYTE = 1024 ** 3;
 /** What is announced and never comes to its end. */
 const TERABYTE = 1024 * GIGABYTE;
 const PIECE = Buffer.alloc(256 * 1024, 'x');
+/** Of one body or message: a few of them are as much as a user may have under way. */
+const LARGEST = 1024 ** 2;
 
 let daemon: Daemon;
 let session: string;
 beforeAll(async () => {
-  daemon = await Daemon.start();
+  daemon = await Daemon.start({ limits: { bodyBytes: LARGEST, frameBytes: LARGEST } });
   session = (await daemon.session({ agentKey: 'flooded' })).id;
   await daemon.run(session, 'kept = 1');
 });
@@ -68,7 +71,7 @@ describe('bodies that are announced and never come', () => {
     const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(`${data}`)));
     socket.on('error', () => {}); // it is cut off while it sends
     const head = [`POST /v1/sessions/${id}/execute HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
-    socket.write(`${[...head, 'Content-Length: 8000000'].join('\r\n')}\r\n\r\n`);
+    socket.write(`${[...head, `Content-Length: ${LARGEST}`].join('\r\n')}\r\n\r\n`);
     return { socket, answered };
   };
 
@@ -81,6 +84,51 @@ describe('bodies that are announced and never come', () => {
     for (const { socket } of held) socket.destroy();
     const again = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: mallory });
     await expect.poll(async () => (await again()).status).toBe(200);
+  });
+});
+
+describe('messages that never end', () => {
+  const follow = async (token: string, id: string) => {
+    const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const closed = new Promise<[number, string]>((resolve) =>
+      socket.once('close', (code, reason) => resolve([code, `${reason}`])),
+    );
+    await once(socket, 'open');
+    return { socket, closed };
+  };
+  /** A whole message is answered; it has as many bytes as are asked for. */
+  const answered = async ({ socket, closed }: Awaited<ReturnType<typeof follow>>, bytes = 0) => {
+    socket.send(JSON.stringify({ type: 'input', id: 'asked', request: 1, text: 'x'.repeat(bytes) }));
+    const answer = new Promise<string>((resolve) =>
+      socket.on('message', (data) => `${data}`.includes('asked') && resolve(JSON.parse(`${data}`).type)),
+    );
+    return await Promise.race([answer, closed]);
+  };
+
+  it('take a bounded part of the memory from one user over all WebSockets, and none from another', async () => {
+    const trudy = await daemon.user('trudy', 'member');
+    const { id: own } = await daemon.session({ agentKey: 'own' }, trudy);
+    const [quiet, other] = [await follow(trudy, own), await follow(daemon.token, session)];
+    const held = await Promise.all(Array.from({ length: 24 }, () => follow(trudy, own)));
+    for (const { socket } of held) for (let sent = 0; sent < 3; sent++) socket.send(PIECE, { fin: false });
+    expect(await Promise.race(held.map(({ closed }) => closed))).toEqual([
+      4429,
+      'messages without an end hold too much',
+    ]);
+    expect(held.filter(({ socket }) => socket.readyState === WebSocket.OPEN).length).toBeGreaterThan(12);
+    expect(await answered(other, LARGEST / 2)).toBe('error');
+    expect(await answered(quiet)).toBe('error');
+    for (const { socket } of held) socket.terminate();
+    const again = async () => {
+      const one = await follow(trudy, own);
+      const answer = await answered(one, LARGEST / 2);
+      one.socket.terminate();
+      return answer;
+    };
+    await expect.poll(again).toBe('error');
+    for (const { socket } of [quiet, other]) socket.terminate();
   });
 });
 

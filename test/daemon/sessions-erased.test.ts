@@ -10,6 +10,16 @@ import { newPlace, openHost, type Place, useRedis } from './session-hosts.ts';
 const redis = useRedis();
 const OWNER = 'ann~000000000000';
 
+/** Folders that lie deeper than a path can tell. */
+const DEEP = `
+import os
+here = os.getcwd()
+for _ in range(30):
+    os.mkdir('x' * 200)
+    os.chdir('x' * 200)
+open('file', 'w').close()
+os.chdir(here)`;
+
 /** Every file, but for those that hold rows or locks. */
 function filesIn({ dataDir }: Place): string[] {
   const all = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
@@ -69,6 +79,7 @@ test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', asy
   const fork = await host.fork(gone.id, OWNER, { agentKey: 'fork' });
   await (await host.open(fork.id)).execute('y = 1');
   expect((await everything()).files.length).toBeGreaterThan(before.files.length);
+  expect((await gone.execute(DEEP)).result.status).toBe('ok');
   await host.delete(fork.id);
   await host.delete(gone.id);
   expect(await everything()).toEqual(before);

@@ -5,6 +5,7 @@ import type { ResultEvent } from '../../src/index.ts';
 import { openSession } from '../support/session.ts';
 
 const TIMEOUT_MS = 15_000;
+const TOO_LARGE = { error: { name: 'CellaValueError', message: expect.stringContaining('too large') } };
 
 /** Runs the cells in one kernel that holds a name, and asks it afterwards for its work and for that name. */
 async function endure(...cells: string[]): Promise<{ results: ResultEvent[]; next: ResultEvent; kept: ResultEvent }> {
@@ -51,6 +52,13 @@ describe('the kernel lives on, with its names', () => {
       'x = []\nfor _ in range(100_000): x = [x]\nx',
       { status: 'ok', repr: expect.stringContaining('...') },
     ],
+    ['a call with 10 MB', 'tools.run("any", x="a" * 10_000_000)', TOO_LARGE],
+    [
+      'a call with a value that unfolds to a billion parts',
+      'x = []\nfor _ in range(30): x = [x, x]\ntools.run("any", x=x)',
+      TOO_LARGE,
+    ],
+    ['a call with a value nested 500 deep', 'x = []\nfor _ in range(500): x = [x]\ntools.run("any", x=x)', TOO_LARGE],
     [
       'sys.exit with a code',
       'import sys; sys.exit(3)',

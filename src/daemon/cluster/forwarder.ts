@@ -147,7 +147,8 @@ export class Forwarder implements Disposable {
     }
     if (socket.destroyed) left();
     else socket.once('close', left);
-    upgrade.accept = (client) => bridge(client, owner, { ...this.#options.sockets, gone: watched.gone });
+    upgrade.accept = (client, room) =>
+      bridge(client, owner, { ...this.#options.sockets, gone: watched.gone, hold: room() });
     return new Response(null, { status: 204 });
   }
 

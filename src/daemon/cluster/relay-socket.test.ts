@@ -1,7 +1,11 @@
 import { getEventListeners, once } from 'node:events';
 import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openSocket } from './relay-socket.ts';
+import { WebSocket, WebSocketServer } from 'ws';
+import { CloseCode } from '../../protocol/http/frames.ts';
+import { HeldBytes } from '../held-bytes.ts';
+import { bridge, openSocket } from './relay-socket.ts';
 
 const server = createServer();
 let url = '';
@@ -29,3 +33,36 @@ it('gives the refusal of the other server, and then waits for nothing of it', as
 it('refuses protocols that no WebSocket can ask for', async () => {
   await expect(openSocket(target(['a', 'a']))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
 });
+
+it('ends a client whose messages the other server does not take, where they hold too much', async () => {
+  const servers = [new WebSocketServer({ port: 0 }), new WebSocketServer({ port: 0 })];
+  const [front, back] = servers as [WebSocketServer, WebSocketServer];
+  const at = (to: WebSocketServer) => `ws://127.0.0.1:${(to.address() as AddressInfo).port}`;
+  back.on('connection', (socket) => socket.pause());
+  const held = new HeldBytes(32 * PIECE.length);
+  const { signal } = new AbortController();
+  const limits = { patienceMs: 60_000, bufferBytes: 8 * PIECE.length, gone: signal, ending: signal };
+  front.on('connection', async (client) => {
+    client.pause();
+    const owner = await openSocket({ ...target([]), url: at(back).replace('ws', 'http') });
+    if (owner instanceof Response) throw new Error('it was refused');
+    bridge(client, owner, { ...limits, hold: held.begin('somebody') });
+    client.resume();
+  });
+  const clients = Array.from({ length: 8 }, () => new WebSocket(at(front)));
+  const closed = clients.map((client) => new Promise((resolve) => client.once('close', resolve)));
+  for (const client of clients) client.once('open', () => pour(client));
+  expect(await Promise.race(closed)).toBe(CloseCode.tooMuch);
+  // What does not read does not see who has gone.
+  for (const client of [...clients, ...front.clients, ...back.clients]) client.terminate();
+  await expect.poll(() => front.clients.size).toBe(0);
+  expect(() => held.begin('somebody').be(32 * PIECE.length)).not.toThrow();
+  for (const one of servers) one.close();
+});
+
+const PIECE = Buffer.alloc(256 * 1024);
+
+/** As much as is taken, and no more. */
+function pour(client: WebSocket): void {
+  client.send(PIECE, (error) => error || pour(client));
+}

@@ -7,6 +7,7 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import { CellaError } from '../../protocol/errors.ts';
 import { CloseCode } from '../../protocol/http/frames.ts';
+import type { Hold } from '../held-bytes.ts';
 import { unanswered } from './relay.ts';
 
 export interface SocketTarget {
@@ -24,6 +25,8 @@ export interface BridgeOptions {
   readonly patienceMs: number;
   /** How much may wait for a side. */
   readonly bufferBytes: number;
+  /** For what the client has sent, until the other server takes it. */
+  readonly hold: Hold;
   /** The other server has gone. */
   readonly gone: AbortSignal;
   /** This server ends. */
@@ -65,19 +68,27 @@ function begin({ url, path, headers, protocols }: Omit<SocketTarget, 'gone'>): W
 }
 
 export function bridge(client: WebSocket, owner: WebSocket, options: BridgeOptions): void {
-  const { gone, ending } = options;
+  const { gone, ending, hold } = options;
   const moved = () => end(client, owner, CloseCode.moved, 'the session has moved');
   const stopped = () => end(client, owner, CloseCode.stopping, 'the server is ending');
   gone.addEventListener('abort', moved, { once: true });
   ending.addEventListener('abort', stopped, { once: true });
   const slow = () => end(client, owner, CloseCode.slow, 'too slow');
-  pass(client, owner, options, slow);
-  pass(owner, client, options, slow);
+  const keep = (waiting: number) => {
+    try {
+      hold.be(waiting);
+    } catch {
+      end(client, owner, CloseCode.tooMuch, 'messages that nobody takes hold too much');
+    }
+  };
+  pass(client, owner, { ...options, slow, keep });
+  pass(owner, client, { ...options, slow, keep: () => {} });
   owner.once('close', (code, reason) => {
     if (isSendable(code)) close(client, code, reason.toString());
     else close(client, CloseCode.moved, 'the session has moved');
   });
   client.once('close', (code, reason) => {
+    hold[Symbol.dispose]();
     gone.removeEventListener('abort', moved);
     ending.removeEventListener('abort', stopped);
     if (isSendable(code)) close(owner, code, reason.toString());
@@ -88,9 +99,17 @@ export function bridge(client: WebSocket, owner: WebSocket, options: BridgeOptio
   owner.resume();
 }
 
-function pass(from: WebSocket, to: WebSocket, { patienceMs, bufferBytes }: BridgeOptions, slow: () => void): void {
+interface Passing extends Pick<BridgeOptions, 'patienceMs' | 'bufferBytes'> {
+  /** Told that a side does not read. */
+  readonly slow: () => void;
+  /** Told how many bytes wait for it. */
+  readonly keep: (waiting: number) => void;
+}
+
+function pass(from: WebSocket, to: WebSocket, { patienceMs, bufferBytes, slow, keep }: Passing): void {
   let patience: NodeJS.Timeout | undefined;
   const taken = () => {
+    if (to.readyState === WebSocket.OPEN) keep(to.bufferedAmount);
     if (!from.isPaused || to.bufferedAmount > bufferBytes) return;
     clearTimeout(patience);
     from.resume();
@@ -104,6 +123,7 @@ function pass(from: WebSocket, to: WebSocket, { patienceMs, bufferBytes }: Bridg
     if (to.readyState !== WebSocket.OPEN) return;
     send(taken);
     passed();
+    keep(to.bufferedAmount);
   };
   from.on('message', (data, binary) => put((done) => to.send(data, { binary }, done)));
   from.on('ping', (data) => put((done) => to.ping(data, undefined, done)));

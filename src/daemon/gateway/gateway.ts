@@ -8,8 +8,9 @@ import type { TokenUsage } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Provider } from '../../protocol/providers.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
+import { AtOnce } from '../at-once.ts';
 import type { Credentials } from '../credentials/credentials.ts';
-import { Crowd } from '../crowd.ts';
+import { HeldBytes } from '../held-bytes.ts';
 import type { Logger } from '../http/logs.ts';
 import { isStream, kindOf } from './answer-kind.ts';
 import { type Asked, readAsked } from './asked.ts';
@@ -54,14 +55,17 @@ export class ModelGateway implements Disposable {
   readonly #patience: Patience;
   readonly #upstream: Upstream;
   readonly #budgets: Budgets;
-  readonly #crowd: Crowd;
+  readonly #calls: AtOnce;
+  /** Of requests, by session. */
+  readonly #bodies: HeldBytes;
   readonly refused = new RefusedTurns();
 
   constructor(parts: GatewayParts) {
     this.#parts = parts;
     this.#budgets = new Budgets(parts);
     const { request = MOST_REQUEST_BYTES } = parts.mostBytes ?? {};
-    this.#crowd = new Crowd(parts.mostCalls ?? MOST_CALLS, LARGEST_AT_ONCE * request);
+    this.#calls = new AtOnce(parts.mostCalls ?? MOST_CALLS, tooManyCalls);
+    this.#bodies = new HeldBytes(LARGEST_AT_ONCE * request);
     this.#patience = { ...defaultPatience, ...parts.patience };
     this.#upstream = new Upstream(this.#patience);
   }
@@ -113,10 +117,13 @@ export class ModelGateway implements Disposable {
       throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
         advice: 'See docs/gateway.md.',
       });
-    using place = this.#crowd.enter(binding.session);
+    this.#calls.check(binding.session);
+    using left = new DisposableStack();
+    left.defer(this.#calls.enter(binding.session));
+    const body = left.use(this.#bodies.begin(binding.session));
     try {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
-      const asked = await readAsked(request, door, { mostBytes, take: place.take });
+      const asked = await readAsked(request, door, { mostBytes, take: body.take });
       checkModel(rules, provider, asked.model);
       const counted = door.wire !== 'free';
       // Given back when it is written down what was used in its place.
@@ -200,6 +207,11 @@ function tell(response: ServerResponse, provider: Provider, error: CellaError): 
   else if (isStream(String(response.getHeader('content-type')))) response.end(`\n\n${eventOf(provider, error)}`);
   else response.destroy();
 }
+
+const tooManyCalls = (most: number): CellaError =>
+  new CellaError('RATE_LIMITED', `There are ${most} requests of this kind under way.`, {
+    details: { retryAfterMs: 1000 },
+  });
 
 const otherWay = (): CellaError =>
   new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {

@@ -15,12 +15,12 @@ export async function readText(request: Request, limitBytes: number, hold: Hold)
     // Node reads no further than what was announced.
     if (Number(announced) > limitBytes) throw tooLarge(limitBytes);
     hold.take(Number(announced));
-    return await request.text();
+    return await request.text().catch(brokeOff);
   }
   if (!request.body) return '';
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of request.body) {
+  for await (const chunk of whileThere(request.body)) {
     size += chunk.byteLength;
     if (size > limitBytes) throw tooLarge(limitBytes);
     hold.take(chunk.byteLength);
@@ -77,6 +77,19 @@ async function* metered(
     yield chunk;
   }
   if (unasked > 0) await admit(unasked);
+}
+
+/** Whoever leaves in the middle is nothing unforeseen. */
+async function* whileThere(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (cause) {
+    brokeOff(cause);
+  }
+}
+
+function brokeOff(cause: unknown): never {
+  throw new CellaError('ABORTED', 'The body broke off.', { cause });
 }
 
 function checkLight(json: string): void {

@@ -7,13 +7,16 @@ import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { Principal } from '../access/contract.ts';
 import type { Hop } from '../cluster/hop.ts';
+import type { Hold } from '../held-bytes.ts';
 
 /** `local`: the Unix socket in the data folder, which only the user that runs the daemon can open. */
 export type Door = 'network' | 'local';
 
 /** A request to go on as a WebSocket. A handler that agrees says what is to be done with it. */
 export interface Upgrade {
-  accept: ((socket: WebSocket) => void) | undefined;
+  accept: ((socket: WebSocket, room: () => Hold) => void) | undefined;
+  /** For what is held of its messages, once it is known whose they are. */
+  room: (() => Hold) | undefined;
 }
 
 export interface Bindings {

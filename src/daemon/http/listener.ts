@@ -11,6 +11,7 @@ import { toRequest } from './as-request.ts';
 import type { Bindings, Door, Upgrade } from './exchange.ts';
 import { failureResponse } from './failure.ts';
 import { sendText } from './text-response.ts';
+import { boundUnfinished } from './unfinished.ts';
 
 export interface ListenerOptions {
   readonly door: Door;
@@ -61,12 +62,15 @@ export function makeServer({ door, fetch, frameLimitBytes, tls, onError }: Liste
   });
   server.on('upgrade', (incoming, socket, head) => {
     socket.on('error', () => {}); // whoever it was has gone
-    const upgrade: Upgrade = { accept: undefined };
+    const upgrade: Upgrade = { accept: undefined, room: undefined };
     const answer = async () => {
       const response = await fetch(toRequest(incoming), { incoming, socket: incoming.socket, door, upgrade });
-      const { accept } = upgrade;
-      if (!accept) await refuse(socket, await refusalOf(response));
-      else sockets.handleUpgrade(incoming, socket, head, (client) => accept(client));
+      const { accept, room } = upgrade;
+      if (!accept || !room) return await refuse(socket, await refusalOf(response));
+      sockets.handleUpgrade(incoming, socket, head, (client) => {
+        boundUnfinished(client, socket, room());
+        accept(client, room);
+      });
     };
     void answer().catch((error) => {
       onError(error);

@@ -11,8 +11,7 @@ import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
-import { Crowd } from '../crowd.ts';
-import type { Hold } from '../held-bytes.ts';
+import { HeldBytes, type Hold } from '../held-bytes.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';
 import { type About, AuditTrail } from './audit-trail.ts';
@@ -61,12 +60,12 @@ export class Routes {
   readonly trail: AuditTrail;
   readonly #app: Hono<Exchange>;
   readonly #parts: Parts;
-  /** Bodies that are being read, by user. */
-  readonly #bodies: Crowd;
+  /** Of bodies that are being read and messages that have not come to their end, by user. */
+  readonly #held: HeldBytes;
 
   constructor(app: Hono<Exchange>, parts: Parts) {
     this.#app = app;
-    this.#bodies = new Crowd(Number.POSITIVE_INFINITY, LARGEST_AT_ONCE * parts.bodyLimitBytes);
+    this.#held = new HeldBytes(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
     this.trail = new AuditTrail(parts.access.audit);
   }
@@ -139,15 +138,16 @@ export class Routes {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
+    if (c.env.upgrade) c.env.upgrade.room = () => this.room(c);
     // What another server has passed on was counted there.
     if (principal.credential.kind !== 'daemon' && !c.get('hop')) access.rates.admit(principal.credential.id);
     return principal;
   }
 
-  /** For the body of this request, until it is read. */
+  /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
   room(c: ExchangeContext): Hold {
     // Without a token there is nothing that one may send.
-    return this.#bodies.enter(c.get('principal')?.userId ?? '');
+    return this.#held.begin(c.get('principal')?.userId ?? '');
   }
 
   #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {

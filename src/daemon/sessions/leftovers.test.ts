@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -25,10 +25,16 @@ async function server(shared: FileStorage, own: FileStorage, storage = 'the shar
   return host;
 }
 
-/** As a kernel would leave it. */
+/** As a kernel would leave it: also with folders that lie deeper than a path can tell. */
 function leaveFiles({ path }: FileStorage, key: string): void {
-  mkdirSync(join(path, 'agents', folderName(key), 'workspace'), { recursive: true });
-  writeFileSync(join(path, 'agents', folderName(key), 'workspace', 'file'), 'x');
+  const workspace = join(path, 'agents', folderName(key), 'workspace');
+  mkdirSync(workspace, { recursive: true });
+  writeFileSync(join(workspace, 'file'), 'x');
+  for (let level = 0; level < 30; level++) {
+    mkdirSync(join(workspace, 'outer'));
+    if (level > 0) renameSync(join(workspace, 'deep'), join(workspace, 'outer', 'x'.repeat(200)));
+    renameSync(join(workspace, 'outer'), join(workspace, 'deep'));
+  }
 }
 
 const agentsIn = ({ path }: FileStorage) => readdirSync(join(path, 'agents')).toSorted();

@@ -4,9 +4,9 @@
  */
 
 import { createHash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { removeFolder } from '../../environments/files/remove-folder.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { everyDocument } from '../every-document.ts';
@@ -75,7 +75,7 @@ export class Leftovers {
 
   async #remove({ session, key }: Kept): Promise<void> {
     const { dataDir } = this.#parts;
-    await rm(join(dataDir, 'agents', folderName(key)), { recursive: true, force: true });
+    await removeFolder(join(dataDir, 'agents', folderName(key)));
     await new Outputs(dataDir, session).remove();
   }
 }

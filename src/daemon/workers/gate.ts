@@ -8,10 +8,10 @@ import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
-import { isLight } from '../../protocol/light-json.ts';
 import { listenInGateway, makeGatewayFolder } from '../../sandbox/gateway-folder.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
-import { HeldBytes, type Hold } from '../held-bytes.ts';
+import { HeldBytes } from '../held-bytes.ts';
+import { lightRequest } from '../http/body.ts';
 import { failureResponse, toCellaError } from '../http/failure.ts';
 
 const MCP_PATH = '/mcp';
@@ -20,7 +20,6 @@ const MOST_CONNECTIONS = 256;
 const HEADERS_TIMEOUT_MS = 30_000;
 /** Of a message to the MCP server. */
 const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
-
 /** Of all such messages that are under way. */
 const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
 
@@ -112,8 +111,8 @@ export class Gate implements AsyncDisposable {
     const { tokens, binding, mcp } = this.#parts;
     try {
       const as = await tokens.check(tokenIn(request), binding);
-      using held = this.#held.begin();
-      return await mcp(await bounded(request, held), as);
+      using held = this.#held.begin(binding.executor);
+      return await mcp(await lightRequest(request, MOST_MESSAGE_BYTES, held), as);
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#parts.onError(error);
@@ -128,36 +127,4 @@ function tokenIn(request: Request): string {
   throw new CellaError('UNAUTHENTICATED', 'There is no session token.', {
     advice: 'Give the session token: `Authorization: Bearer cst_…`.',
   });
-}
-
-/** The same message, read as far as one may go: also where it does not tell its length. */
-async function bounded(request: Request, held: Hold): Promise<Request> {
-  const { url, method, headers, signal } = request;
-  const length = Number(headers.get('content-length') ?? 0);
-  if (length > MOST_MESSAGE_BYTES) throw tooLarge();
-  if (!request.body) return request;
-  const parts: Uint8Array<ArrayBuffer>[] = [];
-  let bytes = 0;
-  for await (const part of whileThere(request.body)) {
-    bytes += part.length;
-    if (bytes > MOST_MESSAGE_BYTES) throw tooLarge();
-    held.take(part.length);
-    parts.push(part);
-  }
-  const message = Buffer.concat(parts);
-  if (!isLight(message)) throw new CellaError('TOO_LARGE', 'The message has too many parts, or is too deep.');
-  return new Request(url, { method, headers, signal, body: message });
-}
-
-/** Whoever leaves in the middle is nothing unforeseen. */
-async function* whileThere(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  try {
-    yield* body;
-  } catch (cause) {
-    throw new CellaError('ABORTED', 'The message broke off.', { cause });
-  }
-}
-
-function tooLarge(): CellaError {
-  return new CellaError('TOO_LARGE', `A message may have ${MOST_MESSAGE_BYTES} bytes, and this one has more.`);
 }

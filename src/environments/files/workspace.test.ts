@@ -92,6 +92,31 @@ describe('a workspace', () => {
     await expect(workspace.delete('c')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
+  it('deletes folders of any depth, and holds few of them open meanwhile', async () => {
+    const trees = ['one', 'two', 'three'];
+    for (const tree of trees) {
+      const path = (levels: number) => join(root, tree, 'd/'.repeat(levels));
+      mkdirSync(path(260), { recursive: true });
+      mkdirSync(join(path(2), 'beside', 'inner'), { recursive: true });
+      for (const levels of [0, 1, 2, 3, 260]) writeFileSync(join(path(levels), 'file'), '');
+    }
+    const held = () => readdirSync('/proc/self/fd').length;
+    const before = held();
+    let [most, over] = [0, false];
+    const watch = async () => {
+      for (; !over; await new Promise(setImmediate)) most = Math.max(most, held() - before);
+    };
+    const deleted = Promise.all(trees.map((tree) => workspace.delete(tree, { recursive: true })));
+    const watched = watch();
+    await deleted.finally(() => {
+      over = true;
+    });
+    await watched;
+    expect(readdirSync(root)).toEqual([]);
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThan(trees.length * 8);
+  });
+
   it.each(['..', '../secret', 'a/../../secret', '/etc/passwd', 'a\0b', '../work-evil/x', 'x'.repeat(300)])(
     'refuses the path %j',
     async (path) => {

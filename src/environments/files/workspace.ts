@@ -7,6 +7,7 @@ import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { HeldFolder } from './held-folder.ts';
 import { type FileKind, kindOf } from './kind.ts';
 import { explained, partsOf, refused } from './path.ts';
+import { removeTree } from './remove-tree.ts';
 import { replaceFile } from './replace-file.ts';
 import type { WatchShare } from './watch-share.ts';
 import { watchTree } from './watch-tree.ts';
@@ -26,7 +27,6 @@ export interface Listing {
 }
 
 const MOST_LISTED = 10_000;
-const MOST_DEEP = 256;
 const CHUNK_BYTES = 256 * 1024;
 /** A pipe that nobody writes to must not be waited for. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -106,7 +106,7 @@ export class Workspace {
     return this.#at(path, {}, async (folder, name) => {
       const stats = await lstat(folder.path(name));
       if (!stats.isDirectory()) await unlink(folder.path(name));
-      else if (recursive) await removeTree(folder, Buffer.from(name), 0);
+      else if (recursive) await removeTree(folder, Buffer.from(name));
       else await rmdir(folder.path(name));
     });
   }
@@ -133,20 +133,6 @@ export class Workspace {
       throw explained(path, error);
     }
   }
-}
-
-async function removeTree(parent: HeldFolder, name: Buffer, depth: number): Promise<void> {
-  if (depth > MOST_DEEP) throw refused(name.toString(), 'folders in it are too deep');
-  {
-    await using folder = await parent.folder(name);
-    // Code may have given names that are no text: every byte of them is a letter of Latin-1.
-    for await (const entry of await opendir(folder.path(), { encoding: 'latin1' })) {
-      const inner = Buffer.from(entry.name, 'latin1');
-      if (entry.isDirectory()) await removeTree(folder, inner, depth + 1);
-      else await unlink(folder.bytes(inner));
-    }
-  }
-  await rmdir(parent.bytes(name));
 }
 
 async function* chunksOf(file: FileHandle, start: number): AsyncIterable<Uint8Array> {

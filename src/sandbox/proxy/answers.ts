@@ -28,6 +28,11 @@ export function unresolved({ host }: Target): Answer {
   return { status: 502, text: `Cella found no address of ${host.text}.` };
 }
 
+export function busy({ host }: Target): Answer {
+  const text = `Cella did not look up ${host.text}: other names of this session wait for an answer (too_many_lookups).`;
+  return { status: 503, phrase: 'Refused by Cella (too_many_lookups)', text };
+}
+
 export function unreachable({ host, port }: Target): Answer {
   return { status: 502, text: `Cella could not connect to ${host.text}:${port}.` };
 }

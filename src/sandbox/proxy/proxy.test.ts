@@ -24,6 +24,8 @@ const names: Record<string, readonly string[]> = {
   'sub.wild.example': ['127.0.0.2'],
 };
 let asked = 0;
+/** Answers what was asked for under a name that is not answered by itself. */
+const silent: (() => void)[] = [];
 let proxy: NetworkProxy;
 let target: Server;
 let port: number;
@@ -45,14 +47,16 @@ beforeAll(async () => {
       `127.0.0.2:${port}`,
       ...Object.keys(names).map((name) => `${name}:${port}`),
       `*.wild.example:${port}`,
+      `*.silent.example:${port}`,
       `turning.example:${port}`,
       `nowhere.example:${port}`,
       'usual.example',
     ],
     folder,
-    limits: { connections: 8, headersMs: 300 },
+    limits: { connections: 8, headersMs: 300, lookups: 2, resolveMs: 300 },
     resolve: async (name) => {
       if (name === 'turning.example') return asked++ === 0 ? ['127.0.0.2'] : ['127.0.0.1'];
+      if (name.endsWith('.silent.example')) return await new Promise((answer) => silent.push(() => answer([])));
       const found = names[name];
       if (!found) throw new Error('no such name');
       return found;
@@ -255,6 +259,20 @@ describe('floods', () => {
     // The last of them is cut off for its silence.
     await Promise.all(idle.map((socket: Socket) => once(socket.on('error', () => {}).resume(), 'close')));
     expect((await ask(`http://127.0.0.2:${port}/`)).text).toBe('hello');
+  });
+
+  it('of names that nobody answers for are looked up a few at a time, and those beyond are refused', async () => {
+    const names = Array.from({ length: 5 }, (_, n) => `http://n${n}.silent.example:${port}/`);
+    const replies = await Promise.all(names.map((name) => ask(name)));
+    expect(replies.map(({ status }) => status).sort()).toEqual([502, 502, 503, 503, 503]);
+    expect(silent).toHaveLength(2);
+    // Nobody waits for them any more, and they are under way all the same.
+    const { status, text } = await ask(`http://far.example:${port}/`);
+    expect([status, text]).toEqual([503, expect.stringContaining('(too_many_lookups)')]);
+    const waiting = ask(`http://far.example:${port}/`);
+    for (const answer of silent) answer();
+    expect((await waiting).text).toBe('hello');
+    expect(silent).toHaveLength(2);
   });
 
   it('of denied attempts are told of a few times, with how many there were', () => {

@@ -12,12 +12,13 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { readTarget, type Target } from '../../protocol/network-hosts.ts';
 import { listenInFolder } from '../listen-in-folder.ts';
-import { AllowList, type Resolve } from './allow-list.ts';
-import { type Answer, answer, answerRaw, malformed, refused, unreachable, unresolved } from './answers.ts';
+import { AllowList } from './allow-list.ts';
+import { type Answer, answer, answerRaw, busy, malformed, refused, unreachable, unresolved } from './answers.ts';
 import { connectFirst } from './connect.ts';
 import { Denials, type Denied } from './denials.ts';
 import { forward, otherHost, readPassage } from './forward.ts';
 import { ambiguity } from './headers.ts';
+import { Lookups, type Resolve } from './lookups.ts';
 import { SOCKET_NAME } from './socket-name.ts';
 import { join } from './tunnel.ts';
 
@@ -37,6 +38,8 @@ export interface ProxyLimits {
   /** A connection on which nothing moves in either direction. */
   readonly idleMs: number;
   readonly resolveMs: number;
+  /** Of names, at a time. */
+  readonly lookups: number;
 }
 
 const LIMITS: ProxyLimits = {
@@ -45,6 +48,7 @@ const LIMITS: ProxyLimits = {
   headersMs: 10_000,
   idleMs: 600_000,
   resolveMs: 10_000,
+  lookups: 4,
 };
 const KEEP_ALIVE_MS = 5000;
 
@@ -60,8 +64,8 @@ export class NetworkProxy {
 
   private constructor({ allow, folder, resolve = resolveHere, limits = {} }: ProxyOptions) {
     this.#limits = { ...LIMITS, ...limits };
-    const { resolveMs } = this.#limits;
-    this.#list = new AllowList(allow, (name) => inTime(resolve(name), resolveMs));
+    const lookups = new Lookups(resolve, { ...this.#limits, waiting: this.#limits.connections });
+    this.#list = new AllowList(allow, (name) => lookups.find(name));
     mkdirSync(folder, { recursive: true });
     // Whatever the umask of this process is: the sandbox may be another user.
     chmodSync(folder, 0o755);
@@ -132,6 +136,7 @@ export class NetworkProxy {
   async #reach(target: Target, client: Duplex): Promise<Socket | Answer> {
     const verdict = await this.#list.judge(target);
     if (verdict.kind === 'unknown') return unresolved(target);
+    if (verdict.kind === 'busy') return busy(target);
     if (verdict.kind === 'denied') {
       const told = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
       if (told) this.#tell(told);
@@ -170,17 +175,4 @@ export class NetworkProxy {
 
 async function resolveHere(name: string): Promise<readonly string[]> {
   return (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address);
-}
-
-/** Nothing where there is no answer, or a late one. */
-async function inTime(answered: Promise<readonly string[]>, longestMs: number): Promise<readonly string[]> {
-  const late = Promise.withResolvers<readonly string[]>();
-  const timer = setTimeout(() => late.resolve([]), longestMs).unref();
-  try {
-    return await Promise.race([answered, late.promise]);
-  } catch {
-    return []; // there is no such name, as far as anybody here knows
-  } finally {
-    clearTimeout(timer);
-  }
 }

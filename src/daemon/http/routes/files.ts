@@ -8,7 +8,7 @@ import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
 import { goingOn } from '../feed.ts';
-import { PerSession } from '../per-session.ts';
+import { perSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { formOf } from '../streams.ts';
 
@@ -17,7 +17,7 @@ const MOST_WATCHES = 32;
 
 export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
-  const watches = new PerSession('watches', MOST_WATCHES);
+  const watches = perSession('watches', MOST_WATCHES);
   const workspace = async (info: SessionInfo): Promise<Workspace> => {
     const session = await host.open(info.id);
     const there = await session.workspace();

@@ -5,7 +5,7 @@ import { CellaError } from '../../../protocol/errors.ts';
 import { CloseCode } from '../../../protocol/http/frames.ts';
 import { OpenTerminal } from '../../../protocol/http/terminal-routes.ts';
 import { admitExecution } from '../admit-execution.ts';
-import { PerSession } from '../per-session.ts';
+import { perSession } from '../per-session.ts';
 import type { Service } from '../service.ts';
 import { TerminalSocket } from '../terminal-socket.ts';
 
@@ -14,7 +14,7 @@ const MOST_OPEN = 16;
 
 export function addTerminalRoutes(service: Service): void {
   const { routes, host, followers } = service;
-  const open = new PerSession('terminals', MOST_OPEN);
+  const open = perSession('terminals', MOST_OPEN);
 
   routes.session(OpenTerminal, async ({ info, query: wish, principal, context, recheck }) => {
     const { id, settings } = info;
@@ -33,7 +33,7 @@ export function addTerminalRoutes(service: Service): void {
     await session.session();
     const log = context.get('log');
     upgrade.accept = (socket) => {
-      if (open.full(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
+      if (open.isFull(id)) return void socket.close(CloseCode.tooMuch, 'too many terminals');
       const gone = followers.enter(principal, 'terminal');
       const leave = open.enter(id);
       log.info({ session: id, user: principal.userName }, 'terminal opened');
