@@ -51,7 +51,7 @@ export class Budgets {
       claimOf(`session/${session}`, ['This session', ''], rules.session, () => usage.session(session)),
       claimOf(`user/${userId}`, ['This user', ' a day'], ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
-    return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted, price), signal);
+    return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
   }
 }
 

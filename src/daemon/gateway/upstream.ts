@@ -32,6 +32,8 @@ export const defaultPatience: Patience = {
 
 /** There was no connection: the provider has heard nothing of the request, and may be asked again without harm. */
 const UNHEARD = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+/** Within this time a kept connection tells that it is none any more; one that is reset later was heard on it. */
+const STALE_MS = 2000;
 /** It was heard, and may be answered at the next try. */
 const PASSING = new Set(['ECONNRESET', 'EPIPE']);
 
@@ -41,6 +43,8 @@ export interface Outgoing {
   readonly headers: OutgoingHttpHeaders;
   readonly body: Buffer | undefined;
   readonly signal: AbortSignal;
+  /** Told of each connection that it goes out on, from when the provider may have it. */
+  readonly onHeard?: (() => void) | undefined;
 }
 
 export class Upstream implements Disposable {
@@ -82,10 +86,15 @@ export class Upstream implements Disposable {
 
   #try(outgoing: Outgoing): Promise<Outcome> {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
-    const { url, method, headers, body, signal } = outgoing;
+    const { url, method, headers, body, signal, onHeard = () => {} } = outgoing;
     const tls = url.protocol === 'https:';
     const sent = (tls ? requestTls : request)(url, { method, headers, agent: tls ? this.#https : this.#http, signal });
     const late = this.#watch(sent, resolve);
+    const began = performance.now();
+    sent.on('socket', (socket) => {
+      if (sent.reusedSocket) onHeard();
+      else socket.once(tls ? 'secureConnect' : 'connect', onHeard);
+    });
     sent.on('response', (answer) => {
       clearTimeout(late.timer);
       resolve({ kind: 'answer', answer });
@@ -93,7 +102,7 @@ export class Upstream implements Disposable {
     sent.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(late.timer);
       if (signal.aborted) resolve({ kind: 'failed', error: left() });
-      else resolve(outcomeOf(error.code ?? 'unknown', sent.reusedSocket));
+      else resolve(outcomeOf(error.code ?? 'unknown', sent.reusedSocket && performance.now() - began < STALE_MS));
     });
     sent.end(body);
     return promise;
@@ -127,8 +136,8 @@ type Outcome =
   | { readonly kind: 'unheard'; readonly code: string }
   | { readonly kind: 'failed'; readonly error: CellaError };
 
-function outcomeOf(code: string, reused: boolean): Outcome {
-  if (reused && code === 'ECONNRESET') return { kind: 'stale' };
+function outcomeOf(code: string, mayBeStale: boolean): Outcome {
+  if (mayBeStale && code === 'ECONNRESET') return { kind: 'stale' };
   if (UNHEARD.has(code)) return { kind: 'unheard', code };
   const why = `it cannot be reached (${code})`;
   return { kind: 'failed', error: PASSING.has(code) ? failed(why) : lasting(why) };
