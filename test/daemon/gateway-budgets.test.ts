@@ -111,3 +111,26 @@ it('let no call through while what others came to cannot be written, and have it
   expect(await own.models.usage.session('ses_ada')).toMatchObject({ calls: 5, input: 500, output: 500 });
   expect(await own.models.usage.today(person.principal.userId)).toMatchObject({ calls: 5, input: 500, output: 500 });
 });
+
+it.each([
+  ['previous_response_id', '/openai/v1/responses', { model: 'gpt-5', previous_response_id: 'resp_1', input: 'x' }],
+  ['conversation', '/openai/v1/responses', { model: 'gpt-5', conversation: { id: 'conv_1' }, input: 'x' }],
+  ['cached_content', '/gemini/v1beta/models/m:generateContent', { cached_content: 'cachedContents/1', contents: [] }],
+])('let no call through that goes on from what %s names: nobody knows what that comes to', async (name, path, body) => {
+  const asked: string[] = [];
+  const { url } = await provide(async (request, response) => {
+    asked.push(Buffer.concat(await request.toArray()).toString());
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"object":"response","usageMetadata":{}}');
+  });
+  for (const [budget, calls] of [[{ sessionTokens: 1000 }, 0] as const, [{}, 1] as const]) {
+    const own = await Gateway.open({ settings: { providers: at(url), ...budget } });
+    const headers = { authorization: `Bearer ${await (await own.person('ada', KEY)).token()}` };
+    const { status, text } = await own.ask(path, { headers, body });
+    expect([status, asked.length]).toEqual([calls === 0 ? 400 : 200, calls]);
+    if (calls === 0) expect(text).toContain(name);
+    // One that names nothing there is like any other.
+    const { status: well } = await own.ask(path, { headers, body: { ...body, [name]: null } });
+    expect(well).toBe(200);
+    asked.length = 0;
+  }
+});

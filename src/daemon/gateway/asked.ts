@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Door } from './doors.ts';
 import { type BodyRoom, invalid, type Members, readMembers } from './members.ts';
+import { referredIn } from './referred.ts';
 import { WANTED, type Wanted, wantedOf } from './wanted.ts';
 
 export interface Asked {
@@ -13,6 +14,8 @@ export interface Asked {
   readonly wanted: Wanted;
   /** Whether it is to be answered as it is made. */
   readonly streamed: boolean;
+  /** By which name it says more than its body holds. */
+  readonly referred?: string | undefined;
 }
 
 const ModelName = z.string().regex(/^[\w./:@-]{1,200}$/);
@@ -34,8 +37,9 @@ export async function readAsked(request: IncomingMessage, door: Door, room: Body
   const model = door.model ?? body.model;
   if (model === undefined) throw invalid('The body names no model.');
   if (body.background === true) throw invalid('What runs in the background cannot be counted, and is not taken.');
+  const referred = referredIn(door.wire, members.values);
   const streamed = door.streams ?? body.stream === true;
-  return { body: countable(door, body, members), model, wanted: wantedOf(door.wire, body), streamed };
+  return { body: countable(door, body, members), model, wanted: wantedOf(door.wire, body), streamed, referred };
 }
 
 /** Of all that it says, what is looked at here. */

@@ -18,6 +18,8 @@ export interface Patience {
   readonly answerMs: number;
   /** Between two pieces of an answer; and all that the agent has to take them. */
   readonly idleMs: number;
+  /** In which a kept connection tells that it is none any more. What is reset later was heard, and is not sent again. */
+  readonly staleMs: number;
   /** Before each further try of a provider that cannot be reached. */
   readonly pausesMs: readonly number[];
 }
@@ -27,13 +29,12 @@ export const defaultPatience: Patience = {
   connectMs: 20_000,
   answerMs: 600_000,
   idleMs: 180_000,
+  staleMs: 2000,
   pausesMs: [250, 1000, 2500],
 };
 
 /** There was no connection: the provider has heard nothing of the request, and may be asked again without harm. */
 const UNHEARD = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
-/** Within this time a kept connection tells that it is none any more; one that is reset later was heard on it. */
-const STALE_MS = 2000;
 /** It was heard, and may be answered at the next try. */
 const PASSING = new Set(['ECONNRESET', 'EPIPE']);
 
@@ -92,7 +93,7 @@ export class Upstream implements Disposable {
     const late = this.#watch(sent, resolve);
     const began = performance.now();
     sent.on('socket', (socket) => {
-      if (sent.reusedSocket) onHeard();
+      if (!socket.connecting) onHeard();
       else socket.once(tls ? 'secureConnect' : 'connect', onHeard);
     });
     sent.on('response', (answer) => {
@@ -101,8 +102,9 @@ export class Upstream implements Disposable {
     });
     sent.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(late.timer);
+      const mayBeStale = sent.reusedSocket && performance.now() - began < this.#patience.staleMs;
       if (signal.aborted) resolve({ kind: 'failed', error: left() });
-      else resolve(outcomeOf(error.code ?? 'unknown', sent.reusedSocket && performance.now() - began < STALE_MS));
+      else resolve(outcomeOf(error.code ?? 'unknown', mayBeStale));
     });
     sent.end(body);
     return promise;

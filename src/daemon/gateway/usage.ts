@@ -95,8 +95,8 @@ export class UsageLedger {
     try {
       for (;;) {
         const found = await this.#kept.get(id);
-        const sum = plus(found?.value ?? unused, all);
-        if ((await this.#kept.put(id, sum, { ifRevision: found?.revision ?? 0 })) !== undefined) break;
+        const whole = plus(found?.value ?? unused, all);
+        if ((await this.#kept.put(id, whole, { ifRevision: found?.revision ?? 0 })) !== undefined) break;
       }
       this.#owed.delete(id);
     } catch (error) {
