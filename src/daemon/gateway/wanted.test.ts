@@ -15,7 +15,9 @@ test('what a call wants is read by its provider’s own name for it, and is neve
 });
 
 test('one that names nothing, or something odd, may be answered with as much as a model can', () => {
-  const odd = [{}, { max_tokens: null }, { max_tokens: -5 }, { max_tokens: '1' }, { generationConfig: 7 }, 7];
+  // Gemini takes none for not said.
+  const zero = { max_tokens: 0, max_output_tokens: 0, generationConfig: { maxOutputTokens: 0 } };
+  const odd = [{}, { max_tokens: null }, { max_tokens: -5 }, { max_tokens: '1' }, zero, { generationConfig: 7 }, 7];
   for (const each of odd) {
     for (const wire of ['messages', 'chat', 'responses', 'gemini'] as const)
       expect(wantedOf(wire, each).tokens).toBe(UNNAMED);

@@ -15,7 +15,7 @@ export interface Wanted {
   readonly answers: number;
 }
 
-const tokens = z.int().min(0).catch(UNNAMED_OUTPUT).optional();
+const tokens = z.int().min(1).catch(UNNAMED_OUTPUT).optional();
 const answers = z.int().min(1).max(MOST_ANSWERS).catch(MOST_ANSWERS).optional();
 /** Gemini takes each name in two spellings. */
 const config = z
