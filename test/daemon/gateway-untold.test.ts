@@ -217,15 +217,18 @@ describe('an answer is counted', () => {
     await expect.poll(() => usedBy(provider)).toMatchObject({ calls: 1, input: 50, output: 20, estimated: 0 });
   });
 
-  it('where the server ends in the middle of it, before its storage is closed', async () => {
+  it('where the server ends in the middle of it, though the agent stays: before its storage is closed', async () => {
     const provider = await thinking({});
     const reply = asked(provider).catch(() => {});
     await provider.state.arrival.promise;
     provider.clock.ms += WORKED_MS;
-    await provider.own.close();
+    await provider.own.models[Symbol.asyncDispose]();
+    const counted = { calls: 1, output: MADE, estimated: 1 };
+    expect(await usedBy(provider)).toMatchObject(counted);
     await reply;
+    await provider.own.close();
     const later = await Gateway.open({ dataDir: provider.own.dataDir });
-    expect(await later.models.usage.session('ses_1')).toMatchObject({ calls: 1, output: MADE, estimated: 1 });
+    expect(await later.models.usage.session('ses_1')).toMatchObject(counted);
   });
 });
 
