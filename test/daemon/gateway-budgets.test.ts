@@ -1,8 +1,11 @@
 /** Budgets hold for calls at the same time: what they may come to is kept back until it is known what they came to. */
 
 import type { ServerResponse } from 'node:http';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
+import { CellaError, errorCodes } from '../../src/protocol/errors.ts';
+import { FileStorage } from '../../src/storage/file/storage.ts';
 import { at, Gateway, message, provide } from '../support/gateway.ts';
+import { scratchFolder } from '../support/session.ts';
 
 const KEY = 'sk-test-CANARY-0123456789';
 const USED = { input_tokens: 100, output_tokens: 100 };
@@ -70,4 +73,64 @@ it('let a call that does not fit beside another wait for that, and forget it whe
   provider.answer();
   expect((await third).status).toBe(200);
   expect(await own.models.usage.session('ses_ada')).toMatchObject({ calls: 1, output: 100 });
+});
+
+it('let no call through while what others came to cannot be written, and have it all when it can', async () => {
+  const asked: string[] = [];
+  const { url } = await provide(async (request, response) => {
+    asked.push(Buffer.concat(await request.toArray()).toString());
+    response.writeHead(200, { 'content-type': 'application/json' }).end(message('hi', USED));
+  });
+  await using storage = await FileStorage.open(await scratchFolder());
+  const full = new CellaError('STORAGE_FAILED', 'The disk is full.');
+  let isFull = true;
+  const put = storage.documents.put.bind(storage.documents);
+  vi.spyOn(storage.documents, 'put').mockImplementation(async (collection, ...rest) => {
+    if (isFull && collection === 'model-usage') throw full;
+    return await put(collection, ...rest);
+  });
+  const { documents } = storage;
+  const own = await Gateway.open({ documents, settings: { providers: at(url), sessionTokens: 1000 } });
+  const person = await own.person('ada', KEY);
+  const token = await person.token();
+  const ask = () =>
+    own.messages(token, asking(200)).then(
+      ({ status }) => status,
+      () => 'cut off',
+    );
+  const statuses = async (calls: number) => {
+    const seen: (number | string)[] = [];
+    for (let call = 0; call < calls; call++) seen.push(await ask());
+    return seen;
+  };
+  const refused = errorCodes.STORAGE_FAILED.http;
+  expect(await statuses(5)).toEqual(['cut off', refused, refused, refused, refused]);
+  expect(asked).toHaveLength(1);
+  isFull = false;
+  expect(await statuses(5)).toEqual([200, 200, 200, 200, 429]);
+  expect(await own.models.usage.session('ses_ada')).toMatchObject({ calls: 5, input: 500, output: 500 });
+  expect(await own.models.usage.today(person.principal.userId)).toMatchObject({ calls: 5, input: 500, output: 500 });
+});
+
+it.each([
+  ['previous_response_id', '/openai/v1/responses', { model: 'gpt-5', previous_response_id: 'resp_1', input: 'x' }],
+  ['conversation', '/openai/v1/responses', { model: 'gpt-5', conversation: { id: 'conv_1' }, input: 'x' }],
+  ['cached_content', '/gemini/v1beta/models/m:generateContent', { cached_content: 'cachedContents/1', contents: [] }],
+])('let no call through that goes on from what %s names: nobody knows what that comes to', async (name, path, body) => {
+  const asked: string[] = [];
+  const { url } = await provide(async (request, response) => {
+    asked.push(Buffer.concat(await request.toArray()).toString());
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"object":"response","usageMetadata":{}}');
+  });
+  for (const [budget, calls] of [[{ sessionTokens: 1000 }, 0] as const, [{}, 1] as const]) {
+    const own = await Gateway.open({ settings: { providers: at(url), ...budget } });
+    const headers = { authorization: `Bearer ${await (await own.person('ada', KEY)).token()}` };
+    const { status, text } = await own.ask(path, { headers, body });
+    expect([status, asked.length]).toEqual([calls === 0 ? 400 : 200, calls]);
+    if (calls === 0) expect(text).toContain(name);
+    // One that names nothing there is like any other.
+    const { status: well } = await own.ask(path, { headers, body: { ...body, [name]: null } });
+    expect(well).toBe(200);
+    asked.length = 0;
+  }
 });

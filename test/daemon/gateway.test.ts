@@ -171,14 +171,14 @@ describe('usage', () => {
       send(response, { type: 'message_start', message: { model: 'claude-sonnet-4-5', usage } });
       send(response, { type: 'content_block_delta', delta: { type: 'text_delta', text: 'x'.repeat(400) } });
     });
-    const own = await Gateway.open({ settings: { providers: at(url) } });
+    const own = await Gateway.open({ settings: { providers: at(url) }, clock: () => 0 });
     const person = await own.person('ada', KEY);
     const leave = new AbortController();
     const onText = (text: string) => text.includes('xxxx') && leave.abort();
     await expect(own.messages(await person.token(), { stream: true, signal: leave.signal, onText })).rejects.toThrow();
     await ended.promise;
     const used = () => own.models.usage.session('ses_ada');
-    await expect.poll(used).toMatchObject({ calls: 1, input: 50, output: 100, estimated: 1 });
+    await expect.poll(used).toMatchObject({ calls: 1, input: 50, output: 134, estimated: 1 });
   });
 });
 

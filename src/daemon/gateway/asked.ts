@@ -3,15 +3,19 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Door } from './doors.ts';
-import { WANTED, wantedOf } from './estimate.ts';
 import { type BodyRoom, invalid, type Members, readMembers } from './members.ts';
+import { referredIn } from './referred.ts';
+import { WANTED, type Wanted, wantedOf } from './wanted.ts';
 
 export interface Asked {
   /** As it is sent on; undefined where there is none. */
   readonly body: Buffer | undefined;
   readonly model: string | undefined;
-  /** How many tokens it may be answered with. */
-  readonly wanted: number;
+  readonly wanted: Wanted;
+  /** Whether it is to be answered as it is made. */
+  readonly streamed: boolean;
+  /** By which name it says more than its body holds. */
+  readonly referred?: string | undefined;
 }
 
 const ModelName = z.string().regex(/^[\w./:@-]{1,200}$/);
@@ -24,7 +28,7 @@ const Body = z.looseObject({
 type Body = z.infer<typeof Body>;
 
 export async function readAsked(request: IncomingMessage, door: Door, room: BodyRoom): Promise<Asked> {
-  if (!door.takesBody) return { body: undefined, model: door.model, wanted: 0 };
+  if (!door.takesBody) return { body: undefined, model: door.model, wanted: wantedOf(door.wire, {}), streamed: false };
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
   if (encoding !== 'identity') throw invalid('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('The body must be application/json.');
@@ -33,7 +37,9 @@ export async function readAsked(request: IncomingMessage, door: Door, room: Body
   const model = door.model ?? body.model;
   if (model === undefined) throw invalid('The body names no model.');
   if (body.background === true) throw invalid('What runs in the background cannot be counted, and is not taken.');
-  return { body: countable(door, body, members), model, wanted: wantedOf(body) };
+  const referred = referredIn(door.wire, members.values);
+  const streamed = door.streams ?? body.stream === true;
+  return { body: countable(door, body, members), model, wanted: wantedOf(door.wire, body), streamed, referred };
 }
 
 /** Of all that it says, what is looked at here. */

@@ -39,7 +39,7 @@ export class Budgets {
   /** Keeps back what the call may come to, until it is disposed of. BUDGET_EXCEEDED where nothing is left. */
   async reserve(
     { session, userId }: TokenBinding,
-    { model, body, wanted }: Asked,
+    { model, body, wanted, referred }: Asked,
     signal: AbortSignal,
   ): Promise<Disposable> {
     const { rules, usage, quotas } = this.#parts;
@@ -51,7 +51,8 @@ export class Budgets {
       claimOf(`session/${session}`, ['This session', ''], rules.session, () => usage.session(session)),
       claimOf(`user/${userId}`, ['This user', ' a day'], ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
-    return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted, price), signal);
+    if (referred !== undefined && claims.length > 0) throw unbounded(referred);
+    return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
   }
 }
 
@@ -91,3 +92,9 @@ function unpriced(model: string | undefined): CellaError {
     },
   );
 }
+
+/** Whoever hangs up before it is told how much that was would pay for none of it. */
+const unbounded = (name: string): CellaError =>
+  new CellaError('INVALID_REQUEST', `How much ${name} refers to is not known beforehand, and there is a budget.`, {
+    advice: 'Send the conversation itself.',
+  });

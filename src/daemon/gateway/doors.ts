@@ -16,6 +16,8 @@ export interface Door {
   /** Where the path names it. */
   readonly model: string | undefined;
   readonly takesBody: boolean;
+  /** Whether it is answered as it is made, where the path says that. */
+  readonly streams: boolean | undefined;
 }
 
 interface Rule {
@@ -36,7 +38,11 @@ const rules: Readonly<Record<Provider, readonly Rule[]>> = {
   anthropic: [rule('POST', '/v1/messages', 'messages'), rule('POST', '/v1/messages/count_tokens', 'free'), ...listed],
   openai: [rule('POST', '/v1/responses', 'responses'), rule('POST', '/v1/chat/completions', 'chat'), ...listed],
   gemini: [
-    rule('POST', `/v1(?:beta|alpha)?/models/(?<model>${MODEL}):(?:generateContent|streamGenerateContent)`, 'gemini'),
+    rule(
+      'POST',
+      `/v1(?:beta|alpha)?/models/(?<model>${MODEL}):(?<action>generateContent|streamGenerateContent)`,
+      'gemini',
+    ),
     rule('POST', `/v1(?:beta|alpha)?/models/(?<model>${MODEL}):countTokens`, 'free'),
     rule('GET', '/v1(?:beta|alpha)?/models', 'free'),
     rule('GET', `/v1(?:beta|alpha)?/models/(?<model>${MODEL})`, 'free'),
@@ -46,6 +52,8 @@ const rules: Readonly<Record<Provider, readonly Rule[]>> = {
 /** Of these, and never of what might be a key. */
 const QUERY = new Set(['beta', 'alt', 'limit', 'after_id', 'before_id', 'pageSize', 'pageToken']);
 const VALUE = /^[\w.-]{0,200}$/;
+/** Of Gemini's forms, those that can be read here. */
+const FORMS = new Set(['json', 'sse']);
 
 /** Whose path it is, by how it begins. */
 export function providerOf(url: string): Provider | undefined {
@@ -61,12 +69,17 @@ export function doorOf(provider: Provider, method: string, url: string): Door | 
     const found = wanted === method ? shape.exec(path) : null;
     if (!found) continue;
     const target = path + queryOf(query.join('?'));
-    return { provider, wire, target, model: found.groups?.model, takesBody: method === 'POST' };
+    const { model, action } = found.groups ?? {};
+    const streams = action === undefined ? undefined : action === 'streamGenerateContent';
+    return { provider, wire, target, model, takesBody: method === 'POST', streams };
   }
   return undefined;
 }
 
 function queryOf(text: string): string {
-  const kept = [...new URLSearchParams(text)].filter(([name, value]) => QUERY.has(name) && VALUE.test(value));
+  const kept = [...new URLSearchParams(text)].filter(([name, value]) => isKept(name, value));
   return kept.length === 0 ? '' : `?${new URLSearchParams(kept)}`;
 }
+
+const isKept = (name: string, value: string): boolean =>
+  QUERY.has(name) && VALUE.test(value) && (name !== 'alt' || FORMS.has(value));

@@ -4,21 +4,21 @@
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { TokenUsage } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Provider } from '../../protocol/providers.ts';
+import type { Clock } from '../../storage/contract.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
 import { AtOnce } from '../at-once.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import { HeldBytes } from '../held-bytes.ts';
-import type { Logger } from '../http/logs.ts';
+import { type AccountParts, account } from './account.ts';
 import { isStream, kindOf } from './answer-kind.ts';
 import { type Asked, readAsked } from './asked.ts';
 import { type BudgetParts, Budgets, checkModel } from './budgets.ts';
+import { Course } from './course.ts';
 import { type Door, doorOf, providerOf } from './doors.ts';
 import { askedHeaders } from './headers.ts';
 import { presentedToken } from './presented-token.ts';
-import { costOf } from './prices.ts';
 import { eventOf, refuse } from './refusal.ts';
 import { RefusedTurns } from './refused-turns.ts';
 import { relay } from './relay.ts';
@@ -26,18 +26,17 @@ import { defaultPatience, type Patience, Upstream } from './upstream.ts';
 import type { UsageLedger } from './usage.ts';
 import { UsageReader } from './usage-reader.ts';
 
-export interface GatewayParts extends BudgetParts {
+export interface GatewayParts extends BudgetParts, AccountParts {
   readonly tokens: Pick<SessionTokens, 'check'>;
   readonly credentials: Pick<Credentials, 'reveal'>;
   readonly usage: UsageLedger;
-  readonly log?: Logger | undefined;
-  /** Told of each call after it is written down. */
-  readonly onUsage?: ((binding: TokenBinding, usage: TokenUsage) => void) | undefined;
   readonly patience?: Partial<Patience> | undefined;
   /** Of one request, and of one answer. */
   readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
   /** Calls of one session at a time. */
   readonly mostCalls?: number | undefined;
+  /** In milliseconds, for how long a provider has worked. */
+  readonly clock?: Clock | undefined;
 }
 
 /** `expected`: what the socket that it came by belongs to. A token that is bound to something else is refused. */
@@ -50,7 +49,7 @@ const MOST_CALLS = 32;
 /** Of the largest requests, as many as one session may have in memory. */
 const LARGEST_AT_ONCE = 4;
 
-export class ModelGateway implements Disposable {
+export class ModelGateway implements AsyncDisposable {
   readonly #parts: GatewayParts;
   readonly #patience: Patience;
   readonly #upstream: Upstream;
@@ -58,6 +57,8 @@ export class ModelGateway implements Disposable {
   readonly #calls: AtOnce;
   /** Of requests, by session. */
   readonly #bodies: HeldBytes;
+  readonly #ending = new AbortController();
+  readonly #running = new Set<Promise<void>>();
   readonly refused = new RefusedTurns();
 
   constructor(parts: GatewayParts) {
@@ -78,7 +79,10 @@ export class ModelGateway implements Disposable {
     return true;
   };
 
-  [Symbol.dispose](): void {
+  /** Ends all calls that are under way; what they came to is written down when it resolves. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(nobodyWaits());
+    await Promise.allSettled(this.#running);
     this.#upstream[Symbol.dispose]();
   }
 
@@ -89,11 +93,14 @@ export class ModelGateway implements Disposable {
     expected: Partial<TokenBinding>,
   ): Promise<void> {
     const gone = new AbortController();
-    const leave = () => gone.abort(new CellaError('ABORTED', 'Nobody waits for it any more.'));
+    const leave = () => gone.abort(nobodyWaits());
     response.on('close', leave);
     response.on('error', leave);
     try {
-      await this.#answer(provider, request, response, { expected, signal: gone.signal });
+      await this.#answer(provider, request, response, {
+        expected,
+        signal: AbortSignal.any([gone.signal, this.#ending.signal]),
+      });
     } catch (error) {
       const told = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');
       if (told !== error) this.#parts.log?.error({ err: error }, 'model gateway');
@@ -128,7 +135,7 @@ export class ModelGateway implements Disposable {
       const counted = door.wire !== 'free';
       // Given back when it is written down what was used in its place.
       using _kept = counted ? await this.#budgets.reserve(binding, asked, signal) : undefined;
-      await this.#call({ door, asked, binding, signal }, request, response);
+      await this.#underWay(this.#call({ door, asked, binding, signal }, request, response));
       response.end();
     } catch (error) {
       if (error instanceof CellaError && door.wire !== 'free') this.refused.note(binding.task, error);
@@ -136,52 +143,47 @@ export class ModelGateway implements Disposable {
     }
   }
 
-  async #call(call: Call, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { door, asked, binding, signal } = call;
-    const { rules, credentials } = this.#parts;
+  async #underWay(call: Promise<void>): Promise<void> {
+    this.#running.add(call);
+    try {
+      await call;
+    } finally {
+      this.#running.delete(call);
+    }
+  }
+
+  async #call(
+    { door, asked, binding, signal }: Call,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const { rules, credentials, clock } = this.#parts;
     const key = await credentials.reveal(binding.userId, door.provider);
     signal.throwIfAborted();
-    const sent = this.#upstream.send({
-      url: urlOf(rules.addresses[door.provider], door.target),
-      method: door.takesBody ? 'POST' : 'GET',
-      headers: askedHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
-      body: asked.body,
-      signal,
-    });
-    const answer = await sent.catch(async (error) => {
-      // Whoever leaves before the answer has been heard by the provider, which counts that too.
-      if (signal.aborted && door.wire !== 'free') await this.#writeDown(call, new UsageReader(door.wire, false));
-      throw error;
-    });
-    const { streamed, good } = kindOf(answer);
-    if (door.wire !== 'free') this.refused.answered(binding.task);
-    const reader = new UsageReader(door.wire, streamed);
-    const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
+    const course = new Course(clock);
+    let reader = new UsageReader(door.wire, false);
     try {
+      const answer = await this.#upstream.send({
+        url: urlOf(rules.addresses[door.provider], door.target),
+        method: door.takesBody ? 'POST' : 'GET',
+        headers: askedHeaders(request.headers, { provider: door.provider, key, bodyBytes: asked.body?.length }),
+        body: asked.body,
+        signal,
+        onHeard: () => course.heard(),
+      });
+      course.answered(answer.statusCode ?? 0);
+      const { streamed, good } = kindOf(answer);
+      if (door.wire !== 'free') this.refused.answered(binding.task);
+      reader = new UsageReader(door.wire, streamed);
+      const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
       await relay(answer, response, { key, streamed, good, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
     } catch (error) {
       // Nothing can be said in the middle of a line.
       if (reader.isInLine && response.headersSent) response.destroy();
       throw error;
     } finally {
-      if (good && door.wire !== 'free') await this.#writeDown(call, reader);
+      if (door.wire !== 'free') await account(this.#parts, { binding, asked, course, reader });
     }
-  }
-
-  /** Also where the agent has gone in the middle: what was made for it was made. */
-  async #writeDown({ binding, asked }: Call, reader: UsageReader): Promise<void> {
-    const { rules, usage, log, onUsage } = this.#parts;
-    const { counts, model = asked.model, estimated } = reader.reading(asked.body?.length ?? 0);
-    const price = rules.priceOf(model ?? '') ?? rules.priceOf(asked.model ?? '');
-    const used: TokenUsage = {
-      ...counts,
-      ...(price ? { costUsd: costOf(counts, price) } : {}),
-      ...(model === undefined ? {} : { model: model.slice(0, 200) }),
-    };
-    await usage.add(binding, { usage: used, estimated });
-    const { session, task, userId } = binding;
-    log?.info({ session, task, userId, ...used, estimated }, 'model call');
-    onUsage?.(binding, used);
   }
 }
 
@@ -212,6 +214,8 @@ const tooManyCalls = (most: number): CellaError =>
   new CellaError('RATE_LIMITED', `There are ${most} requests of this kind under way.`, {
     details: { retryAfterMs: 1000 },
   });
+
+const nobodyWaits = (): CellaError => new CellaError('ABORTED', 'Nobody waits for it any more.');
 
 const otherWay = (): CellaError =>
   new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {

@@ -12,7 +12,8 @@ import { giveKey } from './give-key.ts';
 import { type GatewayRules, gatewayRules } from './settings.ts';
 import { UsageLedger } from './usage.ts';
 
-export interface ModelsOptions extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls'> {
+export interface ModelsOptions
+  extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls' | 'clock'> {
   readonly documents: DocumentStore;
   readonly access: Pick<Access, 'users' | 'sessionTokens' | 'quotas'>;
   readonly dataDir: string;
@@ -21,7 +22,7 @@ export interface ModelsOptions extends Pick<GatewayParts, 'onUsage' | 'patience'
   readonly log?: Logger | undefined;
 }
 
-export class Models implements Disposable {
+export class Models implements AsyncDisposable {
   readonly credentials: Credentials;
   readonly usage: UsageLedger;
   readonly rules: GatewayRules;
@@ -53,7 +54,7 @@ export class Models implements Disposable {
     await this.usage.forgetUser(userId);
   }
 
-  [Symbol.dispose](): void {
-    this.gateway[Symbol.dispose]();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.gateway[Symbol.asyncDispose]();
   }
 }

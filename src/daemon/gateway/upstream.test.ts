@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { defaultPatience, Upstream } from './upstream.ts';
 
 test('an answer that begins before the request has ended may take its time', async () => {
-  const patience = { connectMs: 5000, answerMs: 50, idleMs: 5000, pausesMs: [] };
+  const patience = { ...defaultPatience, answerMs: 50 };
   const server = createServer(async (request, response) => {
     response.write('begun, ');
     request.resume();
@@ -64,4 +64,32 @@ test('nobody who has left is waited for between two tries', async () => {
   const sent = upstream.send({ url, method: 'GET', headers: {}, body: undefined, signal: gone.signal });
   setImmediate(() => gone.abort());
   await expect(sent).rejects.toMatchObject({ code: 'ABORTED' });
+});
+
+test.each([
+  ['at once is sent again on another', 60_000, 3],
+  ['later was heard, and is not sent again: it would be paid for twice', 0, 2],
+])('what is reset on a kept connection %s', async (_name, staleMs, asked) => {
+  let requests = 0;
+  const server = createServer((request, response) => {
+    if (++requests === 2) request.socket.resetAndDestroy();
+    else response.end('answered');
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close().closeAllConnections());
+  await once(server, 'listening');
+  using upstream = new Upstream({ ...defaultPatience, staleMs });
+  const { port } = server.address() as AddressInfo;
+  let heard = 0;
+  const ask = async () => {
+    const url = new URL(`http://127.0.0.1:${port}/`);
+    const { signal } = new AbortController();
+    const onHeard = () => void heard++;
+    return await text(await upstream.send({ url, method: 'POST', headers: {}, body: undefined, signal, onHeard }));
+  };
+  expect(await ask()).toBe('answered');
+  // The connection is free again once its end was seen.
+  await new Promise(setImmediate);
+  if (asked === 3) expect(await ask()).toBe('answered');
+  else await expect(ask()).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+  expect([requests, heard]).toEqual([asked, asked]);
 });

@@ -18,6 +18,8 @@ export interface Patience {
   readonly answerMs: number;
   /** Between two pieces of an answer; and all that the agent has to take them. */
   readonly idleMs: number;
+  /** In which a kept connection tells that it is none any more. What is reset later was heard, and is not sent again. */
+  readonly staleMs: number;
   /** Before each further try of a provider that cannot be reached. */
   readonly pausesMs: readonly number[];
 }
@@ -27,6 +29,7 @@ export const defaultPatience: Patience = {
   connectMs: 20_000,
   answerMs: 600_000,
   idleMs: 180_000,
+  staleMs: 2000,
   pausesMs: [250, 1000, 2500],
 };
 
@@ -41,6 +44,8 @@ export interface Outgoing {
   readonly headers: OutgoingHttpHeaders;
   readonly body: Buffer | undefined;
   readonly signal: AbortSignal;
+  /** Told of each connection that it goes out on, from when the provider may have it. */
+  readonly onHeard?: (() => void) | undefined;
 }
 
 export class Upstream implements Disposable {
@@ -82,18 +87,24 @@ export class Upstream implements Disposable {
 
   #try(outgoing: Outgoing): Promise<Outcome> {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
-    const { url, method, headers, body, signal } = outgoing;
+    const { url, method, headers, body, signal, onHeard = () => {} } = outgoing;
     const tls = url.protocol === 'https:';
     const sent = (tls ? requestTls : request)(url, { method, headers, agent: tls ? this.#https : this.#http, signal });
     const late = this.#watch(sent, resolve);
+    const began = performance.now();
+    sent.on('socket', (socket) => {
+      if (!socket.connecting) onHeard();
+      else socket.once(tls ? 'secureConnect' : 'connect', onHeard);
+    });
     sent.on('response', (answer) => {
       clearTimeout(late.timer);
       resolve({ kind: 'answer', answer });
     });
     sent.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(late.timer);
+      const mayBeStale = sent.reusedSocket && performance.now() - began < this.#patience.staleMs;
       if (signal.aborted) resolve({ kind: 'failed', error: left() });
-      else resolve(outcomeOf(error.code ?? 'unknown', sent.reusedSocket));
+      else resolve(outcomeOf(error.code ?? 'unknown', mayBeStale));
     });
     sent.end(body);
     return promise;
@@ -127,8 +138,8 @@ type Outcome =
   | { readonly kind: 'unheard'; readonly code: string }
   | { readonly kind: 'failed'; readonly error: CellaError };
 
-function outcomeOf(code: string, reused: boolean): Outcome {
-  if (reused && code === 'ECONNRESET') return { kind: 'stale' };
+function outcomeOf(code: string, mayBeStale: boolean): Outcome {
+  if (mayBeStale && code === 'ECONNRESET') return { kind: 'stale' };
   if (UNHEARD.has(code)) return { kind: 'unheard', code };
   const why = `it cannot be reached (${code})`;
   return { kind: 'failed', error: PASSING.has(code) ? failed(why) : lasting(why) };

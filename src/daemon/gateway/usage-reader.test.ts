@@ -5,6 +5,9 @@ import { UsageReader } from './usage-reader.ts';
 const sse = (...events: unknown[]): string =>
   events.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
 
+/** What is counted in the place of what is not told. */
+const UNTOLD = { input: 333, output: 4444 };
+
 const streams: readonly [Wire, string][] = [
   [
     'messages',
@@ -76,19 +79,19 @@ describe.each(streams)('a stream of %s', (wire, text) => {
     const reader = new UsageReader(wire, true);
     for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
     expect(reader.end()).toBe(true);
-    const { counts, model, estimated } = reader.reading(1000);
-    expect({ model, estimated }).toEqual({ model: 'm', estimated: false });
+    const { counts, model, told } = reader.reading(UNTOLD);
+    expect({ model, told }).toEqual({ model: 'm', told: { input: true, output: true } });
     expect(counts).toEqual({ input: 10, output: 20, cacheRead: 4, cacheWrite: wire === 'messages' ? 6 : 0 });
   });
 
-  it('that breaks off after any byte gives an estimate, and never fails', () => {
-    for (let end = 0; end < bytes.length; end += 5) {
+  it('that is cut off after any byte before its last event comes to all that it may have', () => {
+    for (let end = 0; end < text.trimEnd().lastIndexOf('data: '); end += 5) {
       const reader = new UsageReader(wire, true);
       reader.push(bytes.subarray(0, end));
-      reader.end();
-      const { counts } = reader.reading(1000);
-      expect(counts.input).toBeGreaterThan(0);
-      expect(counts.output).toBeGreaterThanOrEqual(0);
+      const { counts, told } = reader.reading(UNTOLD);
+      expect(counts.input).toBe(told.input ? 10 : UNTOLD.input);
+      expect({ output: counts.output, told: told.output }).toEqual({ output: UNTOLD.output, told: false });
+      expect(reader.isOver).toBe(false);
     }
   });
 });
@@ -107,7 +110,8 @@ describe('an answer that is no stream', () => {
     const reader = new UsageReader(wire, false);
     reader.push(Buffer.from(JSON.stringify(answer, null, 2)));
     expect(reader.end()).toBe(true);
-    expect(reader.reading(0)).toMatchObject({ counts: { input: 10, output: 20 }, model: 'm', estimated: false });
+    const told = { input: true, output: true };
+    expect(reader.reading(UNTOLD)).toMatchObject({ counts: { input: 10, output: 20 }, model: 'm', told });
   });
 
   it.each<[string, unknown]>([
@@ -119,7 +123,7 @@ describe('an answer that is no stream', () => {
     const reader = new UsageReader('messages', false);
     reader.push(Buffer.from(JSON.stringify(answer)));
     reader.end();
-    expect(reader.reading(400)).toMatchObject({ counts: { input: 100, output: 0 }, estimated: true });
+    expect(reader.reading(UNTOLD)).toMatchObject({ counts: UNTOLD, told: { input: false, output: false } });
   });
 });
 
@@ -132,6 +136,33 @@ describe('a line without end', () => {
       Buffer.from(`\n${sse({ type: 'message_delta', usage: { output_tokens: 3 } }, { type: 'message_stop' })}`),
     );
     expect(reader.end()).toBe(true);
-    expect(reader.reading(4).counts.output).toBe(3);
+    expect(reader.reading(UNTOLD).counts.output).toBe(3);
+  });
+});
+
+describe('what was made', () => {
+  const read = (wire: Wire, ...events: unknown[]) => {
+    const reader = new UsageReader(wire, true);
+    reader.push(Buffer.from(sse(...events)));
+    return reader;
+  };
+
+  it('is at least what was told until then, and what was seen of it', () => {
+    const told = read('messages', { type: 'message_delta', usage: { output_tokens: 9000 } });
+    expect(told.reading(UNTOLD).counts.output).toBe(9000);
+    const seen = read('messages', { type: 'content_block_delta', delta: { text: 'x'.repeat(30_000) } });
+    expect(seen.reading(UNTOLD).counts.output).toBe(10_000);
+  });
+
+  it('is not told by an answer that has failed, and by none of Gemini’s before the connection has ended', () => {
+    const began = { type: 'message_start', message: { usage: { input_tokens: 5, output_tokens: 1 } } };
+    const failed = read('messages', began, { type: 'error' }, { type: 'message_stop' });
+    expect(failed.end()).toBe(true);
+    expect(failed.reading(UNTOLD)).toMatchObject({ counts: { output: UNTOLD.output }, told: { output: false } });
+    const gemini = read('gemini', { candidates: [{ finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 5 } });
+    expect(gemini.reading(UNTOLD).counts.output).toBe(UNTOLD.output);
+    expect(gemini.end()).toBe(true);
+    // A count of none is left out by it.
+    expect(gemini.reading(UNTOLD)).toMatchObject({ counts: { output: 0 }, told: { output: true } });
   });
 });

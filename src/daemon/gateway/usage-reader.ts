@@ -5,27 +5,28 @@ import { readChat } from './wires/chat.ts';
 import { readGemini } from './wires/gemini.ts';
 import { readMessages } from './wires/messages.ts';
 import { readResponses } from './wires/responses.ts';
-import type { Counts, ReadMessage } from './wires/tally.ts';
+import type { Counts, Last, ReadMessage } from './wires/tally.ts';
 
 const readers: Readonly<Record<Wire, ReadMessage>> = {
   messages: readMessages,
   responses: readResponses,
   chat: readChat,
   gemini: readGemini,
-  free: () => ({ last: true }),
+  free: () => ({ last: 'told' }),
 };
 
 /** The last event of OpenAI's holds the whole answer once more. */
 const MOST_BYTES = 32 * 1024 * 1024;
 const NEWLINE = 0x0a;
-const CHARACTERS_PER_TOKEN = 4;
+/** A little more than most texts have, so that it is rather too much than too little. */
+const CHARACTERS_PER_TOKEN = 3;
 
 export interface Reading {
   readonly counts: Counts;
   /** As the provider named it. */
   readonly model: string | undefined;
-  /** Whether the provider has not told all of it. */
-  readonly estimated: boolean;
+  /** Whether the provider has told it. */
+  readonly told: { readonly input: boolean; readonly output: boolean };
 }
 
 export class UsageReader {
@@ -36,7 +37,8 @@ export class UsageReader {
   #counts: Partial<Counts> = {};
   #model: string | undefined;
   #characters = 0;
-  #whole = false;
+  #last: Last | undefined;
+  #ended = false;
 
   constructor(wire: Wire, streamed: boolean) {
     this.#read = readers[wire];
@@ -60,23 +62,31 @@ export class UsageReader {
     return this.#size > 0;
   }
 
-  /** True where the answer came to an end as this provider ends one. */
+  /** Nothing follows. True where the answer came to an end as this provider ends one. */
   end(): boolean {
     this.#line();
-    return this.#whole;
+    this.#ended = this.#last !== undefined;
+    return this.#ended;
   }
 
-  /** What is not told is estimated by the size of what went in and of what came out. */
-  reading(bodyBytes: number): Reading {
+  /** Whether the answer has come to its end, also where that of its connection was not waited for. */
+  get isOver(): boolean {
+    return this.#ended || this.#last === 'told';
+  }
+
+  /** `untold`: what the call may have come to, in the place of what the provider does not tell. */
+  reading(untold: Pick<Counts, 'input' | 'output'>): Reading {
     const { input, output, cacheRead = 0, cacheWrite = 0 } = this.#counts;
+    const final = this.#last === 'told' || (this.#last === 'perhaps' && this.#ended);
+    const told = { input: input !== undefined, output: final && output !== undefined };
     const written = Math.ceil(this.#characters / CHARACTERS_PER_TOKEN);
     const counts = {
-      input: input ?? Math.ceil(bodyBytes / CHARACTERS_PER_TOKEN),
+      input: input ?? untold.input,
       // Where a stream broke off, its count is that of the beginning.
-      output: this.#whole && output !== undefined ? output : Math.max(output ?? 0, written),
+      output: told.output && output !== undefined ? output : Math.max(output ?? 0, written, untold.output),
       ...{ cacheRead, cacheWrite },
     };
-    return { counts, model: this.#model, estimated: !this.#whole || input === undefined || output === undefined };
+    return { counts, model: this.#model, told };
   }
 
   #keep(bytes: Buffer): void {
@@ -94,7 +104,7 @@ export class UsageReader {
   }
 
   #data(data: string): void {
-    if (data === '[DONE]') this.#whole = true;
+    if (data === '[DONE]') this.#see('told');
     else this.#message(data);
   }
 
@@ -110,7 +120,12 @@ export class UsageReader {
       this.#counts = { ...this.#counts, ...said?.counts };
       this.#model = said?.model ?? this.#model;
       this.#characters += said?.characters ?? 0;
-      this.#whole ||= said?.last ?? false;
+      this.#see(said?.last);
     }
+  }
+
+  /** What comes after the last one takes nothing back. */
+  #see(last: Last | undefined): void {
+    if (this.#last === undefined || this.#last === 'perhaps') this.#last = last ?? this.#last;
   }
 }

@@ -26,6 +26,8 @@ export class UsageLedger {
   readonly #clock: Clock;
   /** One write at a time for each of them; other servers are waited for by trying again. */
   readonly #writing = new Map<string, Promise<void>>();
+  /** What could not be written. No sum is told without it: whoever could fill a disk would use what nobody counts. */
+  readonly #owed = new Map<string, ModelUsage>();
 
   constructor(documents: DocumentStore, clock: Clock = Date.now) {
     this.#kept = new Collection(documents, 'model-usage', ModelUsage);
@@ -34,9 +36,10 @@ export class UsageLedger {
 
   /** Durable when it resolves. */
   async add({ session, userId }: Pick<TokenBinding, 'session' | 'userId'>, used: UsedOnce): Promise<void> {
+    const more = usageOf(used);
     await Promise.all([
-      this.#inTurn(ofSession(session), used),
-      this.#inTurn(ofUser(userId, dayOf(this.#clock())), used),
+      this.#inTurn(ofSession(session), more),
+      this.#inTurn(ofUser(userId, dayOf(this.#clock())), more),
     ]);
   }
 
@@ -61,20 +64,24 @@ export class UsageLedger {
   }
 
   async forgetSession(session: string): Promise<void> {
+    this.#owed.delete(ofSession(session));
     await this.#kept.delete(ofSession(session));
   }
 
   async forgetUser(userId: string): Promise<void> {
-    for await (const { id } of this.#under(ofUser(userId, ''))) await this.#kept.delete(id);
+    const prefix = ofUser(userId, '');
+    for (const id of this.#owed.keys()) if (id.startsWith(prefix)) this.#owed.delete(id);
+    for await (const { id } of this.#under(prefix)) await this.#kept.delete(id);
   }
 
   async #get(id: string): Promise<ModelUsage> {
+    if (this.#owed.has(id)) await this.#inTurn(id, unused);
     return (await this.#kept.get(id))?.value ?? unused;
   }
 
-  #inTurn(id: string, used: UsedOnce): Promise<void> {
+  #inTurn(id: string, more: ModelUsage): Promise<void> {
     const before = this.#writing.get(id) ?? Promise.resolve();
-    const done = before.catch(() => {}).then(() => this.#write(id, used)); // told to whoever waited for it
+    const done = before.catch(() => {}).then(() => this.#write(id, more)); // told to whoever waited for it
     this.#writing.set(id, done);
     const forget = () => {
       if (this.#writing.get(id) === done) this.#writing.delete(id);
@@ -83,11 +90,18 @@ export class UsageLedger {
     return done;
   }
 
-  async #write(id: string, used: UsedOnce): Promise<void> {
-    for (;;) {
-      const found = await this.#kept.get(id);
-      const sum = plus(found?.value ?? unused, used);
-      if ((await this.#kept.put(id, sum, { ifRevision: found?.revision ?? 0 })) !== undefined) return;
+  async #write(id: string, more: ModelUsage): Promise<void> {
+    const all = plus(this.#owed.get(id) ?? unused, more);
+    try {
+      for (;;) {
+        const found = await this.#kept.get(id);
+        const whole = plus(found?.value ?? unused, all);
+        if ((await this.#kept.put(id, whole, { ifRevision: found?.revision ?? 0 })) !== undefined) break;
+      }
+      this.#owed.delete(id);
+    } catch (error) {
+      this.#owed.set(id, all);
+      throw error;
     }
   }
 
@@ -109,27 +123,37 @@ const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 const ofSession = (session: string): string => `session/${session}`;
 const ofUser = (userId: string, day: string): string => `user/${userId}/${day}`;
 
-function plus(before: ModelUsage, used: UsedOnce): ModelUsage {
-  const { models, ...all } = before;
-  const named = used.usage.model ?? OTHER;
-  const known = Object.hasOwn(models, named) || Object.keys(models).length < MOST_MODELS;
-  const model = known ? named : OTHER;
-  const own = Object.hasOwn(models, model) ? models[model] : undefined;
-  return { ...counted(all, used), models: { ...models, [model]: counted(own ?? nothing, used) } };
+function usageOf({ usage, estimated }: UsedOnce): ModelUsage {
+  const { input, output, cacheRead, cacheWrite, costUsd, model = OTHER } = usage;
+  const counts: UsageCounts = {
+    ...{ calls: 1, input, output, cacheRead, cacheWrite, costUsd: costUsd ?? 0 },
+    unpriced: costUsd === undefined ? 1 : 0,
+    estimated: estimated ? 1 : 0,
+  };
+  return { ...counts, models: { [model]: counts } };
 }
 
-function counted(before: UsageCounts, { usage, estimated }: UsedOnce): UsageCounts {
-  return {
-    calls: before.calls + 1,
-    input: before.input + usage.input,
-    output: before.output + usage.output,
-    cacheRead: before.cacheRead + usage.cacheRead,
-    cacheWrite: before.cacheWrite + usage.cacheWrite,
-    costUsd: before.costUsd + (usage.costUsd ?? 0),
-    unpriced: before.unpriced + (usage.costUsd === undefined ? 1 : 0),
-    estimated: before.estimated + (estimated ? 1 : 0),
-  };
+function plus({ models: before, ...counts }: ModelUsage, { models: more, ...added }: ModelUsage): ModelUsage {
+  let models = before;
+  for (const [named, own] of Object.entries(more)) {
+    const known = Object.hasOwn(models, named) || Object.keys(models).length < MOST_MODELS;
+    const model = known ? named : OTHER;
+    const had = Object.hasOwn(models, model) ? models[model] : undefined;
+    models = { ...models, [model]: sum(had ?? nothing, own) };
+  }
+  return { ...sum(counts, added), models };
 }
+
+const sum = (before: UsageCounts, more: UsageCounts): UsageCounts => ({
+  calls: before.calls + more.calls,
+  input: before.input + more.input,
+  output: before.output + more.output,
+  cacheRead: before.cacheRead + more.cacheRead,
+  cacheWrite: before.cacheWrite + more.cacheWrite,
+  costUsd: before.costUsd + more.costUsd,
+  unpriced: before.unpriced + more.unpriced,
+  estimated: before.estimated + more.estimated,
+});
 
 /** All tokens alike. */
 export const tokensIn = ({ input, output, cacheRead, cacheWrite }: UsageCounts): number =>

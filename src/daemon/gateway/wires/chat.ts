@@ -34,6 +34,6 @@ export const readChat: ReadMessage = (message) => {
     model,
     counts: usage,
     characters: lengthOf(...texts),
-    last: object === 'chat.completion',
+    last: object === 'chat.completion' ? 'told' : undefined,
   };
 };

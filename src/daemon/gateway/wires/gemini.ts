@@ -42,7 +42,7 @@ export const readGemini: ReadMessage = (message) => {
     model: modelVersion,
     counts: usage && countsOf(usage),
     characters: lengthOf(...parts.map(({ text }) => text)),
-    last: true,
+    last: 'perhaps',
   };
 };
 
@@ -51,7 +51,11 @@ function countsOf(usage: NonNullable<z.infer<typeof Message>['usageMetadata']>) 
   const { candidatesTokenCount: written, thoughtsTokenCount: thought } = usage;
   return known({
     input: prompt === undefined ? undefined : Math.max(0, prompt - cached) + tools,
-    output: written === undefined && thought === undefined ? undefined : (written ?? 0) + (thought ?? 0),
+    // A count of none is left out.
+    output:
+      prompt === undefined && written === undefined && thought === undefined
+        ? undefined
+        : (written ?? 0) + (thought ?? 0),
     cacheRead: cached,
   });
 }

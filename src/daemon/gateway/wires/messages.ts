@@ -1,7 +1,7 @@
 /** Anthropic Messages: input in `message_start`, output in `message_delta`, all of it in an answer that is no stream. */
 
 import { z } from 'zod';
-import { Count, known, lengthOf, type ReadMessage, Text } from './tally.ts';
+import { Count, known, type Last, lengthOf, type ReadMessage, Text } from './tally.ts';
 
 const Usage = z
   .object({
@@ -21,6 +21,12 @@ const Message = z.object({
   delta: z.object({ text: Text, thinking: Text, partial_json: Text }).optional().catch(undefined),
 });
 
+const lasts: ReadonlyMap<string, Last> = new Map([
+  ['message_stop', 'told'],
+  ['message', 'told'],
+  ['error', 'failed'],
+]);
+
 export const readMessages: ReadMessage = (message) => {
   const parsed = Message.safeParse(message);
   if (!parsed.success) return undefined;
@@ -37,6 +43,6 @@ export const readMessages: ReadMessage = (message) => {
         })
       : undefined,
     characters: lengthOf(delta?.text, delta?.thinking, delta?.partial_json),
-    last: type === 'message_stop' || type === 'message' || type === 'error',
+    last: lasts.get(type),
   };
 };

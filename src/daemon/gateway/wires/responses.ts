@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { OpenAiUsage } from './openai-usage.ts';
-import { lengthOf, type ReadMessage, Text } from './tally.ts';
+import { type Last, lengthOf, type ReadMessage, Text } from './tally.ts';
 
 const Response = z.object({ model: Text, usage: OpenAiUsage });
 
@@ -13,7 +13,12 @@ const Message = Response.extend({
   response: Response.optional().catch(undefined),
 });
 
-const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error']);
+const lasts: ReadonlyMap<string, Last> = new Map([
+  ['response.completed', 'told'],
+  ['response.incomplete', 'told'],
+  ['response.failed', 'told'],
+  ['error', 'failed'],
+]);
 
 export const readResponses: ReadMessage = (message) => {
   const parsed = Message.safeParse(message);
@@ -24,6 +29,6 @@ export const readResponses: ReadMessage = (message) => {
     model,
     counts: usage,
     characters: lengthOf(delta),
-    last: LAST.has(type) || object === 'response',
+    last: object === 'response' ? 'told' : lasts.get(type),
   };
 };

@@ -9,6 +9,12 @@ export interface Counts {
   readonly cacheWrite: number;
 }
 
+/**
+ * `told`: the counts so far are those of all of it. `perhaps`: so they are if nothing follows. `failed`: what was made until
+ * then is not told.
+ */
+export type Last = 'told' | 'perhaps' | 'failed';
+
 /** One message of a stream, or the whole of an answer that is none. What is not known has no place in it. */
 export interface Said {
   readonly counts?: Partial<Counts> | undefined;
@@ -16,7 +22,7 @@ export interface Said {
   /** Characters of what the model wrote: an estimate where the counts never come. */
   readonly characters?: number | undefined;
   /** Whether it is the last one, as the provider writes it. */
-  readonly last?: boolean | undefined;
+  readonly last?: Last | undefined;
 }
 
 export type ReadMessage = (message: unknown) => Said | undefined;
