@@ -27,6 +27,8 @@ const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', param
 async function post(headers: Record<string, string>, { path = '/mcp', text = body } = {}) {
   const sent = request(new URL(path, server.url), {
     method: 'POST',
+    // On a connection of its own: one that was used before may be closed by the time that it is used again.
+    agent: false,
     headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers },
   });
   sent.on('error', () => {}); // a server that has refused need not read the rest
