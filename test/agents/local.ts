@@ -1,7 +1,7 @@
 /** The first place: the adapter in this process, with the agent's program as its child. */
 
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readlink, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Agent, AgentAdapter } from '../../src/agents/contract.ts';
@@ -100,8 +100,8 @@ class Local implements Place {
   }
 
   async #killIfOurs(pid: number): Promise<boolean> {
-    const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => ''); // it has ended, or is another's
-    if (!environ.split('\0').includes(`HOME=${join(this.#folder, 'home')}`)) return false;
+    const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => ''); // it has ended, or is another's
+    if (cwd !== this.workspace) return false;
     process.kill(pid, 'SIGKILL');
     return true;
   }
