@@ -61,7 +61,7 @@ async function handle(
   outgoing.on('close', () => gone.abort());
   outgoing.on('error', () => {}); // whoever it was for has gone
   try {
-    await send(await answer(toRequest(incoming, gone.signal)), outgoing);
+    await send(await answer(toRequest(incoming, gone.signal)), incoming, outgoing);
   } catch (error) {
     if (!gone.signal.aborted) log(`unexpected error: ${error instanceof Error ? error.stack : String(error)}`);
     if (!outgoing.headersSent) outgoing.writeHead(500);
