@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { run } from './commands.mjs';
 
 const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'jupyter_server', 'pip'];
-const programs = { tmux: 'tmux', 'redis-server': 'redis-server' };
+const programs = { tmux: 'tmux', 'redis-server': 'redis-server', curl: 'curl', openssl: 'openssl' };
 /** Programs that make and become the ordinary user, and that run containers; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
 /** What compiles a Python for musl, in test/support/foreign; only root runs it, in a container. */
