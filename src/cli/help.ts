@@ -124,8 +124,6 @@ Examples:
 
 export const checkpoints = `
 Examples:
-  $ cella agent 'Fix the tests'       prompt a coding agent at a server
-  $ cella permissions list            what agents wait for your leave to do
   $ cella checkpoints create before --agent ada
   $ cella checkpoints list --agent ada
   $ cella checkpoints show before --agent ada

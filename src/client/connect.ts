@@ -47,7 +47,10 @@ async function transportOf(options: ConnectOptions): Promise<Transport> {
     return new UnixTransport(options.socket);
   }
   if (URL.canParse(options.url)) return new WebTransport(options.url, options.token);
-  throw new CellaError('INVALID_OPTIONS', `The address of the server is no URL: ${options.url}`, {
+  const problem = options.url
+    ? `The address of the server is no URL: ${options.url}`
+    : 'No address of a server was given.';
+  throw new CellaError('INVALID_OPTIONS', problem, {
     advice: 'Write all of it, such as http://127.0.0.1:7710.',
   });
 }

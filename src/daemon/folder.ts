@@ -20,7 +20,8 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
     const at = await urlOf(dataDir, Number(pid));
     const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
     const message = `Another server runs on ${dataDir}${at === undefined ? '' : ` at ${at}`}: ${who}.`;
-    throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details } });
+    const advice = `Use the server that runs, stop it with \`cella serve stop --data ${dataDir}\`, or choose another data folder.`;
+    throw new CellaError('DAEMON_RUNNING', message, { cause: error, details: { ...error.details }, advice });
   }
 }
 

@@ -76,7 +76,10 @@ describe('cella serve --detach', () => {
   it('says which one runs to a second one, and what to do about a port that is taken', async () => {
     const second = await cella.run(['serve', '--detach', '--port', '0']);
     expect(second).toMatchObject({ code: 1, err: expect.stringContaining(`at ${first.url}: process ${first.pid}`) });
-    expect(second.err).toContain('cella serve stop');
+    expect(second.err).toContain(`\`cella serve stop --data ${cella.dataDir}\``);
+    const elsewhere = await cella.run(['serve', '--detach', '--port', '0', '--data', inData('other')]);
+    expect(elsewhere.out).toContain(`\`cella serve stop --data ${inData('other')}\` ends it.`);
+    expect(await cella.run(['serve', 'stop', '--data', inData('other')])).toMatchObject({ code: 0 });
     using other = new Cella();
     const port = new URL(first.url).port;
     const taken = await other.run(['serve', '--port', port]);

@@ -108,10 +108,24 @@ describe('a turn at the terminal', () => {
     ]);
   });
 
-  it('tells the error of a turn once', () => {
-    const error = { code: 'PROVIDER_REFUSED', message: 'No.', advice: 'Ask again.' };
-    const { err } = shown({ type: 'agent_error', turn, error }, { type: 'turn_ended', turn, status: 'failed', error });
-    expect(err).toEqual(['No. (PROVIDER_REFUSED)\nAsk again.', 'The turn failed.']);
+  it('tells the error of a turn once, in the words that it ends with', () => {
+    const refused = { code: 'PROVIDER_REFUSED', message: 'API Error: 403', advice: 'Set a valid key.' };
+    const error = { code: 'BUDGET_EXCEEDED', message: 'Nothing is left.', advice: 'Raise the budget.' };
+    const { err } = shown(
+      { type: 'agent_error', turn, error: refused },
+      { type: 'usage', turn, usage },
+      { type: 'turn_ended', turn, status: 'failed', error },
+    );
+    expect(err).toEqual(['Nothing is left. (BUDGET_EXCEEDED)\nRaise the budget.']);
+  });
+
+  it('tells what went wrong in a turn that goes on', () => {
+    const error = { code: 'PROVIDER_LIMITED', message: 'Slow down.', advice: 'Wait.' };
+    const told = 'Slow down. (PROVIDER_LIMITED)\nWait.';
+    const failed = { type: 'agent_error', turn, error } as const;
+    const file = { type: 'file_changed', turn, path: 'a.py', change: 'modified' } as const;
+    expect(shown(failed, failed, file).err).toEqual([told, told, '  modified a.py']);
+    expect(shown(failed, { type: 'turn_ended', turn, status: 'completed' }).err).toEqual([told]);
   });
 
   it('names a tool once, and what it is given before what the agent calls it', () => {

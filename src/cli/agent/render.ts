@@ -22,10 +22,19 @@ export class Rendering {
   /** The last character of what was said of each, if anything was. */
   readonly #messages = new Map<string, string>();
   readonly #inner = new Set<string>();
-  /** A turn often ends with the error that it has told before. */
-  #failed: string | undefined;
+  /** What the agent says went wrong: where the turn ends with an error, that one says it better. */
+  #failure: Shown | undefined;
 
   take(event: AgentLogEvent): Shown[] {
+    const shown = this.#show(event);
+    const before = this.#failure;
+    if (event.type === 'agent_error') this.#failure = failure(event.error);
+    else if (shown.length > 0 || event.type === 'turn_ended') this.#failure = undefined;
+    const told = event.type === 'turn_ended' && event.error ? undefined : before;
+    return told && this.#failure !== told ? [told, ...shown] : shown;
+  }
+
+  #show(event: AgentLogEvent): Shown[] {
     switch (event.type) {
       case 'item_started':
         return this.#started(event);
@@ -41,15 +50,13 @@ export class Rendering {
         return resolved(event);
       case 'agent_notice':
         return [note(toPlain(event.text))];
-      case 'agent_error':
-        this.#failed = event.error.message;
-        return [failure(event.error)];
       case 'network_denied':
         return [line(`(no network to ${toPlain(event.host)}:${event.port}: ${toPlain(event.reason)})`, 'yellow')];
       case 'turn_ended':
-        return ended(event, this.#failed);
+        return ended(event);
       case 'turn_queued':
         return [note(waiting(event))];
+      case 'agent_error':
       case 'turn_started':
       case 'agent_session':
       case 'permission_requested':
@@ -103,10 +110,9 @@ function resolved({ outcome, reason, by }: Of<'permission_resolved'>): Shown[] {
   return [note(`  (${outcome.replace('_', ' ')}${who}${why})`)];
 }
 
-function ended({ status, usage, error }: Of<'turn_ended'>, before: string | undefined): Shown[] {
+function ended({ status, usage, error }: Of<'turn_ended'>): Shown[] {
   const told: Shown[] = [];
-  if (error && error.message === before) told.push(line(`The turn ${status.replace('_', ' ')}.`, 'red'));
-  else if (error) told.push(failure(error));
+  if (error) told.push(failure(error));
   else if (status !== 'completed') told.push(line(`The turn was ${status.replace('_', ' ')}.`, 'yellow'));
   if (usage) told.push(note(usageToText(usage)));
   return told;

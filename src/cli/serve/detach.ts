@@ -10,6 +10,7 @@ import type { ServeRequest } from '../context.ts';
 import { Exit } from '../exit.ts';
 import type { ProgramContext } from '../program.ts';
 import { stoppable } from '../stoppable.ts';
+import { toWord } from '../texts.ts';
 import { greeting } from './greeting.ts';
 import { readReadiness } from './readiness.ts';
 
@@ -42,7 +43,9 @@ export async function detach({ place: { dataDir } }: ServeRequest, context: Prog
     const facts = readReadiness(told);
     if (!facts) throw await diedSilently(over, log);
     await terminal.out(greeting(facts, version));
-    await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. \`cella serve stop\` ends it.`);
+    const where = dataDir === context.defaults.dataDir ? '' : ` --data ${toWord(dataDir)}`;
+    const end = `\`cella serve stop${where}\` ends it.`;
+    await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. ${end}`);
     return Exit.ok;
   });
   closeSync(log.fd);

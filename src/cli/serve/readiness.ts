@@ -12,7 +12,7 @@ const Line = z.union([
   z.object({
     ready: z.object({ url: z.string(), dataDir: z.string(), adminTokenPath: z.string(), loginUrl: z.string() }),
   }),
-  z.object({ failed: z.object({ code: z.string(), message: z.string() }) }),
+  z.object({ failed: z.object({ code: z.string(), message: z.string(), advice: z.string().optional() }) }),
 ]);
 
 type Told = { readonly ready: ServedFacts } | { readonly failed: unknown };
@@ -34,16 +34,16 @@ export function readReadiness(text: string): ServedFacts | undefined {
   if (first === '') return undefined;
   const told = Line.parse(JSON.parse(first));
   if ('ready' in told) return told.ready;
-  const { code, message } = told.failed;
+  const { code, message, advice } = told.failed;
   if (code === USAGE) throw new UsageError(message, 'Run `cella serve --help` to see how it is used.');
-  if (isCode(code)) throw new CellaError(code, message);
+  if (isCode(code)) throw new CellaError(code, message, advice === undefined ? {} : { advice });
   throw new Error(message);
 }
 
 const USAGE = 'USAGE';
 
-function failureOf(error: unknown): { code: string; message: string } {
-  if (error instanceof CellaError) return { code: error.code, message: error.message };
+function failureOf(error: unknown): { code: string; message: string; advice?: string } {
+  if (error instanceof CellaError) return { code: error.code, message: error.message, advice: error.advice };
   const message = error instanceof Error ? error.message : String(error);
   return { code: error instanceof UsageError ? USAGE : 'UNEXPECTED', message };
 }
