@@ -7,8 +7,9 @@ import { logs } from './logs.ts';
 
 const printed = '\u001b[38;5;8mred\u001b[0m\r\n\u001b]0;title\u0007\u001b[2J\u001b[8mhidden\u001b[5;8mtoo\n';
 
-async function shown({ isTTY }: { isTTY: boolean }): Promise<string> {
-  const events = [{ type: 'stdout', seq: 1, at: 0, execution: 'exe_1', text: printed }];
+const output = [{ type: 'stdout', seq: 1, at: 0, execution: 'exe_1', text: printed }];
+
+async function shown({ isTTY, events = output }: { isTTY: boolean; events?: object[] }): Promise<string> {
   const session = { eventPage: async () => ({ events, next: 1, last: 1 }) };
   // As much of a server as a log needs.
   const client = {
@@ -31,4 +32,17 @@ it('shows the output of others on a screen with its colours, and nothing else th
 
 it('gives a program the output as it was', async () => {
   expect(await shown({ isTTY: false })).toBe(printed);
+});
+
+it('shows a cell of several lines as one, and why it was stopped', async () => {
+  const about = { seq: 1, at: 0, execution: 'exe_1' };
+  const error = { name: 'KeyboardInterrupt', message: '', traceback: 'KeyboardInterrupt\n' };
+  const events = [
+    { ...about, type: 'execution_started', code: 'while True:\n  input()\n' },
+    { ...about, type: 'input_request', id: 1, prompt: '', password: false },
+    { ...about, type: 'result', status: 'timeout', error },
+  ];
+  expect(await shown({ isTTY: false, events })).toBe(
+    '>>> while True:\n...   input()\n(asks for input)\nKeyboardInterrupt\n(stopped at its time limit)\n',
+  );
 });

@@ -47,8 +47,9 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog):
     case 'execution_started':
       return await terminal.outLines(
         event.code
+          .replace(/\n+$/, '')
           .split('\n')
-          .map((line) => `>>> ${toPlain(line)}`)
+          .map((line, index) => `${index === 0 ? '>>>' : '...'} ${toPlain(line)}`)
           .join('\n'),
         'bold',
       );
@@ -59,9 +60,11 @@ async function showEvent(event: FeedItem, terminal: Terminal, agents: AgentLog):
     case 'output_file':
       return await terminal.outLines(`(the rest of ${event.stream} is in ${event.file.file})`, 'dim');
     case 'input_request':
-      return await terminal.outLines(`(asks: ${toPlain(event.prompt)})`, 'dim');
+      return await terminal.outLines(event.prompt ? `(asks: ${toPlain(event.prompt)})` : '(asks for input)', 'dim');
     case 'result':
-      if (event.error) return await terminal.outLines(shown(event.error.traceback), 'red');
+      if (event.error) await terminal.outLines(shown(event.error.traceback), 'red');
+      if (event.status === 'timeout') await terminal.outLines('(stopped at its time limit)', 'red');
+      if (event.error) return;
       if (event.repr !== undefined) await terminal.outLines(shown(event.repr));
       return;
     case 'execution_failed':
