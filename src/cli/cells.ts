@@ -70,7 +70,7 @@ export class Cells {
       // That names are safe is a matter of course.
       if (event.type === 'saved') continue;
       const write = () => this.#showBetween(event);
-      await terminal.unasked();
+      while (terminal.asking) await terminal.asking;
       if (lines instanceof LineEditor) await lines.interject(write);
       else await write();
     }

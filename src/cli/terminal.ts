@@ -68,7 +68,6 @@ export class Terminal {
   readonly #err: Sink;
   #ending = false;
   #hasStatus = false;
-  /** Resolves when the person has answered. */
   #asking: Promise<void> | undefined;
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
@@ -121,7 +120,8 @@ export class Terminal {
    * answered, and nothing that came before has a say in how it looks.
    */
   async alone<T>(ask: (screen: Pick<Terminal, 'errLines'>) => Promise<T>): Promise<T> {
-    await this.unasked();
+    // Nothing comes between the look and the turn: of several that wait, each sees the one before.
+    while (this.#asking) await this.#asking;
     const over = Promise.withResolvers<void>();
     this.#asking = over.promise;
     try {
@@ -135,9 +135,9 @@ export class Terminal {
     }
   }
 
-  /** Resolves when nobody is asked. */
-  async unasked(): Promise<void> {
-    while (this.#asking) await this.#asking;
+  /** Resolves when the person has answered; undefined where nobody is asked. The next one may be asked at once. */
+  get asking(): Promise<void> | undefined {
+    return this.#asking;
   }
 
   /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
@@ -192,8 +192,9 @@ export class Terminal {
   }
 
   /** At once, but for a screen where somebody is asked. */
-  #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
-    return this.#asking && sink.stream.isTTY ? this.unasked().then(write) : write();
+  async #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
+    while (this.#asking && sink.stream.isTTY) await this.#asking;
+    return await write();
   }
 
   #text(sink: Sink, text: string, style: Style | undefined): Promise<void> {
