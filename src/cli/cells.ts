@@ -77,8 +77,8 @@ export class Cells {
   }
 
   async #execute(code: string): Promise<ResultEvent> {
-    const { session, lines, signals } = this.#options;
-    using questions = new Questions({ session, lines, onInterrupt: signals.interrupt });
+    const { session, lines, terminal, signals } = this.#options;
+    using questions = new Questions({ session, lines, terminal, onInterrupt: signals.interrupt });
     const failed = Promise.withResolvers<never>();
     return await Promise.race([
       failed.promise,

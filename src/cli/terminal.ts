@@ -69,6 +69,7 @@ export class Terminal {
   #ending = false;
   #hasStatus = false;
   #asking: Promise<void> | undefined;
+  #free = new AbortController();
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
@@ -124,6 +125,7 @@ export class Terminal {
     while (this.#asking) await this.#asking;
     const over = Promise.withResolvers<void>();
     this.#asking = over.promise;
+    this.#free.abort();
     try {
       this.clearStatus();
       const { screen } = this;
@@ -131,6 +133,7 @@ export class Terminal {
       return await ask({ errLines: (text, style) => this.#lines(this.#err, text, style) });
     } finally {
       this.#asking = undefined;
+      this.#free = new AbortController();
       over.resolve();
     }
   }
@@ -138,6 +141,11 @@ export class Terminal {
   /** Resolves when the person has answered; undefined where nobody is asked. The next one may be asked at once. */
   get asking(): Promise<void> | undefined {
     return this.#asking;
+  }
+
+  /** Aborted when somebody is asked: whatever else waits for an answer gives way. */
+  get free(): AbortSignal {
+    return this.#free.signal;
   }
 
   /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
