@@ -104,7 +104,7 @@ def _whole_repr(value: Any) -> str:
             sys.set_int_max_str_digits(limit)
 
 
-def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], foreign: List[Any]) -> int:
+def _measure(value: Any, depth: int, known: Dict[int, Tuple[int, int]], path: Set[int], foreign: List[Any]) -> int:
     """How many nodes the value unfolds to, however few it is made of. Types that cannot travel go to `foreign`."""
     kind = type(value)
     if kind in _PLAIN:
@@ -125,14 +125,16 @@ def _measure(value: Any, depth: int, known: Dict[int, int], path: Set[int], fore
     if kinds <= _PLAIN:
         costly = sum(type(item) is bytes for item in items) if bytes in kinds else 0
         return _NESTING_COST + len(value) + _NESTING_COST * costly
-    if key in known:
-        return known[key]
+    # How far it goes down is known for where it was looked at, and for what is above.
+    seen, deepest = known.get(key, (0, -1))
+    if depth <= deepest:
+        return seen
     path.add(key)
     total = _NESTING_COST
     for item in items:
         total += _measure(item, depth + 1, known, path, foreign)
     path.discard(key)
-    known[key] = total
+    known[key] = total, depth
     return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from typing import Any, List
 
 from cella_kernel import values
 
@@ -17,6 +18,16 @@ class Costs(unittest.TestCase):
             self.assertLess(len(text), 5000)
         few = [b"", *numbers]
         self.assertIs(values.portable(few), few)
+
+    def test_what_lies_deep_in_one_place_and_high_in_another_is_as_deep_as_the_deepest(self) -> None:
+        value: List[Any] = [[]]
+        parts: List[Any] = []
+        for _ in range(3):
+            for _ in range(190):
+                value = [value]
+            parts.append(value)
+        self.assertFalse(values.is_bounded(parts))
+        self.assertTrue(values.is_bounded(values.portable(parts)))
 
 
 if __name__ == "__main__":

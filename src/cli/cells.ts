@@ -70,15 +70,15 @@ export class Cells {
       // That names are safe is a matter of course.
       if (event.type === 'saved') continue;
       const write = () => this.#showBetween(event);
-      await terminal.unasked();
+      while (terminal.asking) await terminal.asking;
       if (lines instanceof LineEditor) await lines.interject(write);
       else await write();
     }
   }
 
   async #execute(code: string): Promise<ResultEvent> {
-    const { session, lines, signals } = this.#options;
-    using questions = new Questions({ session, lines, onInterrupt: signals.interrupt });
+    const { session, lines, terminal, signals } = this.#options;
+    using questions = new Questions({ session, lines, terminal, onInterrupt: signals.interrupt });
     const failed = Promise.withResolvers<never>();
     return await Promise.race([
       failed.promise,

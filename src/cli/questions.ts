@@ -3,11 +3,13 @@
 import { CellaError } from '../protocol/errors.ts';
 import type { InputRequestEvent } from '../protocol/events.ts';
 import type { SessionApi } from '../session/api.ts';
-import type { LineSource } from './lines.ts';
+import type { Line, LineSource } from './lines.ts';
+import type { Terminal } from './terminal.ts';
 
 export interface QuestionsOptions {
   readonly session: Pick<SessionApi, 'answerInput' | 'cancelInput'>;
   readonly lines: LineSource;
+  readonly terminal: Pick<Terminal, 'asking' | 'free'>;
   /** Ctrl-C in the middle of an answer. */
   readonly onInterrupt: () => void;
 }
@@ -32,9 +34,10 @@ export class Questions implements Disposable {
     this.#over.abort();
   }
 
-  async #answer({ id, prompt, password }: InputRequestEvent): Promise<void> {
-    const { session, lines, onInterrupt } = this.#options;
-    const line = await lines.read({ prompt, password, signal: this.#over.signal });
+  async #answer(request: InputRequestEvent): Promise<void> {
+    const { id } = request;
+    const { session, onInterrupt } = this.#options;
+    const line = await this.#read(request);
     try {
       if (line.kind === 'line') await session.answerInput(id, line.text);
       else if (line.kind === 'end') await session.cancelInput(id, 'stdin has ended');
@@ -43,6 +46,18 @@ export class Questions implements Disposable {
       // The code went on without the answer: it was interrupted, or its time was up.
       const late = error instanceof CellaError && ['INPUT_NOT_PENDING', 'SESSION_CLOSED'].includes(error.code);
       if (!late) throw error;
+    }
+  }
+
+  /** Put again after what must stand alone: its words could be taken for a part of that, and what is typed for an answer to it. */
+  async #read({ prompt, password }: InputRequestEvent): Promise<Line> {
+    const { lines, terminal } = this.#options;
+    const over = this.#over.signal;
+    for (;;) {
+      while (terminal.asking && !over.aborted) await terminal.asking;
+      const { free } = terminal;
+      const line = await lines.read({ prompt, password, signal: AbortSignal.any([over, free]) });
+      if (line.kind !== 'aborted' || over.aborted || !free.aborted) return line;
     }
   }
 }

@@ -58,7 +58,7 @@ interface Execution {
 }
 
 async function execute(code: string, { request, session, lines, terminal, signals }: Execution): Promise<number> {
-  using questions = new Questions({ session, lines, onInterrupt: signals.interrupt });
+  using questions = new Questions({ session, lines, terminal, onInterrupt: signals.interrupt });
   const failed = Promise.withResolvers<never>();
   // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.
   const inputTimeoutMs = terminal.interactive ? 0 : request.timeoutMs;

@@ -1,4 +1,5 @@
 import { PassThrough, Readable, Writable } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { Terminal } from './terminal.ts';
 
@@ -81,5 +82,35 @@ describe('a status', () => {
     await terminal.status('one');
     await terminal.status('two');
     expect(String(stderr.read())).toBe('one\ntwo\n');
+  });
+});
+
+describe('alone', () => {
+  it('asks one after the other, however many wait, and shows what waits between two questions or after them', async () => {
+    let text = '';
+    const write = (chunk: unknown, _encoding: string, done: () => void) => {
+      text += String(chunk);
+      done();
+    };
+    const screen = Object.assign(new Writable({ write }), { isTTY: true });
+    const terminal = new Terminal({ stdin, stdout: screen, stderr: screen, noColor: true });
+    const answers = ['a', 'b', 'c'].map(() => Promise.withResolvers<void>());
+    const ask = (at: number) =>
+      terminal.alone(async ({ errLines }) => {
+        await errLines(`${at}?`);
+        await answers[at]?.promise;
+        await errLines(`${at}!`);
+      });
+    const first = ask(0);
+    const rest = [terminal.outLines('early'), ask(1), terminal.outLines('late'), ask(2)];
+    for (const { resolve } of answers) {
+      resolve();
+      await new Promise((next) => setImmediate(next));
+    }
+    await Promise.all([first, ...rest]);
+    const lines = stripVTControlCharacters(text).replaceAll('\u000f', '').split('\n');
+    expect(lines.filter((line) => /[?!]/.test(line))).toEqual(['0?', '0!', '1?', '1!', '2?', '2!']);
+    expect(lines.indexOf('late')).toBeGreaterThan(lines.indexOf('early'));
+    for (const told of ['early', 'late']) expect(lines[lines.indexOf(told) - 1]).not.toMatch(/\?$/);
   });
 });

@@ -68,8 +68,8 @@ export class Terminal {
   readonly #err: Sink;
   #ending = false;
   #hasStatus = false;
-  /** Resolves when the person has answered. */
   #asking: Promise<void> | undefined;
+  #free = new AbortController();
 
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
@@ -121,9 +121,11 @@ export class Terminal {
    * answered, and nothing that came before has a say in how it looks.
    */
   async alone<T>(ask: (screen: Pick<Terminal, 'errLines'>) => Promise<T>): Promise<T> {
-    await this.unasked();
+    // Nothing comes between the look and the turn: of several that wait, each sees the one before.
+    while (this.#asking) await this.#asking;
     const over = Promise.withResolvers<void>();
     this.#asking = over.promise;
+    this.#free.abort();
     try {
       this.clearStatus();
       const { screen } = this;
@@ -131,13 +133,19 @@ export class Terminal {
       return await ask({ errLines: (text, style) => this.#lines(this.#err, text, style) });
     } finally {
       this.#asking = undefined;
+      this.#free = new AbortController();
       over.resolve();
     }
   }
 
-  /** Resolves when nobody is asked. */
-  async unasked(): Promise<void> {
-    while (this.#asking) await this.#asking;
+  /** Resolves when the person has answered; undefined where nobody is asked. The next one may be asked at once. */
+  get asking(): Promise<void> | undefined {
+    return this.#asking;
+  }
+
+  /** Aborted when somebody is asked: whatever else waits for an answer gives way. */
+  get free(): AbortSignal {
+    return this.#free.signal;
   }
 
   /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
@@ -192,8 +200,9 @@ export class Terminal {
   }
 
   /** At once, but for a screen where somebody is asked. */
-  #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
-    return this.#asking && sink.stream.isTTY ? this.unasked().then(write) : write();
+  async #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
+    while (this.#asking && sink.stream.isTTY) await this.#asking;
+    return await write();
   }
 
   #text(sink: Sink, text: string, style: Style | undefined): Promise<void> {

@@ -7,10 +7,13 @@
  */
 
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { chmod, type FileHandle, mkdir, open } from 'node:fs/promises';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+/** Leads to a folder, also to one that may not be read. Node has no name for O_PATH. */
+const WAY = 0o10000000 | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const FOLDER_MODE = 0o755;
+const OWNERS = 0o700;
 
 export class HeldFolder implements AsyncDisposable {
   readonly #handle: FileHandle;
@@ -46,6 +49,17 @@ export class HeldFolder implements AsyncDisposable {
 
   async folder(name: string | Buffer): Promise<HeldFolder> {
     return new HeldFolder(await open(typeof name === 'string' ? this.path(name) : this.bytes(name), FOLDER));
+  }
+
+  /** As `folder`, for who empties it: its owner may, whatever code has taken from it. Root may do so anyway. */
+  async unlocked(name: Buffer): Promise<HeldFolder> {
+    {
+      await using way = await open(this.bytes(name), WAY);
+      const { mode } = await way.stat();
+      // By what is held: a name could be another folder's by now. Who does not own it finds out what it may do there.
+      if ((mode & OWNERS) !== OWNERS) await chmod(`/proc/self/fd/${way.fd}`, OWNERS).catch(() => {});
+    }
+    return await this.folder(name);
   }
 
   /** The folder that the names lead to, made where it is missing and `create` says so. This one stays open. */

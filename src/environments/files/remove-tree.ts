@@ -18,7 +18,7 @@ const AT_ONCE = 256;
 export async function removeTree(parent: HeldFolder, name: Buffer, held = 0): Promise<void> {
   if (held > MOST_HELD) throw refused(name.toString(), 'folders in it are too deep');
   {
-    await using top = await parent.folder(name);
+    await using top = await parent.unlocked(name);
     for (let level = 0; (await removeLevel(top, held)) > 0; level++) {
       if (level > MOST_LEVELS) throw refused(name.toString(), 'folders in it are too deep');
     }
@@ -43,16 +43,24 @@ async function removeLevel(top: HeldFolder, held: number): Promise<number> {
 async function removeFolder(top: HeldFolder, name: Buffer, held: number): Promise<number> {
   let raised = 0;
   {
-    await using folder = await top.folder(name);
+    await using folder = await top.unlocked(name);
     for await (const { name: inner, isFolder } of entriesOf(folder)) {
       if (await isRemoved(folder, inner, isFolder)) continue;
-      if (await succeeds(rename(folder.bytes(inner), top.path(`.removed-${randomUUID()}`)))) raised++;
+      if (await isRaised(folder, inner, top)) raised++;
       // Some file systems cannot do that with what came with an image.
       else await removeTree(folder, inner, held + 1);
     }
   }
   await rmdir(top.bytes(name));
   return raised;
+}
+
+/** A folder that its owner may not write to is not moved either. */
+async function isRaised(folder: HeldFolder, name: Buffer, top: HeldFolder): Promise<boolean> {
+  const raise = () => succeeds(rename(folder.bytes(name), top.path(`.removed-${randomUUID()}`)));
+  if (await raise()) return true;
+  await using _unlocked = await folder.unlocked(name);
+  return await raise();
 }
 
 /** Every byte of a name is a letter of Latin-1. */

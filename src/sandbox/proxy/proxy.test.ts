@@ -275,6 +275,27 @@ describe('floods', () => {
     expect(silent).toHaveLength(2);
   });
 
+  it('of such names leave others a thread that looks names up', async () => {
+    // The system looks two names up at a time, for all sessions together.
+    const looked: string[] = [];
+    const resolve = (name: string) => {
+      looked.push(name);
+      return new Promise<never>(() => {});
+    };
+    const own = mkdtempSync(join(tmpdir(), 'cella-proxy-'));
+    const usual = await NetworkProxy.open({ allow: ['*.silent.example'], folder: own, resolve });
+    const begin = (name: string) =>
+      request({ socketPath: join(own, 'proxy'), path: `http://${name}/`, headers: { host: name }, agent: false }).end();
+    try {
+      for (const name of ['a.silent.example', 'b.silent.example']) begin(name).on('error', () => {});
+      await once(begin('denied.example'), 'response');
+      expect(looked).toHaveLength(1);
+    } finally {
+      usual.close();
+      rmSync(own, { recursive: true });
+    }
+  });
+
   it('of denied attempts are told of a few times, with how many there were', () => {
     const denials = new Denials();
     const one = { host: 'a.example', port: 80, reason: 'not_listed' };

@@ -38,7 +38,7 @@ export interface ProxyLimits {
   /** A connection on which nothing moves in either direction. */
   readonly idleMs: number;
   readonly resolveMs: number;
-  /** Of names, at a time. */
+  /** Of names, at a time. Node has half of its threads for them, two of four, and for all sessions together. */
   readonly lookups: number;
 }
 
@@ -48,7 +48,7 @@ const LIMITS: ProxyLimits = {
   headersMs: 10_000,
   idleMs: 600_000,
   resolveMs: 10_000,
-  lookups: 4,
+  lookups: 1,
 };
 const KEEP_ALIVE_MS = 5000;
 

@@ -67,7 +67,6 @@ export class FileEventLog implements EventLog {
     return (await this.#log(agentKey))?.floor ?? 0;
   }
 
-  /** The floor is raised first: what is below it is gone for readers, also where the rows are removed later. */
   bytes(agentKey: string): Promise<number> {
     return this.#database.read((db) => {
       const log = findLog(db, agentKey);
@@ -76,6 +75,7 @@ export class FileEventLog implements EventLog {
     });
   }
 
+  /** The floor is raised first: what is below it is gone for readers, also where the rows are removed later. */
   async trim(agentKey: string, limits: TrimLimits): Promise<number> {
     const log = await this.#database.writeDurably((db) => {
       const found = findLog(db, agentKey);
