@@ -22,7 +22,7 @@ export interface Wanted extends Omit<ServeSettings, 'port' | 'quotas' | 'package
 export function serveOptions(wanted: Wanted): ServeOptions {
   const { maxKernels, idleMs, logLevel, logFile, rate, flushResults, retention, ...others } = wanted;
   const { python, packages, toolFolders, session, maxAgents, ...more } = others;
-  const { agentIdleMs, agentStartMs, agentStopMs, ...rest } = more;
+  const { agentIdleMs, agentStartMs, agentStopMs, agentTokenMs, agentTokenUses, ...rest } = more;
   return {
     ...rest,
     log: { level: logLevel, file: logFile },
@@ -33,6 +33,8 @@ export function serveOptions(wanted: Wanted): ServeOptions {
         ...(agentIdleMs === undefined ? {} : { idleMs: agentIdleMs }),
         ...(agentStartMs === undefined ? {} : { startMs: agentStartMs }),
         ...(agentStopMs === undefined ? {} : { stopMs: agentStopMs }),
+        ...(agentTokenMs === undefined ? {} : { tokenMs: agentTokenMs }),
+        ...(agentTokenUses === undefined ? {} : { tokenUses: agentTokenUses }),
       },
     },
     hosting: {

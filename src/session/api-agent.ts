@@ -11,6 +11,8 @@ export interface PromptOptions {
   readonly agent?: AgentName;
   readonly mode?: PermissionMode;
   readonly model?: string;
+  /** Those of the agent's own tools that it may use in this turn; without it, all. */
+  readonly tools?: readonly string[];
   /** Of the turn, once it runs; 0 means no limit. */
   readonly timeoutMs?: number;
   /** `refuse`: `TURN_RUNNING` where another turn runs. By default it waits for its turn. */

@@ -40,6 +40,8 @@ export const megabytes = number('a whole number of megabytes', { most: 1_000_000
 export const tokens = number('a whole number of tokens', { most: 9_999_999_999 });
 /** To bytes. */
 export const megabytesAsBytes = times(megabytes, 1024 * 1024);
+/** To milliseconds. */
+export const hours = times(number('a whole number of hours from 1 to 8760', { least: 1, most: 8760 }), 3_600_000);
 /** To milliseconds; 0 is for ever. */
 export const days = times(number('a whole number of days', { most: 36_500 }), 24 * 3_600_000);
 

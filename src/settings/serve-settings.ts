@@ -54,6 +54,17 @@ export const serveSettings = {
     kinds.secondsOfDay,
     { otherwise: '10' },
   ),
+  agentTokenHours: setting(
+    '--agent-token-hours <hours>',
+    'how long the session token of a turn is good; the turn ends with it',
+    kinds.hours,
+    { otherwise: '24' },
+  ),
+  agentTokenUses: setting(
+    '--agent-token-uses <n>',
+    'calls that the session token of a turn is good for: of its executor, and to models and the kernel',
+    kinds.count,
+  ),
   grace: setting('--grace <seconds>', 'how long running code has when the server ends', kinds.seconds, {
     otherwise: '10',
   }),
@@ -113,6 +124,9 @@ export interface ServeSettings {
   readonly agentIdleMs?: number;
   readonly agentStartMs?: number;
   readonly agentStopMs?: number;
+  /** How long the session token of a turn is good, and for how many calls. */
+  readonly agentTokenMs?: number;
+  readonly agentTokenUses?: number;
   /** How long running code has when the server ends. */
   readonly graceMs: number;
   /** Requests a second of one token. */

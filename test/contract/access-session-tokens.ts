@@ -93,6 +93,8 @@ export function sessionTokenContract(open: OpenStorage): void {
     const { principal } = await newUser(here, 'ada');
     const token = await here.sessionTokens.issue(principal, binding, { mostUses: 5 });
     const calls = Array.from({ length: 12 }, (_, index) => (index % 2 ? here : there).sessionTokens.check(token));
+    // Whoever only looks takes nobody's call.
+    await Promise.all(Array.from({ length: 6 }, () => here.sessionTokens.look(token)));
     const outcomes = await Promise.allSettled(calls);
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
     expect(await refusal(here, token)).toEqual({ reason: 'used_up' });

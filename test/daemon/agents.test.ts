@@ -108,6 +108,22 @@ function keysOf(words: string, earlier: readonly string[] = []): (string | undef
   return [...new Set(model.seen.filter(isFor).map(({ key }) => key))];
 }
 
+/** What the model is told of the agent's own tools in the turn whose prompt has these words. */
+function ownToolsOf(words: string): string[] {
+  const all = ['by all', 'by REST', 'by client', 'by CLI'];
+  const calls = model.seen.filter(({ text }) => {
+    const last = Math.max(...all.map((one) => text.lastIndexOf(one)));
+    return last >= 0 && text.lastIndexOf(words) === last;
+  });
+  const told = calls.map(({ text }): { tools: { name: string }[] } => JSON.parse(text));
+  const [names = [], ...later] = told.map(({ tools }) => tools.map(({ name }) => name));
+  for (const others of later) expect(others).toEqual(names);
+  // Those of the session's own MCP server are there in any case.
+  expect(names).toContain('mcp__cella__run_code');
+  // The program's mark for tools that it would tell of later: nothing can be done with it.
+  return names.filter((name) => !name.startsWith('mcp__') && name !== 'DeferredToolPlaceholder').toSorted();
+}
+
 /** A web server on loopback, as a network policy names it. */
 async function listedHost(): Promise<{ host: string }> {
   const server = createServer((_request, response) => response.end('from the listed host')).listen(0, '127.0.0.1');
@@ -361,6 +377,8 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
       [asking, { prompt: '#plain', agent: odd }],
       [asking, { prompt: '#plain', profile: odd }],
       ...[odd, '$(touch)', '--dangerously-skip-permissions'].map((name) => [asking, { prompt: '#plain', model: name }]),
+      ...[odd, 'Read,Bash', '--add-dir', ''].map((name) => [asking, { prompt: '#plain', tools: [name] }]),
+      [asking, { prompt: '#plain', tools: Array(101).fill('Read') }],
     ] as const) {
       const { status, json } = await daemon.call<{ error: { code: string } }>(String(call), { body });
       expect
@@ -400,6 +418,32 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
       expect.soft([words, out.includes('\u001b[2J'), /^-rf/m.test(out)]).toEqual([words, false, false]);
     }
     expect((await daemon.call(`DELETE /v1/permission-rules/${rule.json.id}`)).status).toBe(204);
+  });
+
+  test('has those of its own tools alone that it names, by each way to prompt and also where it had to wait', async () => {
+    await using client = await connect({ url: daemon.url, token: daemon.token });
+    await using session = await client.open({ agentKey: 'tools' });
+    const env = { CELLA_URL: daemon.url, CELLA_TOKEN: daemon.token };
+    const words = ['agent', 'by CLI #plain', '--session', session.id, '--tools', 'Edit, Write'];
+    model.seen.length = 0;
+    const first = prompt(daemon, session.id, 'by all #plain');
+    await until(daemon, session.id, ({ type }) => type === 'turn_started');
+    const waiting = [
+      prompt(daemon, session.id, `by REST #write ${INSIDE}/not.txt`, { tools: ['Read'], mode: 'bypass' }),
+      session.prompt('by client #plain', { tools: [] }).turn,
+      runHere(words, dataDir, { env }),
+    ] as const;
+    expect((await first).json.status).toBe('completed');
+    const [rest, ofClient, cli] = await Promise.all(waiting);
+    expect([rest.json.status, ofClient.status, cli.code]).toEqual(['completed', 'completed', 0]);
+    // Nor has a model any other that asks for it all the same.
+    expect(rest.json.text).toContain('No such tool available: Write');
+    expect(ownToolsOf('by all')).toEqual(expect.arrayContaining(['Bash', 'Edit', 'Read', 'Write']));
+    expect(ownToolsOf('by REST')).toEqual(['Read']);
+    expect(ownToolsOf('by client')).toEqual([]);
+    expect(ownToolsOf('by CLI')).toEqual(['Edit', 'Write']);
+    const wrong = await runHere([...words.slice(0, -1), 'Read,--add-dir'], dataDir, { env });
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('is no list of tools')]);
   });
 
   test('is there for the client: events as they come, and how it ended', async () => {

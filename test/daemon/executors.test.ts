@@ -1,6 +1,7 @@
 /** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { WorkerSettings } from '../../src/daemon/workers/contract.ts';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
 import {
@@ -17,17 +18,21 @@ import type { Daemon } from '../support/daemon.ts';
 import { provide } from '../support/gateway.ts';
 
 let daemon: Daemon;
+let modelUrl: string;
+let runner: string;
+let programs: string;
 let made = 0;
 
 beforeAll(async () => {
   process.env.CELLA_TEST_SECRET = 'of the server alone';
-  const { url } = await provide((_request, response) => {
+  ({ url: modelUrl } = await provide((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': never ends\n\n');
-  });
+  }));
+  [runner, programs] = await Promise.all([hostileRunner(), namedPrograms()]);
   daemon = await agentDaemon({
-    modelUrl: url,
-    runner: await hostileRunner(),
-    programs: await namedPrograms(),
+    modelUrl,
+    runner,
+    programs,
     agents: { workers: { maxWorkers: 3, stopMs: 2000, idleMs: 60_000, graceMs: 500 } },
   });
 });
@@ -271,7 +276,9 @@ describe('a turn', () => {
     const later = await prompt(daemon, id, 'plain', { headers });
     expect(new Set([...both, later].map(({ json }) => json.id)).size).toBe(1);
     expect(later.json.joined).toBe(true);
-    expect(await prompt(daemon, id, 'count x', { headers })).toMatchObject({ status: 409 });
+    for (const [text, more] of [['count x'], ['plain', { tools: ['Read'] }]] as const) {
+      expect(await prompt(daemon, id, text, { headers, ...more })).toMatchObject({ status: 409 });
+    }
     expect(ended(await eventsOf(daemon, id))).toHaveLength(1);
   });
 
@@ -377,4 +384,29 @@ test('the OpenAPI document lists the routes', async () => {
     expect(json.paths).toHaveProperty([`/v1/sessions/{id}/${path}`]);
   }
   expect(json.paths).toHaveProperty(['/v1/profiles/{name}']);
+});
+
+describe('the token of a turn', () => {
+  const served = async (workers: Partial<WorkerSettings>) => {
+    const limited = await agentDaemon({ modelUrl, runner, programs, agents: { workers } });
+    const { id } = await limited.session();
+    return (text: string) => prompt(limited, id, text);
+  };
+
+  test('is refused after the calls that the server gives it, at the gateway and by its executor’s own', async () => {
+    const ask = await served({ tokenUses: 3, pingEveryMs: 10 });
+    // The first is what its executor tells of the conversation.
+    expect((await ask('spend')).json).toMatchObject({ status: 'failed', error: { message: '200 200 401' } });
+    // Each turn has one of its own, and that the server looks after it is no call of it.
+    expect((await ask('pinged')).json.status).toBe('completed');
+    const { json } = await ask('name x');
+    const message = 'This session token was good for 3 calls, and has had them.';
+    expect(json).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED', message } });
+  });
+
+  test('is refused after the time that the server gives it', async () => {
+    const { json } = await (await served({ tokenMs: 1 }))('plain');
+    const message = 'This session token has expired.';
+    expect(json).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED', message } });
+  });
 });

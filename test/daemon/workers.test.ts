@@ -1,7 +1,10 @@
 /** The pool of executors as an operator sees it: how many live, who waits, which are replaced; and what is left of them. On Redis. */
 
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createClient } from '@redis/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { PROTOCOL_VERSION } from '../../src/protocol/agent/rpc.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 import { agentDaemon, eventsOf, hostileRunner, namedPrograms, prompt, setKey, until } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
@@ -155,6 +158,19 @@ test('a turn of a user who is disabled is over, whatever it waits for', async ()
   const events = await until(daemon, id, ({ type }) => type === 'turn_ended');
   expect(events.at(-1)).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED' } });
   await hanging;
+});
+
+test('an executor that speaks another version of the protocol runs no turn and is ended, and one that speaks it follows', async () => {
+  const { id } = await daemon.session({ agentKey: 'version' });
+  const file = join(runner, 'version');
+  await writeFile(file, String(PROTOCOL_VERSION + 1));
+  const { json } = await prompt(daemon, id, 'plain');
+  const message = expect.stringContaining(`speaks version ${PROTOCOL_VERSION + 1} of the protocol`);
+  expect(json).toMatchObject({ status: 'failed', error: { code: 'RUNNER_PROTOCOL', message } });
+  expect((await eventsOf(daemon, id)).filter(({ type }) => type === 'agent_session')).toEqual([]);
+  await expect.poll(runners, patient).toEqual([]);
+  await rm(file);
+  expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
 });
 
 test('a session that is deleted leaves nothing of its turns, tokens, permissions and usage', async () => {

@@ -19,6 +19,7 @@ interface AgentFlags extends JsonServerFlags {
   readonly with?: string;
   readonly mode?: PermissionMode;
   readonly model?: string;
+  readonly tools?: string;
   readonly timeout?: number;
   readonly profile?: string;
 }
@@ -35,18 +36,23 @@ export function addAgent(program: Command, context: ProgramContext, done: (exitC
     .option('--with <agent>', 'which agent: claude, or the one before', parseText)
     .addOption(new Option('--mode <mode>', 'what it may do without asking').choices(modes))
     .option('--model <model>', 'which model', parseText)
+    .option('--tools <names>', 'those of its own tools that it may use, by commas; else all', parseText)
     .option('--profile <name>', 'a profile of yours; see `cella profiles`', parseText)
     .option('--timeout <seconds>', 'stop the turn after this long', parseSeconds)
     .action(async (words: string, flags: AgentFlags) => {
       const prompt = words === '-' ? await readText('-', { stdin: context.terminal.stdin, advice: '' }) : words;
       if (prompt.trim() === '')
         throw new UsageError('The prompt is empty.', 'Run `cella agent --help` to see examples.');
-      const { agentNamed } = await import('./agent-named.ts');
-      const { mode, model, profile, timeout: timeoutMs } = flags;
+      const [{ agentNamed }, { toolsNamed }] = await Promise.all([
+        import('./agent-named.ts'),
+        import('./tools-named.ts'),
+      ]);
+      const { mode, model, tools, profile, timeout: timeoutMs } = flags;
       const options = {
         ...(flags.with === undefined ? {} : { agent: agentNamed(flags.with) }),
         ...(mode === undefined ? {} : { mode }),
         ...(model === undefined ? {} : { model }),
+        ...(tools === undefined ? {} : { tools: toolsNamed(tools) }),
         ...(profile === undefined ? {} : { profile }),
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
       };

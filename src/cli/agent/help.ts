@@ -6,6 +6,7 @@ Examples:
   $ cella agent 'Now make them pass' --mode auto-edit
   $ cella agent 'What would you change?' --mode plan --session ses_k3v7q2mzp4abcdef
   $ cella agent - < task.md --with claude --model claude-sonnet-4-5
+  $ cella agent 'Where is the price rounded?' --tools Read,Bash
   $ cella agent 'Count the lines' --json | jq -r 'select(.type == "item_completed").text'
 
 The agent works in the workspace and the kernel of a session at a server, in isolation, and goes on

@@ -45,6 +45,8 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       agentIdleMs: the(all.agentIdle, flags.agentIdle),
       agentStartMs: the(all.agentStart, flags.agentStart),
       agentStopMs: the(all.agentStop, flags.agentStop),
+      agentTokenMs: the(all.agentTokenHours, flags.agentTokenHours),
+      agentTokenUses: the(all.agentTokenUses, flags.agentTokenUses),
       rate: the(all.rate, flags.rate),
       logFile: the(all.logFile, flags.logFile),
       python: the(settings.python, flags.python),

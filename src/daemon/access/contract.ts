@@ -122,6 +122,8 @@ export interface SessionTokens {
    * `user`), and FORBIDDEN with `details.mismatch` where it is bound to something else than expected.
    */
   check(token: string, expected?: Partial<TokenBinding>): Promise<TokenBinding>;
+  /** The same, without a call to count: the server itself wants to know whether it is still good. */
+  look(token: string): Promise<TokenBinding>;
   /** At the end of a task. From the next call on, nobody gets in with its tokens. */
   revoke(task: string): Promise<void>;
   revokeExecutor(executor: string): Promise<void>;

@@ -70,18 +70,16 @@ export class StoredSessionTokens implements SessionTokens {
   }
 
   async check(token: string, expected: Partial<TokenBinding> = {}): Promise<TokenBinding> {
-    const parts = parseSessionToken(token);
     for (;;) {
-      const found = parts && (await this.#tokens.get(parts.id));
-      const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? NOBODY);
-      if (!found || !same) throw refused('unknown', 'is unknown, or the task it was made for has ended');
-      const { session, task, userId, executor } = found.value;
-      if (!isAlive(found.value, this.#clock())) throw refused('expired', 'has expired');
-      if (!(await this.#isWelcome(userId))) throw refused('user', 'belongs to a user who is disabled or gone');
-      const binding = { session, task, userId, executor };
+      const found = await this.#good(token);
+      const binding = bindingOf(found.value);
       checkBinding(binding, expected);
       if (await this.#use(found)) return binding;
     }
+  }
+
+  async look(token: string): Promise<TokenBinding> {
+    return bindingOf((await this.#good(token)).value);
   }
 
   async revoke(task: string): Promise<void> {
@@ -106,6 +104,16 @@ export class StoredSessionTokens implements SessionTokens {
 
   async close(): Promise<void> {
     await this.#counts.flush();
+  }
+
+  async #good(token: string): Promise<Found<StoredSessionToken>> {
+    const parts = parseSessionToken(token);
+    const found = parts && (await this.#tokens.get(parts.id));
+    const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? NOBODY);
+    if (!found || !same) throw refused('unknown', 'is unknown, or the task it was made for has ended');
+    if (!isAlive(found.value, this.#clock())) throw refused('expired', 'has expired');
+    if (await this.#isWelcome(found.value.userId)) return found;
+    throw refused('user', 'belongs to a user who is disabled or gone');
   }
 
   /** False where somebody else has changed it meanwhile: then it is looked at again. */
@@ -137,6 +145,10 @@ export class StoredSessionTokens implements SessionTokens {
   async #remove(isMeant: (token: StoredSessionToken) => boolean): Promise<void> {
     for await (const { id, value } of this.#tokens.all()) if (isMeant(value)) await this.#tokens.delete(id);
   }
+}
+
+function bindingOf({ session, task, userId, executor }: StoredSessionToken): TokenBinding {
+  return { session, task, userId, executor };
 }
 
 /** What an executor says it speaks for must be what its token says. */

@@ -17,6 +17,7 @@ export interface PromptWish {
   readonly agent?: AgentName | undefined;
   readonly mode?: PermissionMode | undefined;
   readonly model?: string | undefined;
+  readonly tools?: readonly string[] | undefined;
   /** Of the turn, once it runs; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
   readonly onBusy?: 'queue' | 'refuse' | undefined;
@@ -76,6 +77,8 @@ export interface TurnTask {
   readonly prompt: string;
   readonly mode: PermissionMode;
   readonly model: string | undefined;
+  /** Those of the agent's own tools that it may use; without it, all. */
+  readonly tools: readonly string[] | undefined;
   readonly profile: AgentProfile;
   /** To be gone on with. */
   readonly conversation: string | undefined;

@@ -67,7 +67,8 @@ export class SessionTurns implements SessionTurnsApi {
     if (!this.#parts.agents) throw noAgents();
     if (wish.idempotencyKey === undefined) return this.#accepted(await this.#accept(wish, {}));
     const request = requestName(wish.idempotencyKey);
-    const asked = digest(wish.prompt, wish.agent, wish.mode, wish.model, wish.timeoutMs, wish.profile?.name);
+    const { prompt, agent, mode, model, tools, timeoutMs, profile } = wish;
+    const asked = digest(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
     // Before anything is waited for: of two with one key at once, the second finds the first.
     const before = this.#entering.get(request);
     const entering = before ?? this.#enter(wish, { request, asked }).finally(() => this.#entering.delete(request));

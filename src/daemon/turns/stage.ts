@@ -94,6 +94,7 @@ export class Stage {
         prompt: wish.prompt,
         mode: record.mode,
         model: record.model,
+        tools: wish.tools,
         profile: wish.profile?.content ?? {},
         conversation: before?.conversation,
         timeoutMs,

@@ -13,7 +13,7 @@ const ms = z
   .min(0)
   .max(24 * HOUR_MS);
 
-/** `maxWorkers`, `idleMs`, `startMs` and `stopMs` are an operator's to set; nobody has a reason to set the others. */
+/** `pingEveryMs`, `pingMs` and `graceMs` nobody has a reason to set; the others are an operator's. */
 export const WorkerSettings = z.strictObject({
   /** How many executors may live at once; a prompt beyond it waits for one that is idle, or ends. */
   maxWorkers: z.int().min(1).max(10_000).default(8),
@@ -28,6 +28,9 @@ export const WorkerSettings = z.strictObject({
   stopMs: ms.default(10_000),
   /** Between TERM and KILL. */
   graceMs: ms.default(2000),
+  /** How long the token of a turn is good, and for how many calls; a day, and any number of them. */
+  tokenMs: z.int().min(1).optional(),
+  tokenUses: z.int().min(1).optional(),
 });
 export type WorkerSettings = z.output<typeof WorkerSettings>;
 

@@ -121,6 +121,7 @@ export class ExecutorLink {
         permission_mode: task.mode,
         timeout_ms: task.timeoutMs === 0 ? NO_LIMIT_MS : task.timeoutMs,
         ...(task.model === undefined ? {} : { model: task.model }),
+        ...(task.tools === undefined ? {} : { tools: task.tools }),
         ...(task.conversation === undefined ? {} : { conversation: task.conversation }),
       });
       return this.#guarded(() => current.check(outcome));

@@ -62,6 +62,11 @@ export class Worker {
     return this.#died.promise;
   }
 
+  /** That of the turn, while it is good. */
+  get #token(): string | undefined {
+    return this.#state.kind === 'busy' ? this.#state.token : undefined;
+  }
+
   get #reason(): CellaError | undefined {
     return this.#state.kind === 'dead' ? this.#state.reason : undefined;
   }
@@ -116,7 +121,8 @@ export class Worker {
     const { tokens, settings } = this.#parts;
     const { link, gate } = this.#made;
     const binding = { session: task.session.id, task: task.turn, executor: this.id };
-    const token = await tokens.issue({ userId: task.userId }, binding);
+    const limits = { ttlMs: settings.tokenMs, mostUses: settings.tokenUses };
+    const token = await tokens.issue({ userId: task.userId }, binding, limits);
     if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.turn, token };
     // Where it does not listen, it is ended.
     const stop = () => void link.stopTask(task.turn, settings.stopMs).catch(() => {});
@@ -135,6 +141,8 @@ export class Worker {
       throw error;
     } finally {
       task.signal.removeEventListener('abort', stop);
+      // Before it is revoked: that it is no good then is no reason to end the executor.
+      if (this.state === 'busy') this.#state = { kind: 'busy', turn: task.turn };
       await tokens.revoke(task.turn);
       gate.cut();
     }
@@ -159,11 +167,11 @@ export class Worker {
 
   /** A turn that says nothing, and calls nobody, ends too where its user was disabled, or its token has expired. */
   async #checkToken(): Promise<void> {
-    const { token, turn } = this.#state.kind === 'busy' ? this.#state : {};
+    const token = this.#token;
     if (token === undefined) return;
     const { tokens, log } = this.#parts;
-    await tokens.check(token).catch((error: unknown) => {
-      if (this.turn !== turn) return; // it has ended meanwhile, and its token with it
+    await tokens.look(token).catch((error: unknown) => {
+      if (this.#token !== token) return; // its turn has ended meanwhile
       if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') this.#die(error);
       else log(this.id, `its token could not be looked at: ${String(error)}`);
     });

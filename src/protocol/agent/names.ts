@@ -11,6 +11,11 @@ export const ModelName = z
   .string()
   .regex(/^[A-Za-z0-9][\w./:@[\]-]{0,199}$/, 'must be the name of a model, like claude-sonnet-4-5');
 
+/** An agent's own name of one of its tools, like Bash: several stand behind each other as one word of a command line. */
+const ToolName = z.string().regex(/^[A-Za-z]\w{0,99}$/, 'must be the name of a tool, like Bash');
+/** Those of its own tools that an agent may use. */
+export const ToolNames = z.array(ToolName).max(100).readonly();
+
 /** One prompt and all that came of it. */
 export const TurnId = z.string().regex(/^trn_[0-9a-z]{16}$/);
 export const PermissionId = z.string().regex(/^prm_[0-9a-z]{16}$/);

@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import type { RpcMethod } from '../rpc/method.ts';
-import { AgentName, ModelName, PermissionId, PermissionMode, TurnId } from './names.ts';
-import { Conversation, Decision, KeyMode, ofTask, path, SessionId, shortText, TaskOutcome, Tool } from './rpc-words.ts';
+import { AgentName, ModelName, PermissionId, PermissionMode, ToolNames, TurnId } from './names.ts';
+import { Conversation, Decision, KeyMode, ofTask, path, SessionId, shortText, TaskOutcome } from './rpc-words.ts';
 
 /** The first call, from the daemon: nothing else is taken before it. */
 export const Hello = {
@@ -43,7 +43,7 @@ export const ExecutePrompt = {
     prompt: z.string(),
     cwd: path,
     /** Those of the agent's own tools that it may have; without it, all. */
-    tools: z.array(Tool).max(1000).optional(),
+    tools: ToolNames.optional(),
     permission_mode: PermissionMode,
     /** From the call to the end of the turn, the time in which a permission waits included. */
     timeout_ms: z.int().min(1),

@@ -2,9 +2,9 @@
 
 import { z } from 'zod';
 import { AgentEvent, AgentFailure, AgentLogEvent } from './events.ts';
-import { AgentName, ModelName, PermissionMode, TokenUsage, TurnId } from './names.ts';
+import { AgentName, ModelName, PermissionMode, TokenUsage, ToolNames, TurnId } from './names.ts';
 import { AgentProfile } from './profile.ts';
-import { Conversation, Environment, path, shortText, TaskStatus, Tool } from './rpc-words.ts';
+import { Conversation, Environment, path, shortText, TaskStatus } from './rpc-words.ts';
 
 /** The longest line that a runner reads or writes. */
 export const LINE_BYTES = 8 * 1024 * 1024;
@@ -35,7 +35,7 @@ export const ExecuteQuery = z.object({
   prompt: z.string(),
   mode: PermissionMode,
   timeoutMs: z.int().min(1),
-  tools: z.array(Tool).max(1000).optional(),
+  tools: ToolNames.optional(),
   model: ModelName.optional(),
   conversation: Conversation.optional(),
   access: QueryAccess,

@@ -1,7 +1,7 @@
 /** The routes of coding agents: prompt one, stop it, look at what it did, and the profiles that people set up for them. */
 
 import { z } from 'zod';
-import { AgentName, ModelName, PermissionMode, TurnId } from '../agent/names.ts';
+import { AgentName, ModelName, PermissionMode, ToolNames, TurnId } from '../agent/names.ts';
 import { AgentProfile, ProfileName } from '../agent/profile.ts';
 import { DayUsage, ModelUsage } from '../agent/usage.ts';
 import { milliseconds } from '../session-settings.ts';
@@ -24,6 +24,7 @@ export const promptFields = {
   agent: AgentName.optional().meta({ description: 'That of the turn before, else claude.' }),
   mode: PermissionMode.optional().meta({ description: '`ask` where nothing is said.' }),
   model: ModelName.optional(),
+  tools: ToolNames.optional().meta({ description: 'Those of the agent’s own tools that it may use; without it, all.' }),
   timeoutMs: milliseconds.optional().meta({ description: 'Of the turn, once it runs; 0 means no limit.' }),
   onBusy: z.enum(['queue', 'refuse']).optional().meta({ description: '`refuse`: 409 where another turn runs.' }),
   profile: ProfileName.optional().meta({ description: 'The name of a profile of yours.' }),

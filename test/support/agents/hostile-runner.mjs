@@ -4,7 +4,7 @@
  */
 
 import { spawn } from 'node:child_process';
-import { appendFileSync, readFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { createInterface } from 'node:readline';
 
@@ -31,6 +31,12 @@ let mute = false;
 /** The socket that leads to the host, and streams from there that are kept past the end of a task: the end of each. */
 let gateway;
 const streams = new Map();
+
+/** The version of the protocol that a file beside it names; without one, it says what it was told. */
+function spoken() {
+  const file = new URL('version', import.meta.url);
+  return existsSync(file) ? Number(readFileSync(file, 'utf8')) : undefined;
+}
 
 /** Resolves when an answer begins. */
 const open = (method, path, headers, body) =>
@@ -177,6 +183,23 @@ const tricks = {
   },
   /** Tells more of its failure than anybody asks for. */
   stack: () => ({ error: { code: -32603, message: 'broken', data: { stack: 'at secret (/inside/x.ts:1:2)' } } }),
+  /** Goes on when it was asked often whether it is well. */
+  async pinged({ report }) {
+    for (let at = 0; at < 5; at++) await new Promise((resolve) => waiting.set('ping', resolve));
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text: 'Well.' });
+  },
+  /** Calls a model until it is refused, and tells how each call was answered where that takes no token. */
+  async spend({ claim }) {
+    const as = { authorization: `Bearer ${claim.session_token}`, 'content-type': 'application/json' };
+    const asked = JSON.stringify({ model: 'claude-sonnet-4-5', max_tokens: 9, messages: [] });
+    const statuses = [];
+    while (statuses.length < 9 && statuses.at(-1) !== 401) {
+      const answer = await open('POST', '/anthropic/v1/messages', as, asked);
+      answer.on('error', () => {}).destroy();
+      statuses.push(answer.statusCode);
+    }
+    return { error: { code: -32603, message: statuses.join(' ') } };
+  },
   /** Ends its turn while answers of the session's MCP server and of a model are on their way. */
   async listen({ claim }) {
     const as = { authorization: `Bearer ${claim.session_token}`, 'content-type': 'application/json' };
@@ -250,9 +273,15 @@ function hear({ id, method, params, result, error }) {
   }
   if (method === 'hello') {
     gateway = params.gateway_socket;
-    say({ id, result: { protocol_version: params.protocol_version, pid: process.pid, agents: ['claude'] } });
+    say({
+      id,
+      result: { protocol_version: spoken() ?? params.protocol_version, pid: process.pid, agents: ['claude'] },
+    });
   }
-  if (method === 'ping') say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
+  if (method === 'ping') {
+    say({ id, result: { uptime_ms: 1, memory_bytes: 1 } });
+    waiting.get('ping')?.();
+  }
   if (method === 'execute_prompt') void execute(id, params);
   if (method === 'read_transcript' && !mute) {
     const text = said(params.home_dir, params.conversation);
