@@ -181,11 +181,13 @@ function executionOf(link: EnclosedLink, exited: Promise<ExecExit>, stdin: ExecO
   };
 }
 
-function exitOf(program: string, { problem, signal, exitCode }: EnclosedExit): ExecExit {
+function exitOf(program: string, { problem, signal, exitCode, outOfMemory }: EnclosedExit): ExecExit {
   if (problem !== undefined) {
     throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
   }
   // Where nobody could say how it ended, it did not end well.
-  if (signal !== undefined || exitCode === undefined) return { signal: signal ?? 'SIGKILL' };
+  if (signal !== undefined || exitCode === undefined) {
+    return { signal: signal ?? 'SIGKILL', ...(outOfMemory ? { outOfMemory } : {}) };
+  }
   return { code: exitCode };
 }

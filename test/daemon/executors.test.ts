@@ -174,6 +174,20 @@ describe('an executor in trouble', () => {
     expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
   });
 
+  test('that takes more memory than its session may have fails the turn with that as its cause, and the next one has another', async () => {
+    const id = await session({ limits: { memoryMb: 256 } });
+    const { json } = await prompt(daemon, id, 'devour');
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'WORKER_OUT_OF_MEMORY',
+        message: expect.stringContaining('memory'),
+        advice: expect.stringContaining('memoryMb'),
+      },
+    });
+    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+  });
+
   test('begins no more processes than its session may have, and its turn goes on', async () => {
     const { json } = await prompt(daemon, await session({ limits: { processes: 40 } }), 'crowd');
     expect(json).toMatchObject({ status: 'completed', text: expect.stringMatching(/^EAGAIN after \d+$/) });

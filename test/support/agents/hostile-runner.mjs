@@ -121,6 +121,14 @@ const tricks = {
       await new Promise(setImmediate);
     }
   },
+  /** Takes memory without end, and answers meanwhile. */
+  async devour() {
+    const held = [];
+    for (;;) {
+      held.push(Buffer.alloc(8_000_000, 1));
+      await new Promise(setImmediate);
+    }
+  },
   /** As many processes as there may be. */
   async crowd({ report }) {
     const children = [];
