@@ -187,7 +187,9 @@ function exitOf(program: string, { problem, signal, exitCode, outOfMemory }: Enc
   }
   // Where nobody could say how it ended, it did not end well.
   if (signal !== undefined || exitCode === undefined) {
-    return { signal: signal ?? 'SIGKILL', ...(outOfMemory ? { outOfMemory } : {}) };
+    const by = signal ?? 'SIGKILL';
+    // Who is ended for memory has no other signal: it was a child's end, and this one has a cause of its own.
+    return { signal: by, ...(outOfMemory && by === 'SIGKILL' ? { outOfMemory } : {}) };
   }
   return { code: exitCode };
 }
