@@ -225,6 +225,17 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(events.filter(({ type }) => type === 'agent_raw')).toEqual([]);
   });
 
+  test('that needs more memory than its session may have fails, and what to do about it is said', async () => {
+    const { id } = await daemon.session({ agentKey: 'small', limits: { memoryMb: 128 } });
+    const { json } = await prompt(daemon, id, '#plain');
+    // Whichever of the two is the larger goes.
+    const code = expect.stringMatching(/^(AGENT_DIED|WORKER_OUT_OF_MEMORY)$/);
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code, advice: expect.stringContaining('limits.memoryMb') },
+    });
+  });
+
   test('that crashes with its executor in mid-turn leaves no dump, and its memory holds no key', async () => {
     const { id } = await daemon.session({ agentKey: 'crashes' });
     await crashInMidTurn({ daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
