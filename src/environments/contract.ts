@@ -22,8 +22,13 @@ export interface ExecOptions {
 
 /** How a program ended: one of both. */
 export type ExecExit =
-  | { readonly code: number; readonly signal?: undefined }
-  | { readonly signal: string; readonly code?: undefined };
+  | { readonly code: number; readonly signal?: undefined; readonly outOfMemory?: undefined }
+  | {
+      readonly signal: string;
+      readonly code?: undefined;
+      /** It was ended because the memory that the place may have was used up. */
+      readonly outOfMemory?: true;
+    };
 
 export interface Execution {
   readonly stdin: Writable | undefined;

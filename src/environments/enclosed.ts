@@ -181,11 +181,15 @@ function executionOf(link: EnclosedLink, exited: Promise<ExecExit>, stdin: ExecO
   };
 }
 
-function exitOf(program: string, { problem, signal, exitCode }: EnclosedExit): ExecExit {
+function exitOf(program: string, { problem, signal, exitCode, outOfMemory }: EnclosedExit): ExecExit {
   if (problem !== undefined) {
     throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
   }
   // Where nobody could say how it ended, it did not end well.
-  if (signal !== undefined || exitCode === undefined) return { signal: signal ?? 'SIGKILL' };
+  if (signal !== undefined || exitCode === undefined) {
+    const by = signal ?? 'SIGKILL';
+    // Who is ended for memory has no other signal: it was a child's end, and this one has a cause of its own.
+    return { signal: by, ...(outOfMemory && by === 'SIGKILL' ? { outOfMemory } : {}) };
+  }
   return { code: exitCode };
 }

@@ -116,5 +116,6 @@ function broken(what: string): CellaError {
 
 function gone(name: string, exit: ExecExit): CellaError {
   const how = exit.signal === undefined ? `with code ${exit.code} and no answer` : `by ${exit.signal}`;
-  return new CellaError('RUNNER_GONE', `The runner's ${name} ended ${how}.`, { details: { ...exit } });
+  const why = exit.outOfMemory ? ', as the memory that its place may have was used up' : '';
+  return new CellaError('RUNNER_GONE', `The runner's ${name} ended ${how}${why}.`, { details: { ...exit } });
 }

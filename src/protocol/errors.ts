@@ -469,6 +469,12 @@ export const errorCodes = {
     retry: true,
     advice: 'Prompt again: the next turn gets a fresh executor and goes on with the conversation.',
   },
+  WORKER_OUT_OF_MEMORY: {
+    http: 500,
+    rpc: -32124,
+    retry: false,
+    advice: 'Ask for work that takes less memory, or make a session with more: `limits.memoryMb`.',
+  },
   AGENT_UNKNOWN: {
     http: 404,
     rpc: -32130,

@@ -206,6 +206,52 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(notice).toBeDefined();
   });
 
+  test('tells its thoughts, its plan, and a subagent with all that is part of it, as events of their own', async () => {
+    const { id } = await daemon.session({ agentKey: 'tells' });
+    const { json } = await prompt(daemon, id, `#muse ${INSIDE}`, { mode: 'bypass' });
+    expect(json.status).toBe('completed');
+    const events = await eventsOf(daemon, id);
+    const itemOf = (kind: string) => {
+      const begun = events.find((event) => event.type === 'item_started' && event.kind === kind);
+      return begun?.type === 'item_started' ? begun : undefined;
+    };
+    const completed = events.filter((event) => event.type === 'item_completed');
+    const [thought, subagent] = [itemOf('reasoning'), itemOf('subagent')];
+    const pieces = events.flatMap((event) =>
+      event.type === 'item_delta' && event.item === thought?.item ? [event.text] : [],
+    );
+    expect(pieces.join('')).toBe('Let me think about it.');
+    const whole = { item: thought?.item, kind: 'reasoning', status: 'completed', text: 'Let me think about it.' };
+    expect(completed).toContainEqual(expect.objectContaining(whole));
+    const entries = [
+      { text: 'Look', status: 'completed' },
+      { text: 'Leap', status: 'in_progress' },
+    ];
+    expect(events.filter(({ type }) => type === 'plan')).toMatchObject([{ turn: json.id, entries }]);
+    expect(subagent).toMatchObject({ turn: json.id, input: { description: 'Look around' } });
+    const parts = completed.filter(({ parent }) => parent !== undefined && parent === subagent?.item);
+    expect(parts.map(({ kind, status }) => [kind, status])).toEqual([
+      ['message', 'completed'],
+      ['tool', 'completed'],
+      ['message', 'completed'],
+    ]);
+    const output = expect.stringContaining('The tools said');
+    const ended = { item: subagent?.item, kind: 'subagent', status: 'completed', output };
+    expect(completed).toContainEqual(expect.objectContaining(ended));
+    expect(events.filter(({ type }) => type === 'agent_raw')).toEqual([]);
+  });
+
+  test('that needs more memory than its session may have fails, and what to do about it is said', async () => {
+    const { id } = await daemon.session({ agentKey: 'small', limits: { memoryMb: 128 } });
+    const { json } = await prompt(daemon, id, '#plain');
+    // Whichever of the two is the larger goes.
+    const code = expect.stringMatching(/^(AGENT_DIED|WORKER_OUT_OF_MEMORY)$/);
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: { code, advice: expect.stringContaining('limits.memoryMb') },
+    });
+  });
+
   test('that crashes with its executor in mid-turn leaves no dump, and its memory holds no key', async () => {
     const { id } = await daemon.session({ agentKey: 'crashes' });
     await crashInMidTurn({ daemon, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });

@@ -169,12 +169,27 @@ describe('an executor in trouble', () => {
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
   });
 
-  test('that uses up the processor time of its session fails the turn with that, and the next one has another', async () => {
-    const id = await session({ limits: { cpuSeconds: 1 } });
+  test('that uses up the processor time of its session fails the turn with that, also where a child of it ran out of memory before, and the next one has another', async () => {
+    const id = await session({ limits: { cpuSeconds: 1, memoryMb: 256 } });
     const { json } = await prompt(daemon, id, 'spin');
     expect(json).toMatchObject({
       status: 'failed',
       error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGXCPU') },
+    });
+    expect(await eventsOf(daemon, id)).toContainEqual(expect.objectContaining({ text: 'a child: SIGKILL' }));
+    expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
+  });
+
+  test('that takes more memory than its session may have fails the turn with that as its cause, and the next one has another', async () => {
+    const id = await session({ limits: { memoryMb: 256 } });
+    const { json } = await prompt(daemon, id, 'devour');
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'WORKER_OUT_OF_MEMORY',
+        message: expect.stringContaining('memory'),
+        advice: expect.stringContaining('memoryMb'),
+      },
     });
     expect((await prompt(daemon, id, 'plain')).json.status).toBe('completed');
   });

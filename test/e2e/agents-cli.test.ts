@@ -1,6 +1,6 @@
 /** `cella agents`: through the real program, with a stand-in for npm that brings empty files. */
 
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Cella } from './command.ts';
@@ -56,6 +56,27 @@ describe('cella agents', () => {
     expect((await run(['list'])).out).toMatch(/ 0\.3\.325 +used /);
     expect((await run(['remove', 'claude'])).out).toContain('Removed claude 0.3.325');
     expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([{ ready: false, installed: [] }]);
+  });
+
+  it('tells how far an install is, and of one that is not whole what it lacks, until it is installed again', async () => {
+    const goOn = join(cella.temporary, 'go-on');
+    const env = pathWith(
+      `head -c 7000000 /dev/zero > ${goOn}.part; mv ${goOn}.part archive; until [ -e ${goOn} ]; do sleep 0.05; done; ${BRING}`,
+    );
+    const installing = cella.start(['agents', 'install', 'claude'], { env, input: '' });
+    await expect.poll(() => installing.err, { timeout: 30_000 }).toContain('7 of about 410 MB');
+    writeFileSync(goOn, '');
+    expect(await installing.ended).toBe(0);
+    const told = installing.err.split('\n').filter((line) => line.startsWith('Installing Claude 0.3.325 with npm: '));
+    expect(told.map((line) => line.split(': ')[1])).toEqual(['asking the registry', '7 of about 410 MB']);
+    const program = '@anthropic-ai/claude-agent-sdk-linux-x64/claude';
+    rmSync(join(cella.dataDir, 'programs/claude/0.3.325/node_modules', program));
+    expect((await run(['list'])).out).toContain(` lacks ${program} `);
+    expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([
+      { agent: 'claude', ready: false, installed: [{ version: '0.3.325', missing: [program] }] },
+    ]);
+    expect((await run(['install', 'claude'], env)).out).toContain('Installed claude 0.3.325');
+    expect((await run(['list'])).out).toMatch(/ 0\.3\.325 +used /);
   });
 
   it.each([

@@ -13,6 +13,17 @@ export interface Asked {
 
 const usage = { input_tokens: 11, output_tokens: 7 };
 
+const reasoning = 'Let me think about it.';
+const todos = [
+  { content: 'Look', status: 'completed', activeForm: 'Looking' },
+  { content: 'Leap', status: 'in_progress', activeForm: 'Leaping' },
+];
+const looksAround = (path: string) => ({
+  description: 'Look around',
+  prompt: `#run ls ${path}`,
+  subagent_type: 'general-purpose',
+});
+
 type Answer = Exclude<FixtureFileResponse, (...args: never) => unknown>;
 
 export function answerTo(asked: Asked): never {
@@ -38,14 +49,9 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
     case 'slow':
       return { content: 'word '.repeat(2000) };
     case 'think':
-      return { content: 'I have thought.', reasoning: 'Let me think about it.' };
-    case 'todo': {
-      const todos = [
-        { content: 'Look', status: 'completed', activeForm: 'Looking' },
-        { content: 'Leap', status: 'in_progress', activeForm: 'Leaping' },
-      ];
+      return { content: 'I have thought.', reasoning };
+    case 'todo':
       return calls(earlier, 'I plan.', ['TodoWrite', { todos }]);
-    }
     case 'ask': {
       const options = [
         { label: 'red', description: 'like blood' },
@@ -54,10 +60,10 @@ function answer({ tag, rest, results, earlier }: Asked): Partial<Answer> {
       const questions = [{ question: 'Which colour?', header: 'Colour', multiSelect: false, options }];
       return calls(earlier, 'I ask.', ['AskUserQuestion', { questions }]);
     }
-    case 'delegate': {
-      const input = { description: 'Look around', prompt: `#run ls ${path}`, subagent_type: 'general-purpose' };
-      return calls(earlier, 'I delegate.', ['Agent', input]);
-    }
+    case 'delegate':
+      return calls(earlier, 'I delegate.', ['Agent', looksAround(path)]);
+    case 'muse':
+      return { ...calls(earlier, 'I do it all.', ['TodoWrite', { todos }], ['Agent', looksAround(path)]), reasoning };
     case 'cell':
       return calls(earlier, 'I compute.', ['mcp__cella__run_code', { code: rest }]);
     case 'mcp':

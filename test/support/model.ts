@@ -20,6 +20,7 @@ export interface Seen {
 
 export class Model implements AsyncDisposable {
   readonly #mock: LLMock;
+  readonly #host: string;
   readonly #front: Server;
   readonly seen: Seen[] = [];
   /** Those that are never answered: closed with the model. */
@@ -28,26 +29,28 @@ export class Model implements AsyncDisposable {
   /** Those that have hung once already. */
   readonly #hung = new Set<string>();
 
-  private constructor(mock: LLMock) {
+  private constructor(mock: LLMock, host: string) {
     this.#mock = mock;
+    this.#host = host;
     this.#front = createServer((incoming, outgoing) => void this.#take(incoming, outgoing));
   }
 
-  static async start(): Promise<Model> {
+  /** `host`: another address of loopback, for whoever is to reach it through a proxy. */
+  static async start({ host = '127.0.0.1' } = {}): Promise<Model> {
     const mock = new LLMock({ host: '127.0.0.1', port: 0, chunkSize: 12, journalMaxEntries: 1 });
     const tagged = (tag: string) => (body: { messages: readonly Message[] }) => asked(body.messages).tag === tag;
     mock.on({ predicate: tagged('slow') }, ({ messages }) => answerTo(asked(messages)), { latency: 20 });
     mock.on({ predicate: () => true }, ({ messages }) => answerTo(asked(messages)));
     await mock.start();
-    const model = new Model(mock);
-    model.#front.listen(0, '127.0.0.1');
+    const model = new Model(mock, host);
+    model.#front.listen(0, host);
     await once(model.#front, 'listening');
     return model;
   }
 
   get url(): string {
     const { port } = this.#front.address() as AddressInfo;
-    return `http://127.0.0.1:${port}`;
+    return `http://${this.#host}:${port}`;
   }
 
   /** Resolves when a request hangs. */
@@ -66,7 +69,7 @@ export class Model implements AsyncDisposable {
     await over;
     const back = async () => {
       const listening = once(this.#front, 'listening');
-      this.#front.listen(port, '127.0.0.1');
+      this.#front.listen(port, this.#host);
       await listening;
     };
     return { [Symbol.asyncDispose]: back };

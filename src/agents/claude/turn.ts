@@ -102,6 +102,10 @@ function endWith(signal: AbortSignal, query: Query): Ending {
   };
 }
 
+const KILLED =
+  'What it had done is kept. Where nobody has killed it, the memory of its session was used up: ' +
+  'make a session with more (`limits.memoryMb`), or ask for work that takes less.';
+
 interface LastWords {
   readonly stderr: string;
   /** Never to be told. */
@@ -122,7 +126,8 @@ function failureOfEnd({ result }: Pick<Live, 'result'>, death: unknown, stderr: 
   }
   const why = death instanceof Error ? death.message : 'It ended without a result.';
   const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
-  return failureOf(new CellaError('AGENT_DIED', words));
+  // How it died is told in words of the SDK's alone; that it was for memory, by nobody in here.
+  return failureOf(new CellaError('AGENT_DIED', words, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
 }
 
 /** A turn that had come to its end before it was stopped is completed. */

@@ -120,10 +120,21 @@ const tricks = {
     }
     await new Promise(() => {});
   },
-  /** Keeps a processor busy, and answers meanwhile. */
-  async spin() {
+  /** Keeps a processor busy, and answers meanwhile; before that, a child of it takes more memory than there is. */
+  async spin({ report }) {
+    const child = spawn(process.execPath, ['-e', 'Buffer.alloc(1 << 30, 1)'], { stdio: 'ignore' });
+    const text = await new Promise((resolve) => child.on('exit', (_code, signal) => resolve(`a child: ${signal}`)));
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
     for (;;) {
       for (const until = Date.now() + 20; Date.now() < until; );
+      await new Promise(setImmediate);
+    }
+  },
+  /** Takes memory without end, and answers meanwhile. */
+  async devour() {
+    const held = [];
+    for (;;) {
+      held.push(Buffer.alloc(8_000_000, 1));
       await new Promise(setImmediate);
     }
   },

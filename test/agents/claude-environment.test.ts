@@ -1,0 +1,65 @@
+/** The real Claude in a sandbox that no server has opened: prepared, prompted and read by way of the library alone. */
+
+import { basename, dirname } from 'node:path';
+import { expect, test } from 'vitest';
+import {
+  agentProgramFolders,
+  EnclosedEnvironment,
+  ExecutionEnvironment,
+  openAgentEnclosure,
+  type QueryEvent,
+} from '../../src/index.ts';
+import { bundledRunner } from '../support/agent-daemon.ts';
+import { Model } from '../support/model.ts';
+import { scratchFolder } from '../support/session.ts';
+import { sharedProgram } from '../support/shared-agents.ts';
+
+const KEY = 'sk-ant-of-whoever-asks';
+
+test('a turn writes under a permission, reaches the model that its sandbox may reach, and leaves a transcript', async () => {
+  // An address that programs do not keep from their proxy.
+  await using model = await Model.start({ host: '127.0.0.2' });
+  const [dataDir, runner, program] = await Promise.all([scratchFolder(), bundledRunner(), sharedProgram('claude')]);
+  const { node } = agentProgramFolders(dataDir);
+  const folders = { node, runner, programs: dirname(dirname(program)) };
+  const session = { dataDir, sandbox: { network: { allow: [new URL(model.url).host] } } };
+  await using environment = await ExecutionEnvironment.create({
+    sessionId: 'ses_0123456789abcdef',
+    architecture: 'claude',
+    agentProfile: { systemPrompt: 'Answer as a lighthouse keeper.' },
+    environmentOptions: {
+      open: () => EnclosedEnvironment.create({ open: () => openAgentEnclosure({ session, folders }) }),
+      runner: {
+        argv: ['/cella/app/node/node', '/cella/app/runner/cella-runner.mjs'],
+        programDir: `/cella/app/programs/claude/${basename(program)}`,
+      },
+    },
+  });
+  await environment.prepareSession();
+  const asked: string[] = [];
+  const events: QueryEvent[] = [];
+  for await (const line of environment.executeQuery({
+    turn: 'trn_0123456789abcdef',
+    prompt: '#write /agent/workspace/letter.txt dear',
+    mode: 'ask',
+    timeoutMs: 60_000,
+    access: { baseUrl: model.url, key: KEY },
+    permit: async ({ tool }) => {
+      asked.push(tool);
+      return { allowed: true };
+    },
+  })) {
+    events.push(line);
+  }
+  const ended = events.at(-1);
+  expect(ended).toMatchObject({ type: 'ended', status: 'completed', usage: { output: expect.any(Number) } });
+  expect(asked).toEqual(['Write']);
+  const { WORKSPACE_DIR } = environment.getBasePaths();
+  expect(await environment.primitive.readFile(`${WORKSPACE_DIR}/letter.txt`)).toBe('dear\n');
+  expect(new Set(model.seen.map(({ key }) => key))).toEqual(new Set([KEY]));
+  expect(model.seen.some(({ text }) => text.includes('lighthouse keeper'))).toBe(true);
+  const conversation = ended?.type === 'ended' ? (ended.conversation ?? '') : '';
+  const transcript = await environment.readSessionTranscript(conversation);
+  expect(transcript).toContain('#write /agent/workspace/letter.txt dear');
+  expect(transcript).toContain('The tools said');
+}, 120_000);
