@@ -1,7 +1,11 @@
 /** Mistakes that systems like this one have made with execution, each as what happens here instead. */
 
+import { statSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { collect, openSession as open, resultOf, runUntilReady } from '../support/session.ts';
+import { eventually } from '../support/attack.ts';
+import { collect, openSession as open, resultOf, runUntilReady, scratchFolder } from '../support/session.ts';
 
 describe('mistakes of earlier systems', () => {
   it('a trailing expression runs once', async () => {
@@ -29,6 +33,29 @@ describe('mistakes of earlier systems', () => {
     // Nor does a whole stream that nobody reads: it is slowed down, and can be stopped and closed.
     const unread = session.stream('import sys\nwhile True: print("more", file=sys.stderr)');
     while (!(await session.interrupt()));
+    expect(resultOf(await collect(unread)).status).toBe('interrupted');
+    expect((await session.run('1')).value).toBe(1);
+  });
+
+  it('an endless print with no reader comes to a halt, and can be stopped', async () => {
+    await using session = await open();
+    const code = `
+count = open("count", "wb", buffering=0)
+while True:
+    print("x" * 100_000)
+    count.write(b".")`;
+    const unread = session.stream(code);
+    const printed = () => statSync(join(session.cwd, 'count'), { throwIfNoEntry: false })?.size ?? 0;
+    await eventually(printed, (count) => count > 0, 30_000);
+    // Half a second without another: what nobody holds back prints hundreds meanwhile.
+    const most = 200;
+    for (let [seen, since] = [printed(), performance.now()]; performance.now() - since < 500; ) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      const count = printed();
+      expect(count).toBeLessThan(most);
+      if (count !== seen) [seen, since] = [count, performance.now()];
+    }
+    expect(await session.interrupt()).toBe(true);
     expect(resultOf(await collect(unread)).status).toBe('interrupted');
     expect((await session.run('1')).value).toBe(1);
   });
@@ -104,11 +131,45 @@ describe('mistakes of earlier systems', () => {
   });
 
   it('a kernel that stood ready has no variables of whoever came before', async () => {
+    const dataDir = await scratchFolder();
+    await using keeper = await open({ dataDir, agentKey: 'keeper of spares', spares: 1 });
     for (let round = 0; round < 3; round++) {
-      await using session = await open({ spares: 1, agentKey: 'the same key' });
+      await eventually(
+        () => keeper.spares,
+        (count) => count === 1,
+        30_000,
+      );
+      const asked = Date.now();
+      await using session = await open({ dataDir, agentKey: `user ${round}` });
+      // Its folder is that of the kernel that stood ready, with another name.
+      expect((await stat(session.cwd)).birthtimeMs).toBeLessThan(asked);
       expect(await session.variables()).toEqual([]);
       await session.run('secret = "of the last user"');
     }
+  });
+
+  it('what is unknown is refused: an unknown checkpoint was acknowledged', async () => {
+    await using session = await open();
+    await session.run('x = 1');
+    await session.checkpoint({ name: 'known' });
+    await session.run('x = 2');
+    const missing = { code: 'CHECKPOINT_NOT_FOUND' };
+    await expect(session.restore('unknown')).rejects.toMatchObject(missing);
+    await expect(session.deleteCheckpoint('unknown')).rejects.toMatchObject(missing);
+    // What was refused has changed nothing.
+    expect((await session.run('x')).value).toBe(2);
+    expect((await session.checkpoints()).map(({ name }) => name)).toEqual(['known']);
+    await session.restore('known');
+    expect((await session.run('x')).value).toBe(1);
+  });
+
+  it('what was changed is as before: a rollback changed nothing', async () => {
+    await using session = await open();
+    await session.run('kept = [1]; import sys');
+    const code = 'kept.append(2); added = 3; del sys';
+    expect(await session.run(code, { transaction: 'explicit' })).toMatchObject({ transaction: 'open' });
+    await session.rollback();
+    expect((await session.run('[kept, "added" in dir(), "sys" in dir()]')).value).toEqual([[1], false, true]);
   });
 
   it('an interrupt takes as long as the code needs to stop, not a fixed time', async () => {

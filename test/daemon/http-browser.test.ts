@@ -204,14 +204,18 @@ describe('answers', () => {
     expect(await number('executions_queued')).toBe(0);
   });
 
-  it('limit what one token may send', async () => {
-    await using strict = await Daemon.start({ rates: { burst: 5, perSecond: 0.01 } });
+  it('limit what one token may send, and no other with it', async () => {
+    await using strict = await Daemon.start({ rates: { burst: 6, perSecond: 0.01 } });
+    const { json } = await strict.call<{ token: string }>('POST /v1/tokens', { body: { name: 'another' } });
     const answers = await Promise.all(Array.from({ length: 8 }, () => strict.call('GET /v1/me')));
     const refused = answers.filter(({ status }) => status === 429);
     expect(refused.length).toBe(3);
     expect(codeOf(refused[0]?.json ?? {})).toBe('RATE_LIMITED');
     expect(Number(refused[0]?.headers.get('retry-after'))).toBeGreaterThan(0);
     expect((await strict.call('GET /health', { token: null })).status).toBe(200);
+    // Not even of the same user.
+    const { status } = await strict.call('GET /v1/me', { token: json.token });
+    expect(status).toBe(200);
   });
 
   it('refuse a body without end, in bounded memory', async () => {

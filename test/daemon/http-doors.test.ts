@@ -94,16 +94,24 @@ describe('the routes of the document', () => {
     },
   );
 
-  const no = ['none', 'expired', 'revoked', 'forged'];
-  it.each(no)('open no WebSocket with a token that is %s: WebSockets were open to anyone', async (kind) => {
+  const no: [kind: string, answer: number][] = [
+    ...['none', 'expired', 'revoked', 'forged'].map((kind): [string, number] => [kind, 401]),
+    ['foreign', 404],
+    ['viewer', 404],
+  ];
+  it.each(no)('open no WebSocket with a token that is %s: WebSockets were open to anyone', async (kind, answer) => {
     const token = tokens[kind];
     const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
-    const asked = routes().filter(({ method, what }) => method === 'get' && !OPEN.has(what));
+    const asked = routes().filter(({ method, what, path }) => {
+      // Whose token is good is kept from what is not its own.
+      return method === 'get' && !OPEN.has(what) && (answer === 401 || path.includes('{id}'));
+    });
+    expect(asked.map(({ path }) => path)).toContain('/v1/sessions/{id}/ws');
     for (const { what, call } of asked) {
       const socket = new WebSocket(new URL(call.slice('GET '.length), daemon.url.replace('http', 'ws')), { headers });
       socket.on('error', () => {}); // it is refused
       const [, response] = await once(socket, 'unexpected-response');
-      expect.soft({ what, status: response.statusCode }).toEqual({ what, status: 401 });
+      expect.soft({ what, status: response.statusCode }).toEqual({ what, status: answer });
       response.destroy();
     }
   });
@@ -171,6 +179,30 @@ describe('the routes of the document', () => {
       const { status } = await daemon.call(call, { token: tokens.foreign, ...body });
       expect.soft({ what, status }).toEqual({ what, status: 403 });
     }
+  });
+
+  it('let nobody change the audit log: it is read, and grows', async () => {
+    const entries = async () => (await daemon.call<{ entries: object[] }>('GET /v1/audit?limit=1000')).json.entries;
+    const before = await entries();
+    expect(before.length).toBeGreaterThan(5);
+    const about = Object.entries(document.paths).filter(([path]) => path.includes('audit'));
+    expect(about.map(([path, methods]) => [path, Object.keys(methods)])).toEqual([['/v1/audit', ['get']]]);
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+      for (const path of ['/v1/audit', '/v1/audit/1', '/v1/audit?session=all']) {
+        const { status } = await daemon.call(`${method} ${path}`, { body: {} });
+        expect.soft({ method, path, status }).toEqual({ method, path, status: 404 });
+      }
+    }
+    // What other routes do to their own things does not reach it either.
+    const { id } = await daemon.session({ agentKey: 'short-lived' });
+    for (const { call, method, what } of routes()) {
+      if (method === 'get' || !what.includes('{')) continue;
+      await daemon.call(call.replace(session, id), { body: {} });
+    }
+    await daemon.call(`DELETE /v1/sessions/${id}`);
+    const after = await entries();
+    expect(after.slice(0, before.length)).toEqual(before);
+    expect(after.length).toBeGreaterThan(before.length);
   });
 
   it('refuse garbage with a code and without a stack', async () => {

@@ -23,6 +23,15 @@ describe('execute', () => {
     expect(await daemon.run(id, '1/0')).toMatchObject({ status: 'error', error: { name: 'ZeroDivisionError' } });
   });
 
+  it('has the environment that its session was made with, and none of the server', async () => {
+    const { id } = await daemon.session({ agentKey: 'env', env: { GIVEN: 'a "quoted" word', EMPTY: '' } });
+    process.env.CELLA_TEST_OF_THE_SERVER = 'x';
+    const names = '("GIVEN", "EMPTY", "CELLA_TEST_OF_THE_SERVER")';
+    const { value } = await daemon.run(id, `import os; [os.environ.get(name) for name in ${names}]`);
+    delete process.env.CELLA_TEST_OF_THE_SERVER;
+    expect(value).toEqual(['a "quoted" word', '', null]);
+  });
+
   it('streams the same events as lines of JSON and as server-sent events', async () => {
     const { id } = await daemon.session({ agentKey: 'streams' });
     const path = `POST /v1/sessions/${id}/execute`;

@@ -1,7 +1,11 @@
 /** Answers that nobody reads, or that are asked for in the wrong way: nothing of the server stays open for them. */
 
+import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { request } from 'node:http';
+import { connect } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { beforeAll, expect, test } from 'vitest';
 import { Daemon } from '../support/daemon.ts';
 import { until } from './session-hosts.ts';
@@ -94,4 +98,49 @@ test('a request for an upgrade where there is no WebSocket is refused, and its a
   });
   expect(status).toBe(400);
   expect(process.memoryUsage.rss() - before).toBeLessThan(128 << 20);
+});
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
+
+/** What this process holds, which is the server's too, without what nobody needs any more. */
+function held(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+const UPGRADE = [
+  ...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+  `Sec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}`,
+];
+
+/** One that asks, and reads nothing of what it is told but the first of it. */
+async function unread(path: string, headers: readonly string[]): Promise<Disposable> {
+  const { hostname, port, host } = new URL(daemon.url);
+  const socket = connect(Number(port), hostname);
+  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${daemon.token}`, ...headers];
+  socket.write(`${head.join('\r\n')}\r\n\r\n`);
+  const [first] = await once(socket, 'data');
+  socket.pause();
+  expect(String(first)).toMatch(/^HTTP\/1\.1 (101|200) /);
+  return { [Symbol.dispose]: () => socket.destroy() };
+}
+
+test.each([
+  ['a WebSocket', 'ws', UPGRADE],
+  ['a stream of lines', 'events', ['Accept: application/x-ndjson']],
+  ['server-sent events', 'events', ['Accept: text/event-stream']],
+])('what is told on %s is not gathered for clients that do not read it', async (_name, path, headers) => {
+  const { id: much } = await daemon.session({ agentKey: 'much' });
+  await daemon.run(much, '1');
+  // In all 35 MB: more than the buffers of a connection hold, a few times over.
+  const tell = () => daemon.run(much, 'for i in range(35): display("x" * 200_000)');
+  for (let cell = 0; cell < 4; cell++) await tell();
+  using clients = new DisposableStack();
+  const before = held();
+  for (let n = 0; n < 10; n++) clients.use(await unread(`/v1/sessions/${much}/${path}`, headers));
+  await tell();
+  expect(held() - before).toBeLessThan(80_000_000);
+  await daemon.call(`DELETE /v1/sessions/${much}`);
 });

@@ -1,7 +1,7 @@
 /** `cella run` and `cella repl` as a shell sees them: output, exit codes, signals, stdin. */
 
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Cella } from './command.ts';
@@ -177,7 +177,8 @@ describe('cella run', () => {
     const folder = join(cella.dataDir, '..', `${cella.dataDir.split('/').pop()}-work`);
     mkdirSync(folder);
     try {
-      expect(await run('import os; print(os.getcwd())', '--cwd', folder)).toMatchObject({ code: 0, err: '' });
+      const told = { code: 0, out: `${realpathSync(folder)}\n`, err: '' };
+      expect(await run('import os; print(os.getcwd())', '--cwd', folder)).toEqual(told);
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -197,6 +198,37 @@ describe('cella run', () => {
       expect.objectContaining({ type: 'result', status: 'ok', execution: 1, repr: '18446744073709551616' }),
     ]);
   });
+
+  /** It goes into the result, whatever comes after. */
+  const SAY = 'import os, sys, time; print("err", file=sys.stderr, flush=True); print("ready", flush=True); ';
+  const failure = (name: string, message: string, traceback: string) => ({
+    error: {
+      name,
+      message: expect.stringContaining(message),
+      traceback: expect.stringMatching(traceback),
+    },
+  });
+  it.each<[status: string, code: string, exitCode: number, more: object]>([
+    ['ok', '6 * 7', 0, { value: 42, repr: '42' }],
+    ['error', '1 / 0', 1, failure('ZeroDivisionError', 'division by zero', '^Traceback[^]*1 / 0[^]*by zero')],
+    ['timeout', 'time.sleep(600)', 124, failure('TimeoutError', 'ran longer than 2 s', '^Traceback[^]*sleep')],
+    ['interrupted', 'time.sleep(600)', 130, failure('KeyboardInterrupt', '', '^Traceback[^]*sleep[^]*Interrupt')],
+    ['died', 'os.kill(os.getpid(), 9)', 137, failure('KERNEL_DIED', 'SIGKILL', '^$')],
+  ])(
+    'tells with --json that the code is %s, in its last line and by its exit code',
+    async (status, code, exitCode, more) => {
+      const flags = status === 'timeout' ? ['--timeout', '2'] : [];
+      const started = cella.start(['run', '--json', ...flags, '-c', SAY + code]);
+      await started.says('ready');
+      if (status === 'interrupted') started.child.kill('SIGINT');
+      expect(await started.ended).toBe(exitCode);
+      expect(started.err).toBe('');
+      const last = JSON.parse(started.out.trimEnd().split('\n').at(-1) ?? '');
+      expect(last).toMatchObject({ type: 'result', status, stdout: 'ready\n', stderr: 'err\n', ...more });
+      expect(last.durationMs).toBeGreaterThan(0);
+      expect(last.error === undefined).toBe(status === 'ok');
+    },
+  );
 
   it('tells a failure as JSON with --json', async () => {
     const { code, out, err } = await run('1', '--json', '--python', '/nowhere/python');

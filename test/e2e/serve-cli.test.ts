@@ -5,7 +5,11 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ServeRequest } from '../../src/cli/context.ts';
 import { connect } from '../../src/client/index.ts';
+import { serveOptions } from '../../src/daemon/serve-options.ts';
+import { FileStorage } from '../../src/storage/file/storage.ts';
+import { Daemon } from '../support/daemon.ts';
 import { runCella } from '../support/in-process-cli.ts';
 import { scratchFolder } from '../support/session.ts';
 import { Cella, Started } from './command.ts';
@@ -142,6 +146,33 @@ it('names a variable that is misspelt, and the one that was meant', async () => 
     CELLA_MAX_KERNEL: '3',
   });
   expect(err).toContain('CELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
+});
+
+it('keeps events for as many days as --keep-days says', async () => {
+  const asked = Promise.withResolvers<ServeRequest>();
+  const env = { CELLA_DATA_DIR: await scratchFolder() };
+  await runCella(['serve', '--keep-days', '7'], env, { serve: async (request) => asked.resolve(request) });
+  const { place, ...request } = await asked.promise;
+  const { hosting = {} } = serveOptions({ ...request, version: '0', dataDir: place.dataDir, session: {} });
+  let daysAgo = 8;
+  const clock = () => Date.now() - daysAgo * 24 * 3_600_000;
+  await using storage = await FileStorage.open(place.dataDir, { clock });
+  await using daemon = await Daemon.start({
+    dataDir: place.dataDir,
+    storage,
+    hosting: { ...hosting, sweepEveryMs: 20 },
+  });
+  const { id } = await daemon.session();
+  const position = async () => {
+    const { json } = await daemon.call<{ floor: number; last: number }>(`GET /v1/sessions/${id}/events?limit=1`);
+    return json;
+  };
+  await daemon.run(id, '1');
+  const { last } = await position();
+  daysAgo = 6;
+  await daemon.run(id, '1');
+  expect((await position()).last).toBeGreaterThan(last);
+  await expect.poll(async () => (await position()).floor, { timeout: 10_000 }).toBe(last);
 });
 
 describe('npm start', () => {

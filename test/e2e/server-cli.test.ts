@@ -75,7 +75,7 @@ describe('a command with a server', () => {
   it('finds things where the server keeps them, and uses none that has another storage', async () => {
     const redis = await RedisServer.start();
     const kept = newCella();
-    const { end } = await serve(kept, ['--redis', redis.url]);
+    const { end } = await serve(kept, ['--storage', 'redis'], { CELLA_REDIS: redis.url });
     try {
       const put = await kept.run(['artifacts', 'put', 'note', '-', '--type', 'text'], { input: 'in Redis' });
       expect(put).toMatchObject({ code: 0 });

@@ -1,6 +1,6 @@
 /** The network of a sandbox that is a list of hosts, on the host that these tests run on. */
 
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/attack.ts';
@@ -12,6 +12,23 @@ import { openSession, scratchFolder } from '../support/session.ts';
 const ports = hosts();
 
 test.each(kinds)('%s reaches the hosts of its list, and nothing else', (_name, open) => reachesItsHosts(open, ports));
+
+test("the host's network is there for whoever asks for it by name, and for nobody else", async () => {
+  const code = `
+import os, urllib.request
+def fetch():
+    try:
+        return urllib.request.urlopen('http://127.0.0.2:${ports.plain}/', timeout=20).read().decode()
+    except OSError as error:
+        return type(error.reason).__name__
+[fetch(), os.readlink('/proc/self/ns/net')]`;
+  const [host, alone] = [await openSession({ sandbox: { network: 'host' } }), await openSession()];
+  const own = readlinkSync('/proc/self/ns/net');
+  expect((await host.run(code)).value).toEqual(['hello /', own]);
+  const [fetched, namespace] = (await alone.run(code)).value as [string, string];
+  expect(fetched).toBe('ConnectionRefusedError');
+  expect(namespace).not.toBe(own);
+});
 
 describe('a list of hosts', () => {
   useOfAList(openSession, ports);

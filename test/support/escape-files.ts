@@ -1,6 +1,6 @@
 /** Ways to the host's files, and folders that a policy must not name. */
 
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { attempts, python, succeeded } from './attack.ts';
@@ -75,6 +75,30 @@ export function foldersOfAPolicy(open: Open): void {
     await expect(open({ dataDir: join(dataDir, 'data'), cwd: dataDir })).rejects.toMatchObject({
       code: 'INVALID_OPTIONS',
     });
+  });
+
+  test('a folder that may be read cannot be written, whatever its own rights allow', async () => {
+    const folder = await scratchFolder();
+    await writeFile(join(folder, 'kept'), 'as it was');
+    await mkdir(join(folder, 'below'));
+    for (const [name, mode] of Object.entries({ '.': 0o777, below: 0o777, kept: 0o666 })) {
+      await chmod(join(folder, name), mode);
+    }
+    const session = await open({ sandbox: { readable: [folder] } });
+    const verdicts = await attempts(
+      session,
+      `
+folder = ${python(folder)}
+kept = os.open(folder + '/kept', os.O_RDONLY)
+{'read': attempt(read, folder + '/kept'), 'list': attempt(os.listdir, folder + '/below'),
+ 'change': attempt(write, folder + '/kept'), 'make': attempt(write, folder + '/made'), 'make below': attempt(write, folder + '/below/made'),
+ 'cut': attempt(os.truncate, folder + '/kept', 0), 'rename': attempt(os.rename, folder + '/kept', folder + '/moved'),
+ 'remove': attempt(os.remove, folder + '/kept'), 'remove below': attempt(os.rmdir, folder + '/below'), 'mode': attempt(os.chmod, folder + '/kept', 0o777),
+ 'link in': (write('mine'), attempt(os.link, 'mine', folder + '/mine'))[1], 'by its descriptor': attempt(write, '/proc/self/fd/%d' % kept)}`,
+    );
+    expect(Object.keys(succeeded(verdicts))).toEqual(['read', 'list']);
+    expect((await readdir(folder)).toSorted()).toEqual(['below', 'kept']);
+    expect(await readFile(join(folder, 'kept'), 'utf8')).toBe('as it was');
   });
 
   test('more folders than a policy may name are refused, and not waited for', async () => {

@@ -2,7 +2,7 @@
 
 import { EventEmitter } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
-import { runProgram } from '../../src/cli/program.ts';
+import { type ProgramContext, runProgram } from '../../src/cli/program.ts';
 import { Terminal } from '../../src/cli/terminal.ts';
 import { readEnvironment } from '../../src/environment.ts';
 import { watchFolder } from '../../src/watch-folder.ts';
@@ -13,8 +13,12 @@ export interface Said {
   readonly err: string;
 }
 
-/** With the data folder and these variables, and none of this process. */
-export async function runCella(words: readonly string[], env: NodeJS.ProcessEnv): Promise<Said> {
+/** With the data folder and these variables, and none of this process; `parts` are those that a command does need. */
+export async function runCella(
+  words: readonly string[],
+  env: NodeJS.ProcessEnv,
+  parts: Partial<ProgramContext> = {},
+): Promise<Said> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const never = () => Promise.reject(new Error('this command needs no such part'));
   const code = await runProgram(words, {
@@ -40,6 +44,7 @@ export async function runCella(words: readonly string[], env: NodeJS.ProcessEnv)
     installAgent: never,
     listAgentPrograms: never,
     removeAgent: never,
+    ...parts,
   });
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }

@@ -32,8 +32,12 @@ export interface Served {
 }
 
 /** A server on the data folder of this one. */
-export async function serve(on: Cella, flags: readonly string[] = []): Promise<Served> {
-  const served = on.start(['serve', '--port', '0', '--log-level', 'error', ...flags]);
+export async function serve(
+  on: Cella,
+  flags: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<Served> {
+  const served = on.start(['serve', '--port', '0', '--log-level', 'error', ...flags], { env });
   servers.push(served);
   await served.says('The first cell');
   const url = / at (https?:\S+)/.exec(served.out)?.[1] ?? '';
