@@ -23,7 +23,7 @@ export class GatewayPlace implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #agent = new Agent({ keepAlive: true });
   #direct = '';
-  #socket = '';
+  #port = '';
   #token = '';
 
   static async open(): Promise<GatewayPlace> {
@@ -43,8 +43,9 @@ export class GatewayPlace implements AsyncDisposable {
     return this.#ask({ hostname, port, path: '/v1/messages' });
   }
 
+  /** The same by the way of an agent: the forwarder of its runner, the socket of its executor, the gateway. */
   gateway(): Promise<number> {
-    return this.#ask({ socketPath: this.#socket, path: '/anthropic/v1/messages' });
+    return this.#ask({ hostname: '127.0.0.1', port: this.#port, path: '/anthropic/v1/messages' });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -53,16 +54,7 @@ export class GatewayPlace implements AsyncDisposable {
 
   async #open(): Promise<void> {
     this.#stack.defer(() => this.#agent.destroy());
-    const provider = spawn(process.execPath, [fileURLToPath(new URL('standin-provider.mjs', import.meta.url))], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    this.#stack.defer(async () => {
-      const gone = once(provider, 'exit');
-      provider.stdin.end();
-      await gone;
-    });
-    const [line] = await once(provider.stdout, 'data');
-    this.#direct = `http://127.0.0.1:${Number(String(line))}`;
+    this.#direct = `http://127.0.0.1:${await this.#start('standin-provider.mjs')}`;
     const dataDir = mkdtempSync(join(tmpdir(), 'cella-bench-'));
     this.#stack.defer(() => rmSync(dataDir, { recursive: true, force: true }));
     const storage = this.#stack.use(await FileStorage.open(dataDir));
@@ -78,14 +70,28 @@ export class GatewayPlace implements AsyncDisposable {
     const binding = { session: 'ses_bench', task: 'trn_bench', executor: 'wrk_bench' };
     this.#token = await access.sessionTokens.issue(access.daemon(), binding);
     const server = createServer((asked, response) => void models.gateway.handle(asked, response, binding));
-    this.#socket = join(dataDir, 'gateway.sock');
-    server.listen(this.#socket);
+    const socket = join(dataDir, 'gateway.sock');
+    server.listen(socket);
     await once(server, 'listening');
     this.#stack.defer(() => server.closeAllConnections());
     this.#stack.defer(() => void server.close());
+    this.#port = await this.#start('way-to-gateway.ts', socket);
   }
 
-  async #ask(where: { hostname?: string; port?: string; socketPath?: string; path: string }): Promise<number> {
+  /** A program of the benchmark, which ends with it; gives the port that it tells. */
+  async #start(program: string, ...words: readonly string[]): Promise<string> {
+    const file = fileURLToPath(new URL(program, import.meta.url));
+    const child = spawn(process.execPath, [file, ...words], { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#stack.defer(async () => {
+      const gone = once(child, 'exit');
+      child.stdin.end();
+      await gone;
+    });
+    const [line] = await once(child.stdout, 'data');
+    return String(Number(String(line)));
+  }
+
+  async #ask(where: { hostname: string; port: string; path: string }): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const began = performance.now();
     const headers = { 'content-type': 'application/json', 'x-api-key': this.#token };

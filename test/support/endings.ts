@@ -35,7 +35,8 @@ const left = (before: readonly Process[]): Process[] =>
   processes().filter((one) => before.some(({ pid, command }) => pid === one.pid && command === one.command));
 
 function controlGroups(template: number): string[] {
-  const argv = ['/sys/fs/cgroup', '-maxdepth', '8', '-type', 'd', '-name', `cella-${template}`];
+  // Groups of others come and go meanwhile.
+  const argv = ['/sys/fs/cgroup', '-ignore_readdir_race', '-maxdepth', '8', '-type', 'd', '-name', `cella-${template}`];
   const found = execFileSync('find', argv, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   return found.split('\n').filter(Boolean);
 }
