@@ -51,7 +51,8 @@ export async function crashInMidTurn({ daemon, model, session, dataDir, program,
   process.kill(second.runner, 'SIGABRT');
   expect((await second.turn).json).toMatchObject({
     status: 'failed',
-    error: { code: 'WORKER_FAILED', message: expect.stringContaining('SIGABRT') },
+    // On a machine that is slow to end it, that it answers no more is known before its end is.
+    error: { code: 'WORKER_FAILED', message: expect.stringMatching(/SIGABRT|does not answer any more/) },
   });
   expect([...dumpsIn([dataDir]), ...dumpsSince(begun)]).toEqual([]);
   expect(canariesIn(KEY, { folders: [dataDir] })).toEqual([]);
