@@ -23,6 +23,7 @@ from .sandbox.linux import LayerError
 from .streams import Output
 from .switchboard import CallError, Switchboard
 from .values import pack, portable, short_repr
+from .waking import Sleeper
 
 _MARK_BYTES = 16
 # The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
@@ -141,13 +142,25 @@ class Kernel:
 
     def serve(self) -> None:
         if self._spare:
-            # So that it has all of this memory for itself before anybody waits for it.
-            self._warm_up(_WARM_UPS)
-        self._say_hello()
+            self._sleep()
+        else:
+            self._say_hello()
         while True:
             if not self._switchboard.waiting():
                 self._runner.go_on(self._switchboard)
             self._handle(*self._switchboard.next_frame())
+
+    def _sleep(self) -> None:
+        """Until somebody is about to take this kernel."""
+        # So that it has all of this memory for itself before anybody waits for it.
+        self._warm_up(_WARM_UPS)
+        sleeper = Sleeper()
+        self._say_hello()
+        kind, number, payload = self._switchboard.first_frame()
+        if kind == frames.START and number:
+            sleeper.make_way(number - 1)
+        self._handle(kind, number, payload)
+        sleeper.get_up()
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.EXECUTE:

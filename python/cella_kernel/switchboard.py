@@ -104,6 +104,12 @@ class Switchboard:
                 self._park(0)
         return self._inbox.popleft()
 
+    def first_frame(self) -> Frame:
+        """The same for a spare, in which nothing runs yet: nothing stands between its sleep and the frame."""
+        while not self._inbox:
+            self._take_in()
+        return self._inbox.popleft()
+
     def _watch_closely(self) -> None:
         """Where the last frame came at once, looks for the next one for a moment before going to sleep.
 

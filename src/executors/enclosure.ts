@@ -96,10 +96,10 @@ export class SupervisedEnclosure implements Preparable {
     if (!this.#connected) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
-  /** Has the kernel that was prepared wake up. */
-  wake(): void {
+  /** Has the kernel that was prepared wake up, on another processor than this. */
+  wake(processor: number): void {
     this.#woken = this.#prepared !== undefined;
-    this.#prepared?.control.send(FrameType.start, 0, NOTHING);
+    this.#prepared?.control.send(FrameType.start, processor + 1, NOTHING);
   }
 
   launch({ env, from, packages, reseed = !from }: LaunchOptions): Promise<KernelLink> {

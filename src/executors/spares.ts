@@ -2,6 +2,7 @@
 
 import type { LaunchSpec } from '../sandbox/spec.ts';
 import type { Enclosure, Spare, SpareOrder, SpareRack } from './contract.ts';
+import { Processor } from './processor.ts';
 
 const REFILL_AFTER_MS = 25;
 
@@ -9,8 +10,8 @@ const REFILL_AFTER_MS = 25;
 export interface Preparable extends Enclosure {
   /** Starts it, and waits until it has said hello. */
   prepare(): Promise<void>;
-  /** Has the kernel that was prepared wake up. */
-  wake(): void;
+  /** Has the kernel that was prepared wake up, on another processor than this, if it can; -1 for any. */
+  wake(processor: number): void;
 }
 
 /** Where spares are made; one that has ended makes no more. */
@@ -34,6 +35,7 @@ interface Stock {
 export class Spares implements SpareRack {
   readonly #live: () => Promise<Workshop>;
   readonly #stocks = new Map<string, Stock>();
+  readonly #processor = new Processor();
   #closed = false;
 
   constructor(live: () => Promise<Workshop>) {
@@ -46,7 +48,7 @@ export class Spares implements SpareRack {
 
   /** The next one of each shape: waking up takes a process as long as the host takes to find out which it needs. */
   wake(): void {
-    for (const { ready } of this.#stocks.values()) ready[0]?.enclosure.wake();
+    for (const { ready } of this.#stocks.values()) ready[0]?.enclosure.wake(this.#processor.number);
   }
 
   take(shape: string): Spare | undefined {
@@ -72,6 +74,7 @@ export class Spares implements SpareRack {
     this.#closed = true;
     const stocks = [...this.#stocks.values()];
     this.#stocks.clear();
+    this.#processor.close();
     await Promise.all(stocks.map((stock) => empty(stock)));
   }
 

@@ -161,7 +161,7 @@ export class Kernel {
       kill: () => this.#doom(),
     });
     this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
-    watchFor(this);
+    watchFor(this, this.#lastEnded === undefined);
     return execution.result;
   }
 

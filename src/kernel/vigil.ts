@@ -7,15 +7,17 @@ import { availableParallelism } from 'node:os';
 
 /** A little longer than a small cell takes, there and back. */
 const MOMENT_MS = 0.4;
+/** The same for the first cell of a kernel, which has to find its memory and its processor. */
+const FIRST_MOMENT_MS = 1;
 /** Where there is no other processor, whoever stays awake keeps the kernel from its work. */
 const ALONE = availableParallelism() < 2;
 
 const waiting = new Map<object, number>();
 let awake = false;
 
-export function watchFor(kernel: object): void {
+export function watchFor(kernel: object, first: boolean): void {
   if (ALONE) return;
-  waiting.set(kernel, performance.now() + MOMENT_MS);
+  waiting.set(kernel, performance.now() + (first ? FIRST_MOMENT_MS : MOMENT_MS));
   if (awake) return;
   awake = true;
   setImmediate(look);

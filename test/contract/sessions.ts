@@ -8,6 +8,8 @@ import { eventually } from '../support/attack.ts';
 import { lacks } from '../support/lacks.ts';
 import { type Open, runUntilReady, scratchFolder } from '../support/session.ts';
 
+const PROCESSORS = 'import os\nsorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None';
+
 export function lifeContract(open: Open, lend = open): void {
   describe('a shutdown of Cella in this process', () => {
     it('ends what runs in sessions that are still open, and they are over', async () => {
@@ -313,6 +315,8 @@ export function separationContract(open: Open, many = 30): void {
         );
         const [names, tmp, env, files, random] = value as unknown[];
         expect([names, tmp, env, files]).toEqual([false, false, `${round}`, []]);
+        // It went out of the host's way, and may go everywhere again.
+        expect((await session.run(PROCESSORS)).value).toEqual((await keeper.run(PROCESSORS)).value);
         seen.add(random);
         await session.reset();
         expect((await session.run('import os\nos.listdir()')).value).toEqual(['x']);
