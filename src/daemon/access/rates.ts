@@ -1,6 +1,7 @@
 /** Rate limits: a bucket for each key that is filled again at a steady rate, and so many buckets at most. */
 
 import { CellaError } from '../../protocol/errors.ts';
+import { Latest } from '../latest.ts';
 import type { Rates } from './contract.ts';
 
 export interface RateOptions {
@@ -20,10 +21,8 @@ interface Bucket {
 export class Buckets implements Rates {
   readonly #perSecond: number;
   readonly #burst: number;
-  readonly #most: number;
   readonly #elapsed: () => number;
-  /** The one that was used least recently comes first. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets: Latest<string, Bucket>;
 
   constructor({
     perSecond = 100,
@@ -33,7 +32,7 @@ export class Buckets implements Rates {
   }: RateOptions = {}) {
     this.#perSecond = perSecond;
     this.#burst = burst;
-    this.#most = mostBuckets;
+    this.#buckets = new Latest(mostBuckets);
     this.#elapsed = elapsed;
   }
 
@@ -46,19 +45,11 @@ export class Buckets implements Rates {
     const before = this.#buckets.get(key) ?? { left: this.#burst, at };
     const filled = (Math.max(0, at - before.at) / 1000) * this.#perSecond;
     const left = Math.min(this.#burst, before.left + filled);
-    this.#keep(key, { left: left < 1 ? left : left - 1, at });
+    this.#buckets.set(key, { left: left < 1 ? left : left - 1, at });
     if (left >= 1) return;
     const retryAfterMs = Math.ceil(((1 - left) / this.#perSecond) * 1000);
     throw new CellaError('RATE_LIMITED', `Too many requests: try again in ${retryAfterMs} ms.`, {
       details: { retryAfterMs },
     });
-  }
-
-  #keep(key: string, bucket: Bucket): void {
-    this.#buckets.delete(key);
-    this.#buckets.set(key, bucket);
-    if (this.#buckets.size <= this.#most) return;
-    const [oldest] = this.#buckets.keys();
-    if (oldest !== undefined) this.#buckets.delete(oldest);
   }
 }

@@ -1,6 +1,7 @@
 /** Why the gateway refused the last call of a turn: an agent tells it in a provider's words, and a person is told in ours. */
 
 import type { CellaError, ErrorCode } from '../../protocol/errors.ts';
+import { Latest } from '../latest.ts';
 
 /** What the person who prompts, or the operator, can do something about. */
 const TOLD: ReadonlySet<ErrorCode> = new Set([
@@ -13,14 +14,11 @@ const TOLD: ReadonlySet<ErrorCode> = new Set([
 const MOST_TURNS = 1000;
 
 export class RefusedTurns {
-  readonly #refused = new Map<string, CellaError>();
+  readonly #refused = new Latest<string, CellaError>(MOST_TURNS);
 
   note(turn: string, error: CellaError): void {
     if (!TOLD.has(error.code) && error.details.lasting !== true) return;
-    this.#refused.delete(turn);
     this.#refused.set(turn, error);
-    const [oldest] = this.#refused.keys();
-    if (this.#refused.size > MOST_TURNS && oldest !== undefined) this.#refused.delete(oldest);
   }
 
   /** A call that was answered: what was refused before is not why the turn ends. */
@@ -30,8 +28,6 @@ export class RefusedTurns {
 
   /** Asked for once, when the turn is over. */
   take(turn: string): CellaError | undefined {
-    const error = this.#refused.get(turn);
-    this.#refused.delete(turn);
-    return error;
+    return this.#refused.take(turn);
   }
 }

@@ -5,12 +5,12 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
 import type { Session } from '../../session/session.ts';
+import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';
 import type { EventWriter } from './event-writer.ts';
 import type { HostedExecution } from './execution.ts';
 import type { Inputs } from './inputs.ts';
 import type { Lodging } from './lodging.ts';
-import { Numbers } from './numbers.ts';
 import { Outcomes } from './outcomes.ts';
 import type { Outputs } from './outputs.ts';
 import { Recorder } from './recorder.ts';
@@ -34,13 +34,17 @@ interface Running {
   readonly began: number;
 }
 
+/** How many executions of one kernel are known by their number. */
+const MOST_NUMBERS = 10_000;
+
 export class Executions {
   readonly #parts: ExecutionsParts;
   readonly #turns = new Turns();
   #running: Running | undefined;
   #waiting = 0;
   #lastEnded: string | undefined;
-  readonly #numbers = new Numbers();
+  /** By the numbers that they had in their kernel, whose threads may write when theirs is long over. */
+  readonly #byNumber = new Latest<number, string>(MOST_NUMBERS);
   readonly #outcomes: Outcomes;
   #closed: CellaError | undefined;
 
@@ -67,7 +71,7 @@ export class Executions {
 
   /** The execution that had this number in its kernel, where it is known; without a number, that which ended last. */
   owner(number?: number): string | undefined {
-    return number === undefined ? this.#lastEnded : this.#numbers.get(number);
+    return number === undefined ? this.#lastEnded : this.#byNumber.get(number);
   }
 
   /** What an execution has come to, where that could not be written down. */
@@ -183,9 +187,10 @@ export class Executions {
   ): Promise<ResultEvent> {
     const { inputs, lodging } = this.#parts;
     let result: ResultEvent | undefined;
-    if (!lodging.awake) this.#numbers.clear();
+    // With the kernel its threads have ended: nobody asks for the numbers that it had.
+    if (!lodging.awake) this.#byNumber.clear();
     const events = session.stream(execution.code, optionsOf(execution, signal));
-    this.#numbers.remember(session.executions, execution.id);
+    this.#byNumber.set(session.executions, execution.id);
     for await (const event of events) {
       if (event.type === 'result') result = event;
       else if (execution.failure) continue;

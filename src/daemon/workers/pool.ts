@@ -5,12 +5,12 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
+import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';
 import type { RunTurn, TurnEnding, TurnTask } from '../turns/contract.ts';
 import type { Tenant } from './contract.ts';
 import type { WorkerParts } from './equip.ts';
 import { Held } from './held.ts';
-import { Reasons } from './reasons.ts';
 import { Waiting } from './waiting.ts';
 import { Worker } from './worker.ts';
 
@@ -25,13 +25,17 @@ export interface PoolMetrics {
   readonly failures: number;
 }
 
+/** Sessions that are never prompted again leave theirs behind. */
+const MOST_REASONS = 1000;
+
 export class WorkerPool implements AsyncDisposable {
   readonly #parts: WorkerParts;
   readonly #held = new Map<string, Held>();
   /** Those that are ending still have their place. */
   readonly #ending = new Set<Promise<unknown>>();
   readonly #waiting = new Waiting();
-  readonly #reasons = new Reasons();
+  /** By session: why the executor before ended by itself, for the next turn to tell. */
+  readonly #reasons = new Latest<string, string>(MOST_REASONS);
   /** Sessions whose executor has ended by itself, and is replaced when it is gone. */
   readonly #replacing = new Set<string>();
   #started = 0;
