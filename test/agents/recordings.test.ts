@@ -24,9 +24,9 @@ function reloaded({ transcript }: Recording): AgentLogEvent[] {
   return eventsOf(transcript.map((line) => `${JSON.stringify(line)}\n`).join(''));
 }
 
-/** What the live stream alone knows: the model that was set, and notices of the moment. Cost is rounded where it is added up. */
+/** What the live stream alone knows: notices of the moment. Cost is rounded where it is added up. */
 function comparable(state: ConversationState): unknown {
-  const turns = state.turns.map(({ model, notices, ...turn }: TurnState) => turn);
+  const turns = state.turns.map(({ notices, ...turn }: TurnState) => turn);
   return { ...state, turns, usage: { ...state.usage, costUsd: state.usage.costUsd?.toFixed(6) } };
 }
 
@@ -39,6 +39,9 @@ describe.each(recordedNames('claude'))('the recorded conversation %s', (name) =>
     const live = stateOf(liveEvents(recording));
     expect(comparable(stateOf(reloaded(recording)))).toEqual(comparable(live));
     expect(live.turns.map(({ id }) => id)).toEqual(recording.turns.map(({ turn }) => turn));
+    // A model is named where one has answered.
+    const answered = live.turns.map(({ items }) => items.length > 0);
+    expect(live.turns.map(({ model }) => model !== undefined)).toEqual(answered);
   });
 
   test('gives events that fit their schema, none of them raw', () => {

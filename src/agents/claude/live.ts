@@ -79,9 +79,9 @@ export class Live {
   #system(native: Extract<Native, { type: 'system' }>): AgentEvent[] {
     switch (native.subtype) {
       case 'init': {
-        const { session_id: conversation, model, tools, mcp_servers: servers = [] } = native;
+        const { session_id: conversation, tools, mcp_servers: servers = [] } = native;
         this.conversation = conversation;
-        const about = { ...(model === undefined ? {} : { model }), ...(tools ? { tools: tools.slice(0, 1000) } : {}) };
+        const about = tools ? { tools: tools.slice(0, 1000) } : {};
         const session = { type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, ...about } as const;
         return [session, ...this.#missing(servers)];
       }
@@ -129,12 +129,14 @@ export class Live {
     }
     if (message.model === SYNTHETIC) return [];
     const parent = parent_tool_use_id ?? undefined;
-    return message.content.flatMap((block) => {
+    const by = parent === undefined ? this.#story.answeredBy(message.model, this.conversation) : [];
+    const said = message.content.flatMap((block) => {
       const counted = this.#blocks.get(message.id) ?? 0;
       this.#blocks.set(message.id, counted + 1);
       const index = message.id === this.#streaming ? this.#index : counted;
       return this.#story.said(block, { item: itemOf(message.id, index), parent, aborted });
     });
+    return [...by, ...said];
   }
 
   #answered(native: Extract<Native, { type: 'user' }>): AgentEvent[] {

@@ -42,7 +42,6 @@ const Init = z.object({
   type: z.literal('system'),
   subtype: z.literal('init'),
   session_id: z.string(),
-  model: z.string().optional(),
   tools: z.array(z.string()).optional(),
   mcp_servers: z.array(z.object({ name: z.string(), status: z.string() })).optional(),
 });

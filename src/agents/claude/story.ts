@@ -37,12 +37,21 @@ export class Story {
   readonly #cwd: string;
   readonly #open = new Map<string, ToolUse>();
   readonly #begun = new Set<string>();
+  #answered = false;
   /** What has streamed of texts that have not come whole. */
   readonly #streamed = new Map<string, { readonly kind: 'message' | 'reasoning'; text: string } & Place>();
 
   constructor(turn: string, cwd: string) {
     this.#turn = turn;
     this.#cwd = cwd;
+  }
+
+  /** Told once in a turn, when it is known: a model that was asked for may not be the one that answers. */
+  answeredBy(model: string | undefined, conversation: string | undefined): AgentEvent[] {
+    if (model === undefined || conversation === undefined || this.#answered) return [];
+    this.#answered = true;
+    const told = boundedId(model);
+    return [{ type: 'agent_session', turn: this.#turn, agent: 'claude', conversation, model: told }];
   }
 
   delta(kind: 'message' | 'reasoning', text: string, { item, parent }: SaidWhere): AgentEvent[] {

@@ -42,23 +42,26 @@ class PastTurn {
   readonly #story: Story;
   readonly #subagents: Subagents;
   readonly #blocks = new Map<string, number>();
+  readonly #conversation: string | undefined;
   #failure: AgentFailure | undefined;
   #status: TurnStatus = 'interrupted';
   used: ModelUsage = {};
 
-  constructor({ uuid = '', cwd = '/' }: UserLine, subagents: Subagents) {
+  constructor({ uuid = '', cwd = '/', sessionId }: UserLine, subagents: Subagents) {
+    this.#conversation = sessionId;
     this.#id = turnOfUuid(uuid);
     this.#story = new Story(this.#id, cwd);
     this.#subagents = subagents;
   }
 
-  begin({ message, permissionMode, sessionId }: UserLine): AgentLogEvent[] {
+  begin({ message, permissionMode }: UserLine): AgentLogEvent[] {
     const text = typeof message.content === 'string' ? message.content : textsOf(message.content);
     const prompt = fromNativePrompt(text);
     const mode = modeOf(permissionMode);
     const started: AgentLogEvent = { type: 'turn_started', turn: this.#id, agent: 'claude', prompt, mode };
-    if (sessionId === undefined) return [started];
-    return [started, { type: 'agent_session', turn: this.#id, agent: 'claude', conversation: sessionId }];
+    const conversation = this.#conversation;
+    if (conversation === undefined) return [started];
+    return [started, { type: 'agent_session', turn: this.#id, agent: 'claude', conversation }];
   }
 
   tell(line: Line, parent?: string): AgentEvent[] {
@@ -90,7 +93,8 @@ class PastTurn {
     }
     if (message.model === SYNTHETIC) return [];
     if (parent === undefined) this.#status = isLast(message.stop_reason) ? 'completed' : 'interrupted';
-    return message.content.flatMap((given) => {
+    const by = parent === undefined ? this.#story.answeredBy(message.model, this.#conversation) : [];
+    const said = message.content.flatMap((given) => {
       const counted = this.#blocks.get(message.id) ?? 0;
       this.#blocks.set(message.id, counted + 1);
       // The live stream tells places only of the agent's own words.
@@ -99,6 +103,7 @@ class PastTurn {
       const block = Block.safeParse(given).data;
       return block?.type === 'tool_use' ? [...said, ...this.#within(block)] : said;
     });
+    return [...by, ...said];
   }
 
   /** What a subagent said and did lies in a transcript of its own. */
