@@ -1,5 +1,6 @@
 /** `cella ps`: the agents of a storage. And whether there is one of a name, for commands that must not make it. */
 
+import { readStorageKey } from '../protocol/reserved-key.ts';
 import type { AgentInfo } from '../session/api.ts';
 import type { CommandContext, StoragePlace, Stores } from './context.ts';
 import { Exit, UsageError } from './exit.ts';
@@ -9,6 +10,7 @@ import { agoToText, durationToText, sizeToText } from './texts.ts';
 
 const columns: readonly Column[] = [
   { title: 'AGENT' },
+  { title: 'USER' },
   { title: 'STATE' },
   { title: 'KERNEL', align: 'right' },
   { title: 'HELD BY', align: 'right' },
@@ -41,9 +43,12 @@ export async function ps(
   return Exit.ok;
 }
 
+/** The storage of a server has the agents of its users too: they are told by the keys that those gave them. */
 function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, executions, workspaceOf }: AgentInfo) {
+  const known = readStorageKey(agentKey);
   return [
-    agentKey,
+    known.agentKey,
+    known.user ?? '',
     state,
     pid === undefined ? '' : String(pid),
     holder === undefined ? '' : String(holder.pid),
@@ -51,7 +56,7 @@ function toRow({ agentKey, state, pid, holder, memoryBytes, idleMs, lastSave, ex
     durationToText(idleMs),
     lastSave === undefined ? '' : agoToText(lastSave.at),
     String(executions),
-    workspaceOf ?? '',
+    workspaceOf === undefined ? '' : readStorageKey(workspaceOf).agentKey,
   ];
 }
 

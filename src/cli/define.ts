@@ -14,13 +14,47 @@ export function refuse(error: CommanderError, advice: string): never {
 
 export function defineCommand(parent: Command, name: string, summary: string, examples: string): Command {
   const path = [...pathOf(parent), name].join(' ');
-  return parent
-    .command(name)
+  const advice = `Run \`${path} --help\` to see how it is used.`;
+  const command = parent.command(name);
+  return command
     .description(summary)
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
-    .exitOverride((error) => refuse(error, `Run \`${path} --help\` to see how it is used.`))
+    .exitOverride((error) => {
+      const problem = misuse(error, command, path);
+      if (problem === undefined) refuse(error, advice);
+      const example = exampleIn(examples, path);
+      throw new UsageError(problem, example === undefined ? advice : `For example: \`${example}\`. ${advice}`);
+    })
     .addHelpText('after', examples);
+}
+
+/** What is wrong with the arguments of a command; those that are too many stay untold, as one may be a secret. */
+function misuse({ code, message }: CommanderError, command: Command, path: string): string | undefined {
+  const { registeredArguments: wanted, args } = command;
+  const missing = wanted.find((each, index) => each.required && args[index] === undefined);
+  switch (code) {
+    case 'commander.missingArgument':
+      return missing && `\`${path}\` needs <${missing.name()}>${missing.description && `: ${missing.description}`}.`;
+    case 'commander.excessArguments': {
+      const taken = wanted.map((each) => `<${each.name()}>`).join(' and ');
+      const what = taken === '' ? 'no argument' : `${taken} and no other argument`;
+      return `\`${path}\` takes ${what}; there ${args.length === 1 ? 'is one' : `are ${args.length}`}.`;
+    }
+    case 'commander.invalidArgument': {
+      const [, value, name, reason] =
+        /^error: command-argument value '(.*)' is invalid for argument '(.*?)'\. (.*)$/s.exec(message) ?? [];
+      return name && `<${name}> cannot be ${JSON.stringify(value)}. ${reason}`;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** The first that begins with the command, without what is said of it. */
+function exampleIn(examples: string, path: string): string | undefined {
+  const lines = examples.matchAll(/^ *\$ (.+?)(?: {2,}.*)?$/gm);
+  return [...lines].map(([, typed = '']) => typed).find((typed) => `${typed} `.startsWith(`${path} `));
 }
 
 /** Whether a command line may mean it. Of the others the name is enough: all their flags together take long to make. */

@@ -1,4 +1,5 @@
 import { PassThrough } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
 import { doctor, type Machine, type Surroundings } from './doctor.ts';
 
@@ -14,9 +15,10 @@ function machine(root: boolean, ...missing: string[]): Machine {
 
 async function ask(
   found: Machine & Partial<Surroundings>,
-  options: { json?: boolean; noColor?: boolean; isTTY?: boolean } = {},
+  options: { json?: boolean; noColor?: boolean; isTTY?: boolean; columns?: number } = {},
 ) {
-  const out = Object.assign(new PassThrough(), { isTTY: options.isTTY ?? false });
+  const { isTTY = false, columns = 1000 } = options;
+  const out = Object.assign(new PassThrough(), { isTTY, columns });
   const exitCode = await doctor(found, { json: options.json ?? false, noColor: options.noColor ?? false }, out);
   return { exitCode, text: String(out.read()) };
 }
@@ -109,6 +111,44 @@ test('colour is for a terminal whose owner has not turned it off', async () => {
   expect((await ask(machine(true), { isTTY: true })).text).toContain('\x1b[');
   expect((await ask(machine(true), { isTTY: true, noColor: true })).text).not.toContain('\x1b[');
   expect((await ask(machine(true))).text).not.toContain('\x1b[');
+});
+
+const wordy = {
+  ...machine(false, 'cgroup', 'seccomp'),
+  executable: `/opt/${'python/'.repeat(8)}python3`,
+  executors: [
+    {
+      name: 'container',
+      available: false,
+      detail: 'no engine answered at any socket. '.repeat(4),
+      fix: 'do it. '.repeat(20),
+    },
+  ],
+  strayVariables: [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }],
+};
+
+test.each([80, 60])(
+  'on a screen of %i columns lines break between words, under the text that they go on with',
+  async (columns) => {
+    const whole = (await ask(wordy)).text;
+    const { text } = await ask(wordy, { isTTY: true, columns, noColor: true });
+    const lines = text.split('\n');
+    const words = (all: string) => all.split(/\s+/);
+    expect(words(text)).toEqual(words(whole));
+    const tooLong = lines.filter((line) => line.length > columns);
+    expect(tooLong.every((line) => line.trim().split(/ +/).length === 1)).toBe(true);
+    const first = lines.findIndex((line) => line.includes('✗ container'));
+    const rest = lines.slice(first + 1, lines.indexOf('', first));
+    expect(rest.length).toBeGreaterThan(3);
+    for (const line of rest) expect(line).toMatch(/^ {14}\S/);
+  },
+);
+
+test('a terminal that tells no size has 80 columns, colours take no room, and a program gets whole lines', async () => {
+  const at = (columns: number, noColor: boolean) => ask(wordy, { isTTY: true, columns, noColor });
+  expect((await at(0, true)).text).toBe((await at(80, true)).text);
+  expect(stripVTControlCharacters((await at(80, false)).text)).toBe((await at(80, true)).text);
+  expect((await ask(wordy, { columns: 20 })).text).toContain(`${'do it. '.repeat(20)}\n`);
 });
 
 test('variables that are misspelt are told, and fail nothing', async () => {

@@ -2,6 +2,7 @@
 
 import { styleText } from 'node:util';
 import { type StrayVariable, strayInWords } from '../settings/stray.ts';
+import { wrapToLines } from './wrap.ts';
 
 interface FoundLayer {
   readonly name: string;
@@ -39,7 +40,7 @@ export interface DoctorOptions {
   readonly noColor?: boolean;
 }
 
-type Output = NodeJS.WritableStream & { readonly isTTY?: boolean };
+type Output = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
 type Paint = (style: 'green' | 'red' | 'yellow' | 'bold', text: string) => string;
 
 const requiredLayers = {
@@ -90,12 +91,16 @@ export async function doctor(
   const choices = (executors ?? []).map((each) => ({ ...each, required: each.name === 'subprocess' }));
   const width = Math.max(...[...layers, ...choices, ...around].map(({ name }) => name.length));
   const parts = [layers, choices, around].filter((part) => part.length > 0);
+  // A terminal that nobody has told its size says 0; a program takes lines of any length.
+  const screen = out.isTTY ? out.columns || 80 : Infinity;
+  const flow = (text: string) => wrapToLines(text, { width: screen, indent: 2 });
+  const strays = (strayVariables ?? []).flatMap((stray) => flow(strayInWords(stray)));
   const lines = [
-    headOf(machine),
-    ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, width, paint))]),
-    ...(strayVariables?.length ? ['', ...strayVariables.map((stray) => paint('yellow', strayInWords(stray)))] : []),
+    ...flow(headOf(machine)),
+    ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, { width, screen }, paint))]),
+    ...(strays.length > 0 ? ['', ...strays.map((line) => paint('yellow', line))] : []),
     '',
-    verdict(machine.problem === undefined ? missing : ['Python'], paint),
+    ...flow(verdict(machine.problem === undefined ? missing : ['Python'])).map((line) => paint('bold', line)),
   ];
   await write(out, `${lines.join('\n')}\n`);
   return ok ? 0 : 1;
@@ -136,19 +141,24 @@ function aroundOf({ installer, redis }: Partial<Surroundings>): (FoundLayer & { 
   return [...found, ...bad];
 }
 
-function describe(layer: FoundLayer & { required: boolean }, width: number, paint: Paint): string[] {
-  const mark = layer.available ? paint('green', '✓') : paint(layer.required ? 'red' : 'yellow', '✗');
-  const note = layer.available || layer.required || layer.name === 'redis' ? '' : ' (not required)';
-  const line = `${mark} ${layer.name.padEnd(width)}  ${layer.detail}${note}`;
-  return layer.available || layer.fix === '' ? [line] : [line, `${' '.repeat(width + 4)}${layer.fix}`];
+interface Room {
+  /** Of the longest name. */
+  readonly width: number;
+  readonly screen: number;
 }
 
-function verdict(missing: readonly string[], paint: Paint): string {
-  if (missing.length === 0) return paint('bold', 'Sandboxed kernels can start here.');
-  return paint(
-    'bold',
-    `Sandboxed kernels cannot start here: ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing.`,
-  );
+function describe(layer: FoundLayer & { required: boolean }, { width, screen }: Room, paint: Paint): string[] {
+  const mark = layer.available ? paint('green', '✓') : paint(layer.required ? 'red' : 'yellow', '✗');
+  const note = layer.available || layer.required || layer.name === 'redis' ? '' : ' (not required)';
+  const indent = width + 4;
+  const flow = (text: string) => wrapToLines(text, { width: screen, indent });
+  const lines = flow(`${mark} ${layer.name.padEnd(width)}  ${layer.detail}${note}`);
+  return layer.available || layer.fix === '' ? lines : [...lines, ...flow(`${' '.repeat(indent)}${layer.fix}`)];
+}
+
+function verdict(missing: readonly string[]): string {
+  if (missing.length === 0) return 'Sandboxed kernels can start here.';
+  return `Sandboxed kernels cannot start here: ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing.`;
 }
 
 function write(out: Output, text: string): Promise<void> {

@@ -27,7 +27,7 @@ export async function reportFailure(terminal: Terminal, error: unknown, { json }
 
 function describe(error: unknown): Failure {
   if (error instanceof CellaError) {
-    return { code: error.code, message: messageOf(error), advice: error.ownAdvice ?? adviceOn(error.code) };
+    return { code: error.code, message: messageOf(error), advice: adviceOn(error.code, error.ownAdvice) };
   }
   if (error instanceof UsageError) return { code: 'INVALID_OPTIONS', message: error.message, advice: error.advice };
   if (isFailedWrite(error)) {

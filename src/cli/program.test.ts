@@ -44,6 +44,8 @@ async function cellaWith(
 
 const cella = (...words: string[]) => cellaWith(words);
 
+const setKey = 'For example: `cella credentials set anthropic`. Run `cella credentials set --help`';
+
 describe('the command line', () => {
   const commands = [
     'run',
@@ -118,6 +120,11 @@ describe('the command line', () => {
     }
   });
 
+  it('does not repeat an argument that is too many: it may be the key', async () => {
+    const { exitCode, err } = await cella('credentials', 'set', 'anthropic', 'sk-CANARY');
+    expect([exitCode, err.includes('CANARY')]).toEqual([2, false]);
+  });
+
   it('tells its version', async () => expect(await cella('--version')).toMatchObject({ exitCode: 0, out: '1.2.3\n' }));
 
   it('shows the help of a command that is named after help', async () => {
@@ -133,7 +140,7 @@ describe('the command line', () => {
     [['run', '--tiemout', '3'], 'Did you mean --timeout?', '`cella run --help`'],
     [['run', '--timeout'], 'argument missing', '`cella run --help`'],
     [['run', '--timeout', 'soon', '-c', '1'], 'a number of seconds', '`cella run --help`'],
-    [['run', 'a.py', 'b.py'], 'too many arguments', '`cella run --help`'],
+    [['run', 'a.py', 'b.py'], 'takes <file> and no other argument; there are 2.', '`cella run --help`'],
     [['run'], 'no program', '`cella run --help`'],
     [['run', ''], 'no program', '`cella run --help`'],
     [['run', '-c', '1', 'a.py'], 'only one program', '`cella run --help`'],
@@ -155,15 +162,15 @@ describe('the command line', () => {
     [['run', '--transaction', 'maybe', '-c', '1'], 'commit_on_success, rollback_on_failure', '`cella run --help`'],
     [['chat', '--auto-shell'], 'Did you mean --auto-sh?', '`cella chat --help`'],
     [['chat', '--agent'], 'argument missing', '`cella chat --help`'],
-    [['chat', 'hello'], 'too many arguments', '`cella chat --help`'],
+    [['chat', 'hello'], 'takes no argument; there is one.', '`cella chat --help`'],
     [['checkpoints'], 'command is missing', '`cella checkpoints --help`'],
     [['checkpoints', 'craete'], 'Did you mean create?', '`cella checkpoints --help`'],
-    [['checkpoints', 'create'], "missing required argument 'name'", '`cella checkpoints create --help`'],
+    [['checkpoints', 'create'], '`cella checkpoints create` needs <name>', '`cella checkpoints create --help`'],
     [['checkpoints', 'create', ''], 'must not be empty', '`cella checkpoints create --help`'],
-    [['checkpoints', 'restore', 'a', 'b'], 'too many arguments', '`cella checkpoints restore --help`'],
+    [['checkpoints', 'restore', 'a', 'b'], 'and no other argument', '`cella checkpoints restore --help`'],
     [['checkpoints', 'list', '--sandbox', 'off'], 'unknown option', '`cella checkpoints list --help`'],
     [['help', 'checkpoints', 'craete'], "unknown command 'checkpoints craete'", '`cella --help`'],
-    [['fork'], "missing required argument 'key'", '`cella fork --help`'],
+    [['fork'], '`cella fork` needs <key>', '`cella fork --help`'],
     [['fork', 'default'], 'a key of its own', 'Name another'],
     [['fork', '~ada/x'], 'begins with ~', 'Name another'],
     [['run', '--agent', '~ada/x', '-c', '1'], 'begins with ~', '--agent'],
@@ -176,12 +183,16 @@ describe('the command line', () => {
     [['tokens', 'create'], "required option '--name <name>'", '`cella tokens create --help`'],
     [['tokens', 'create', '--name', 'x', '--scopes', 'fly'], 'view, use, manage', '`cella tokens create --help`'],
     [['tokens', 'create', '--name', 'x', '--expires', 'soon'], '30m, 12h or 90d', '`cella tokens create --help`'],
+    [['credentials', 'set'], '`cella credentials set` needs <provider>: anthropic, openai, gemini.', setKey],
+    [['credentials', 'set', 'foo'], '<provider> cannot be "foo". Allowed are anthropic, openai, gemini.', setKey],
+    [['credentials', 'set', 'openai', 'k'], 'takes <provider> and no other argument; there are 2.', setKey],
+    [['permissions', 'rules', 'add', 'Bash'], 'needs <pattern>: such as "git status"', "rules add Bash 'git status'`"],
     [['serve', '--port', 'http'], 'a port from 1 to 65535', '`cella serve --help`'],
     [['serve', 'stpo'], 'Did you mean stop?', '`cella serve --help`'],
     [['serve', 'stop', '--timeout', 'soon'], 'a number of seconds', '`cella serve stop --help`'],
     [['ps', '--agent', 'a'], 'unknown option', '`cella ps --help`'],
     [['repl', '--python', ''], 'must not be empty', '`cella repl --help`'],
-    [['repl', 'a.py'], 'too many arguments', '`cella repl --help`'],
+    [['repl', 'a.py'], 'takes no argument', '`cella repl --help`'],
     [['doctor', '--python', ''], 'must not be empty', '`cella doctor --help`'],
   ])('%j', (words, problem, next) => {
     it('is wrong, and the error says what to do next', async () => {

@@ -36,6 +36,17 @@ const adviceHere: Partial<Record<ErrorCode, string>> = {
     'Start Docker (`systemctl start docker`) or Podman (`systemctl start podman.socket`), or name its socket with --engine, CELLA_ENGINE or DOCKER_HOST.',
   CAPABILITY_MISSING: 'Use an executor that can do it: --executor subprocess or --executor container.',
   STORAGE_UNREACHABLE: 'What was running goes on when it is back. --storage file does without a server.',
+  ALREADY_RESOLVED: 'Somebody was faster, or its time was over. Nothing was changed.',
+  NOT_FOUND:
+    'The `list` of the same command shows what there is; what belongs to others and is not shared with you is not listed.',
+  INVALID_REQUEST: 'Correct what the message names; --help tells what the command takes.',
+  IDEMPOTENCY_CONFLICT: 'Run the command again.',
+  EVENTS_GONE: '`cella sessions logs` tells what is still kept.',
+  CLIENT_TOO_SLOW: 'Run the command again; nothing is lost.',
+  RATE_LIMITED: 'Wait a moment, and run fewer commands at the same time.',
+  QUOTA_EXCEEDED: 'Wait where it is a rate, use less, or ask an admin for more (`cella users set`).',
+  TURN_RUNNING: 'Wait for the turn that runs, or stop it with Ctrl-C where it was begun.',
+  WORKER_OUT_OF_MEMORY: 'Ask for work that takes less memory, or make a session with more: --memory.',
   UNAUTHENTICATED: 'Give --token-file or CELLA_TOKEN a token that works; `cella tokens create` makes one.',
   KERNEL_CRASH_LOOP:
     'Go back to an older checkpoint with `cella checkpoints restore`, or clear all names with `/py reset` in `cella chat`.',
@@ -64,9 +75,21 @@ const plainer: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of it is not a folder',
 };
 
-export function adviceOn(code: ErrorCode): string {
-  return adviceHere[code] ?? errorCodes[code].advice;
+/** What a program would send instead of a command; servers name it beside the command. */
+const ROUTE = /,? or (?:GET|PUT|POST|PATCH|DELETE) \/v1\/[\w/:-]+/g;
+
+/** `own` is that of the failure itself, where it has one. */
+export function adviceOn(code: ErrorCode, own?: string): string {
+  return own === undefined ? (adviceHere[code] ?? errorCodes[code].advice) : own.replace(ROUTE, '');
 }
+
+/** The same for a failure as a server tells it, whose code may be one of a later version. */
+export function adviceTold({ code, advice }: { readonly code: string; readonly advice: string }): string {
+  const known = isCode(code) ? code : undefined;
+  return known && errorCodes[known].advice === advice ? adviceOn(known) : advice.replace(ROUTE, '');
+}
+
+const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
 
 export function messageOf({ code, message: told, cause }: CellaError): string {
   const message = told.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');

@@ -188,7 +188,7 @@ describe('budgets', () => {
     ['tokens of the session', { sessionTokens: 10 }, {}],
     ['USD of the user', {}, { modelUsdPerDay: 0.0001 }],
     ['tokens of the user', {}, { modelTokensPerDay: 10 }],
-  ])('in %s end further calls before they are made, in the provider’s own words', async (_name, settings, quotas) => {
+  ])('in %s end further calls before they are made, in the provider’s own words', async (name, settings, quotas) => {
     const own = await Gateway.open({ settings: { providers: at(model.url), ...settings } });
     const token = await (await own.person('ada', KEY, quotas)).token();
     expect((await own.messages(token)).status).toBe(200);
@@ -198,6 +198,10 @@ describe('budgets', () => {
     expect(JSON.parse(text)).toMatchObject({ type: 'error', error: { type: 'rate_limit_error' } });
     expect(headers['x-should-retry']).toBe('false');
     expect(text).toMatch(/may (spend|use) [\d.]+/);
+    // That of a session is for its whole life, and that of a user the same in every session.
+    const [helps, not] = name.endsWith('session') ? ['another session', 'next day'] : ['next day', 'another session'];
+    expect(text).toContain(helps);
+    expect(text).not.toContain(not);
     expect(model.getRequests()).toHaveLength(asked);
     const { text: other } = await own.ask('/openai/v1/responses', {
       headers: { authorization: `Bearer ${token}` },

@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { connect } from '../../src/client/index.ts';
 import { CloseCode } from '../../src/protocol/http/frames.ts';
-import { Cella, type Started } from '../e2e/command.ts';
+import { Cella, launcher, type Started } from '../e2e/command.ts';
 import { descendants } from '../support/processes.ts';
 
 const run = promisify(execFile);
@@ -61,12 +61,19 @@ async function session({ call }: Served, agentKey = 'life'): Promise<string> {
 
 describe('cella serve', () => {
   it('prints how to run the first cell, and that works', async () => {
-    const { started, token } = await start();
+    const { started, token, call } = await start();
     const { out } = started;
     expect(out).not.toContain(token);
     expect(statSync(join(cella.dataDir, 'admin-token')).mode & 0o777).toBe(0o600);
     expect(statSync(join(cella.dataDir, 'daemon.sock')).mode & 0o777).toBe(0o600);
-    const { stdout } = await run('bash', ['-c', out.slice(out.indexOf('The first cell:') + 15)]);
+    const [, typed = '', sent = ''] = /\nThe first cell:\n(.*)\nThe same over HTTP:\n(.*)$/s.exec(out) ?? [];
+    // As in another terminal, which has no variable for the data folder.
+    const { CELLA_DATA_DIR: _, ...env } = process.env;
+    const asCella = `cella() { ${process.execPath} ${launcher} "$@"; }\n`;
+    expect((await run('bash', ['-c', asCella + typed], { env })).stdout).toBe('42\n');
+    const { sessions } = (await (await call('GET /v1/sessions')).json()) as { sessions: unknown[] };
+    expect(sessions).toMatchObject([{ agentKey: 'first' }]);
+    const { stdout } = await run('bash', ['-c', sent]);
     expect(JSON.parse(stdout)).toMatchObject({ status: 'ok', value: 42 });
     const link = /once: +(\S+)/.exec(out)?.[1] ?? '';
     expect((await fetch(link, { redirect: 'manual' })).status).toBe(303);

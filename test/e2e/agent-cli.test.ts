@@ -84,7 +84,8 @@ describe('cella agent', () => {
       return found ?? (await waiting());
     };
     const { id } = await waiting();
-    expect((await run('permissions', 'list')).out).toMatch(new RegExp(`${id} +ses_\\w+ +Bash +make test +pending`));
+    const listed = new RegExp(`^ID +AGENT .*\n${id} +piped +Bash +make test +pending .* ses_\\w+\n$`);
+    expect((await run('permissions', 'list')).out).toMatch(listed);
     const allowed = await run('permissions', 'allow', 'piped', id, '--scope', 'session', '--pattern', 'make *');
     expect(allowed).toMatchObject({ code: 0, out: 'Allowed: Bash make test\n' });
     expect(await started.ended).toBe(0);

@@ -38,7 +38,10 @@ describe('cella agents', () => {
 
   it('installs the tested version, lists it, keeps it the second time, and removes it', async () => {
     const env = pathWith(BRING);
-    expect((await run(['list'])).out).toContain('cella agents install claude');
+    expect(await run(['list'])).toMatchObject({
+      out: expect.stringMatching(/^AGENT +TESTED +STATE\nclaude +0\.3\.325 +not installed\n$/),
+      err: '`cella agents install claude` installs it.\n',
+    });
     const installed = await run(['install', 'claude'], env);
     expect(installed).toMatchObject({ code: 0 });
     const path = join(cella.dataDir, 'programs', 'claude', '0.3.325');
@@ -71,12 +74,15 @@ describe('cella agents', () => {
     expect(told.map((line) => line.split(': ')[1])).toEqual(['asking the registry', '7 of about 410 MB']);
     const program = '@anthropic-ai/claude-agent-sdk-linux-x64/claude';
     rmSync(join(cella.dataDir, 'programs/claude/0.3.325/node_modules', program));
-    expect((await run(['list'])).out).toContain(` lacks ${program} `);
+    expect(await run(['list'])).toMatchObject({
+      out: expect.stringContaining(` lacks ${program} `),
+      err: '`cella agents install claude` brings what it lacks.\n',
+    });
     expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([
       { agent: 'claude', ready: false, installed: [{ version: '0.3.325', missing: [program] }] },
     ]);
     expect((await run(['install', 'claude'], env)).out).toContain('Installed claude 0.3.325');
-    expect((await run(['list'])).out).toMatch(/ 0\.3\.325 +used /);
+    expect(await run(['list'])).toMatchObject({ out: expect.stringMatching(/ 0\.3\.325 +used /), err: '' });
   });
 
   it.each([

@@ -1,4 +1,4 @@
-/** `cella profiles` at a server, and a prompt that names one. */
+/** `cella profiles` at a server, and a prompt that names one; and what commands advise where a server refuses them. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -79,5 +79,25 @@ describe('cella profiles', () => {
     expect(await run('profiles', 'set', 'wrong')).toMatchObject({ code: 2, err: expect.stringContaining('--from') });
     expect(await run('profiles', 'set', '$(x)', '--from', fileWith('{}'))).toMatchObject({ code: 1 });
     expect((await run('profiles', 'list')).out).not.toContain('wrong');
+  });
+});
+
+describe('what a server refuses', () => {
+  /** Makes the session `default`. */
+  beforeAll(() => run('agent', 'hello'));
+
+  it.each([
+    [['profiles', 'show', 'none'], '`cella profiles list`'],
+    [['profiles', 'show', 'a b'], '--help'],
+    [['agent', '--profile', 'none', 'hello'], '`cella profiles list`'],
+    [['credentials', 'delete', 'openai'], '`cella credentials list`'],
+    [['permissions', 'allow', 'default', 'prm_0000000000000000'], '`cella permissions list`'],
+    [['permissions', 'allow', 'default', 'x'], 'prm_ and 16 letters and digits'],
+    [['permissions', 'rules', 'rm', 'rul_0000000000000000'], '`list`'],
+    [['users', 'show', 'nobody'], '`cella users list`'],
+  ])('by %j is told with what can be typed instead: %s', async (words, advice) => {
+    const { code, err } = await run(...words);
+    expect({ code, err }).toEqual({ code: 1, err: expect.stringContaining(advice) });
+    expect(err).not.toMatch(/\/v1\/|\/docs|GET|\bPOST|\^prm_/);
   });
 });

@@ -30,10 +30,12 @@ describe('cella sessions', () => {
     const { id } = await client.sessions.create({ agentKey: 'shown', labels: { team: 'risk' } });
     const { code, out } = await cella.run(['sessions', 'list', '--label', 'team=risk']);
     expect(code).toBe(0);
-    expect(out).toMatch(new RegExp(`^ID .*\n${id} +shown +hibernated +auto .* team=risk\n$`));
+    expect(out).toMatch(new RegExp(`^ID .* SETTINGS CHANGED .*\n${id} +shown +hibernated +auto .* team=risk\n$`));
     const json = await cella.run(['sessions', 'show', 'shown', '--json']);
     expect(JSON.parse(json.out)).toMatchObject({ id, agentKey: 'shown', labels: { team: 'risk' } });
-    expect((await cella.run(['sessions', 'show', id])).out).toContain('agent     shown\n');
+    const shown = (await cella.run(['sessions', 'show', id])).out;
+    expect(shown).toMatch(/^agent +shown$/m);
+    expect(shown).toMatch(/^settings changed +\d{4}-/m);
   });
 
   it('tells whose they are where not all are one’s own, and who may do what with one', async () => {

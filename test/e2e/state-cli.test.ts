@@ -4,6 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { storageKeyOf } from '../../src/daemon/sessions/ids.ts';
+import { FileStorage } from '../../src/storage/file/storage.ts';
 import { runHere } from '../support/cli-here.ts';
 import { Cella, type Started } from './command.ts';
 
@@ -238,6 +240,36 @@ describe('cella ps', () => {
     const { out } = await here('ps');
     expect(out).toMatch(/^AGENT +STATE +KERNEL +HELD BY +MEMORY +IDLE +LAST SAVE +CELLS/);
     expect(out).toMatch(new RegExp(`\n${agent} +live +${live.pid} +${holder.child.pid} +\\S+ MB `));
+  });
+
+  it('shows the agents of a server’s users by the keys that they know, and whose they are', async () => {
+    const dataDir = join(cella.temporary, 'served');
+    const storage = await FileStorage.open(dataDir);
+    const put = (agentKey: string, more = {}) => {
+      const at = { createdAt: 0, updatedAt: 0, lastUsedAt: Date.now() };
+      return storage.records.put(agentKey, {
+        agentKey,
+        ...at,
+        executions: 1,
+        state: 'hibernated',
+        history: [],
+        ...more,
+      });
+    };
+    const analyst = storageKeyOf('ada~abcdefghijkl', 'team/analyst');
+    await put('own');
+    await put(analyst);
+    await put(storageKeyOf('ada~abcdefghijkl', 'copy'), { workspaceOf: analyst });
+    await storage.close();
+    const { out } = await here('ps', '--data', dataDir);
+    const rows = out.split('\n').map((line) => line.trim().split(/ {2,}/));
+    expect(rows).toMatchObject([
+      ['AGENT', 'USER', 'STATE', 'IDLE', 'CELLS', 'FORK OF'],
+      ['own', 'hibernated', expect.any(String), '1'],
+      ['team/analyst', 'ada', 'hibernated', expect.any(String), '1'],
+      ['copy', 'ada', 'hibernated', expect.any(String), '1', 'team/analyst'],
+      [''],
+    ]);
   });
 
   it('says that there is none', async () => {

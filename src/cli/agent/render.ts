@@ -3,6 +3,7 @@
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import type { TokenUsage } from '../../protocol/agent/names.ts';
 import { toPlain, toText } from '../texts.ts';
+import { adviceTold } from '../wording.ts';
 import { headline, toolInWords } from './headline.ts';
 
 /** `whole` begins and ends lines of its own. */
@@ -124,8 +125,9 @@ export function usageToText({ input, output, cacheRead, cacheWrite, costUsd, mod
   return `${input} tokens in${cached}, ${output} out${cost}${model === undefined ? '' : `, ${toPlain(model)}`}`;
 }
 
-function failure({ code, message, advice }: { code: string; message: string; advice: string }): Shown {
-  return line(`${toPlain(message)} (${toPlain(code)})\n${toPlain(advice)}`, 'red');
+function failure(error: { code: string; message: string; advice: string }): Shown {
+  const { code, message } = error;
+  return line(`${toPlain(message)} (${toPlain(code)})\n${toPlain(adviceTold(error))}`, 'red');
 }
 
 const line = (text: string, style: NonNullable<Shown['style']>): Shown => ({ stream: 'err', text, style, whole: true });

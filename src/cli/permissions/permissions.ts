@@ -17,11 +17,12 @@ import { agoToText, toPlain } from '../texts.ts';
 
 const columns: readonly Column[] = [
   { title: 'ID' },
-  { title: 'SESSION' },
+  { title: 'AGENT' },
   { title: 'TOOL' },
   { title: 'WHAT' },
   { title: 'STATE' },
   { title: 'ASKED', align: 'right' },
+  { title: 'SESSION' },
 ];
 
 const ruleColumns: readonly Column[] = [
@@ -40,8 +41,11 @@ export interface ListWish {
 export async function list(client: Client, { session, all }: ListWish, report: Report): Promise<number> {
   const sessions = session === undefined ? await everySession(client) : [await findSession(client, session)];
   const state = all ? {} : ({ state: 'pending' } as const);
-  const permissions: PermissionInfo[] = [];
-  for (const { id } of sessions) permissions.push(...(await (await client.session(id)).permissions(state)));
+  const permissions: (PermissionInfo & { agentKey: string })[] = [];
+  for (const { id, agentKey } of sessions) {
+    const found = await (await client.session(id)).permissions(state);
+    permissions.push(...found.map((permission) => ({ ...permission, agentKey })));
+  }
   if (permissions.length === 0) await report.nothing({ permissions }, 'Nothing waits for a decision.');
   else await report.table({ permissions }, columns, permissions.map(rowOf));
   return Exit.ok;
@@ -102,7 +106,8 @@ async function everySession(client: Client): Promise<SessionInfo[]> {
   return all;
 }
 
-function rowOf({ id, session, tool, summary, state, resolution, requestedAt }: PermissionInfo): string[] {
-  const [first = ''] = summary.split('\n');
-  return [id, session, toPlain(tool), toPlain(first), resolution?.outcome ?? state, agoToText(requestedAt)];
+function rowOf(permission: PermissionInfo & { readonly agentKey: string }): string[] {
+  const { id, agentKey, session, tool, summary, state, resolution, requestedAt } = permission;
+  const [what = ''] = summary.split('\n');
+  return [id, agentKey, tool, what, resolution?.outcome ?? state, agoToText(requestedAt), session];
 }

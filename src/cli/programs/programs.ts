@@ -33,11 +33,15 @@ export async function install(
 export async function list(dataDir: string, programs: Programs, report: Report): Promise<number> {
   const agents = await programs.listAgentPrograms(dataDir);
   await report.table({ dataDir, agents }, columns, agents.flatMap(toRows));
+  for (const { agent, installed } of agents.filter(({ ready }) => !ready)) {
+    const what = installed.length === 0 ? 'installs it' : 'brings what it lacks';
+    await report.aside(`\`cella agents install ${agent}\` ${what}.`);
+  }
   return Exit.ok;
 }
 
 function toRows({ agent, version: tested, used, installed }: AgentProgramEntry): string[][] {
-  if (installed.length === 0) return [[agent, tested, '', `\`cella agents install ${agent}\``, '']];
+  if (installed.length === 0) return [[agent, tested, '', 'not installed', '']];
   return installed.map(({ version, path, missing }) => {
     const state = missing.length > 0 ? `lacks ${missing.join(', ')}` : version === used ? 'used' : 'not used';
     return [agent, tested, version, state, path].map(toPlain);

@@ -23,7 +23,7 @@ const READY_FD = 3;
 
 /** Resolves when the server is ready, and fails as the server did. */
 export async function detach({ place: { dataDir } }: ServeRequest, context: ProgramContext): Promise<number> {
-  const { terminal, version, ownCommand = [], words = [] } = context;
+  const { terminal, ownCommand = [], words = [] } = context;
   const log = openLog(dataDir);
   const [program = process.execPath, ...first] = ownCommand;
   const rest = words.filter((word) => word !== '--detach' && word !== '-d');
@@ -42,7 +42,7 @@ export async function detach({ place: { dataDir } }: ServeRequest, context: Prog
     signal.throwIfAborted();
     const facts = readReadiness(told);
     if (!facts) throw await diedSilently(over, log);
-    await terminal.out(greeting(facts, version));
+    await terminal.out(greeting(facts, context));
     const where = dataDir === context.defaults.dataDir ? '' : ` --data ${toWord(dataDir)}`;
     const end = `\`cella serve stop${where}\` ends it.`;
     await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. ${end}`);

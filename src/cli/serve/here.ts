@@ -27,7 +27,7 @@ export async function runHere(request: ServeRequest, context: ProgramContext, re
   for (const { name, listener } of listeners) context.signals.on(name, listener);
   try {
     const onReady = async (facts: ServedFacts) => {
-      if (readyFd === undefined) await context.terminal.out(greeting(facts, context.version));
+      if (readyFd === undefined) await context.terminal.out(greeting(facts, context));
       else tellReadiness(readyFd, { ready: facts });
     };
     await context.serve(request, { onReady, ended: ended.promise, forced: forced.promise });

@@ -14,7 +14,10 @@ on the data folder, by its socket; another needs a token, in --token-file or CEL
 export const list = `
 Examples:
   $ cella sessions list --label team=risk --state idle
-  $ cella sessions list --json | jq -r '.sessions[].id'`;
+  $ cella sessions list --json | jq -r '.sessions[].id'
+
+SETTINGS CHANGED is when the name, labels, shares or options last were, not when one was last used: \`cella ps\`
+tells how long each of your agents has been idle.`;
 
 export const show = `
 Examples:

@@ -13,7 +13,7 @@ const columns: readonly Column[] = [
   { title: 'OWNER' },
   { title: 'STATE' },
   { title: 'EXECUTOR' },
-  { title: 'CHANGED', align: 'right' },
+  { title: 'SETTINGS CHANGED', align: 'right' },
   { title: 'LABELS' },
 ];
 
@@ -62,9 +62,10 @@ export async function show(client: Client, name: string, report: Report): Promis
     ['shared', shares.map(shareToText).join(', ')],
     ['fork of', forkOf],
     ['made', timeToText(createdAt)],
-    ['changed', timeToText(updatedAt)],
+    ['settings changed', timeToText(updatedAt)],
   ];
-  const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(9)} ${toPlain(text)}`] : []));
+  const width = Math.max(...facts.map(([title]) => title.length));
+  const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(width)}  ${toPlain(text)}`] : []));
   await report.answer(session, lines.join('\n'));
   return Exit.ok;
 }

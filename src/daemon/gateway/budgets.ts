@@ -21,6 +21,28 @@ interface Limits {
   readonly tokens?: number | undefined;
 }
 
+/** Whose a budget is, and what helps where it is used up. */
+interface Budget {
+  readonly who: string;
+  readonly when: string;
+  readonly advice: string;
+}
+
+/** Never filled again. */
+const ofSession: Budget = {
+  who: 'This session',
+  when: '',
+  advice:
+    'Go on in another session; what a session may use is for its whole life. The operator sets it with `cella serve --session-budget` and `--session-tokens`.',
+};
+
+const ofDay: Budget = {
+  who: 'This user',
+  when: ' a day',
+  advice:
+    'Wait for the next day (UTC), or ask an admin for more: `cella users set NAME` with --model-usd or --model-tokens.',
+};
+
 export function checkModel({ allows }: GatewayRules, provider: Provider, model: string | undefined): void {
   if (model === undefined || allows(provider, model)) return;
   throw new CellaError('MODEL_NOT_ALLOWED', `The model ${model} of ${provider} is not allowed here.`, {
@@ -48,28 +70,24 @@ export class Budgets {
     const price = model === undefined ? undefined : rules.priceOf(model);
     if (!price && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(model);
     const claims = [
-      claimOf(`session/${session}`, ['This session', ''], rules.session, () => usage.session(session)),
-      claimOf(`user/${userId}`, ['This user', ' a day'], ofUser, () => usage.today(userId)),
+      claimOf(`session/${session}`, ofSession, rules.session, () => usage.session(session)),
+      claimOf(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
     if (referred !== undefined && claims.length > 0) throw unbounded(referred);
     return await this.#reservations.take(claims, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
   }
 }
 
-function claimOf(
-  key: string,
-  [who, when]: readonly [string, string],
-  limits: Limits,
-  read: () => Promise<UsageCounts>,
-): Claim {
+function claimOf(key: string, budget: Budget, limits: Limits, read: () => Promise<UsageCounts>): Claim {
   const used = async () => {
     const counts = await read();
     return { usd: counts.costUsd, tokens: tokensIn(counts) };
   };
-  return { ...limits, key, used, check: (spent) => compare(who, when, limits, spent) };
+  return { ...limits, key, used, check: (spent) => compare(budget, limits, spent) };
 }
 
-function compare(who: string, when: string, limits: Limits, { usd, tokens }: Estimate): void {
+function compare({ who, when, advice }: Budget, limits: Limits, { usd, tokens }: Estimate): void {
+  const exceeded = (message: string) => new CellaError('BUDGET_EXCEEDED', message, { advice });
   if (limits.usd !== undefined && usd >= limits.usd) {
     throw exceeded(`${who} may spend ${limits.usd} USD${when} on models, and has spent ${usd.toFixed(4)}.`);
   }
@@ -77,8 +95,6 @@ function compare(who: string, when: string, limits: Limits, { usd, tokens }: Est
     throw exceeded(`${who} may use ${limits.tokens} tokens of models${when}, and has used ${tokens}.`);
   }
 }
-
-const exceeded = (message: string): CellaError => new CellaError('BUDGET_EXCEEDED', message);
 
 /** What it would cost is not known, so that no budget could hold. */
 function unpriced(model: string | undefined): CellaError {

@@ -18,7 +18,7 @@ export const ToolNames = z.array(ToolName).max(100).readonly();
 
 /** One prompt and all that came of it. */
 export const TurnId = z.string().regex(/^trn_[0-9a-z]{16}$/);
-export const PermissionId = z.string().regex(/^prm_[0-9a-z]{16}$/);
+export const PermissionId = z.string().regex(/^prm_[0-9a-z]{16}$/, 'must be prm_ and 16 letters and digits');
 
 /**
  * What an agent may do without being told so. `ask`: read. `auto-edit`: change files of the workspace. `plan`: nothing
