@@ -200,6 +200,13 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).toContain('(allowed by ann)');
   });
 
+  it('asks no longer where the turn is over, also where nothing tells its end', async () => {
+    const events = async function* (): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+    };
+    expect(await play({ events }).exit).toBe(0);
+  });
+
   it('says nothing more where somebody was faster', async () => {
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
       yield asks;

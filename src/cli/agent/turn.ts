@@ -62,6 +62,8 @@ export class TerminalTurn {
         if (this.#waiting > MOST_WAITING) await this.#screen;
       }
     }
+    // Its end may be one of the events that the server no longer has.
+    this.#askNoLonger();
     await this.#screen;
     if (leaving.aborted) return Exit.interrupted;
     return exits[(await prompted.turn).status] ?? Exit.failed;
@@ -88,7 +90,7 @@ export class TerminalTurn {
       this.#asked.get(event.id)?.abort();
       this.#asked.delete(event.id);
     }
-    if (event.type === 'turn_ended') for (const over of this.#asked.values()) over.abort();
+    if (event.type === 'turn_ended') this.#askNoLonger();
     if (event.type === 'permission_requested' || event.type === 'question') this.#ask(event);
     else if (!this.#desk.json) this.#tell(() => this.#show(event), text.length);
   }
@@ -126,6 +128,10 @@ export class TerminalTurn {
         done = await this.#decide(request.id, answer);
       }
     });
+  }
+
+  #askNoLonger(): void {
+    for (const over of this.#asked.values()) over.abort();
   }
 
   /** False where it cannot be decided like that, such as with a pattern that would not allow it. */
