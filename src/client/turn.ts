@@ -8,7 +8,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { GetTurn, PromptAgent, type Prompted, StopAgent } from '../protocol/http/agent-routes.ts';
 import type { SessionEvent } from '../protocol/http/events.ts';
 import { ReadEvents } from '../protocol/http/execution-routes.ts';
-import type { TurnInfo } from '../protocol/http/turns.ts';
+import { isOver, type TurnInfo } from '../protocol/http/turns.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
 import { newKey } from './execution.ts';
 import { isCode } from './failure.ts';
@@ -61,14 +61,32 @@ export class RemoteTurn implements PromptedTurn {
   async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent, void, undefined> {
     const { link, sessionId, resumeMs, closing: signal } = this.#parts;
     const { turn, after } = await this.#accepted;
+    let last = Number.POSITIVE_INFINITY;
     for await (const item of follow(link, sessionId, { after, resumeMs, signal })) {
-      if (item.type === 'floor' || !isOf(item, turn.id)) continue;
-      if (item.type === 'turn_ended') this.#end = item;
-      yield item;
-      if (item.type === 'turn_ended') return;
+      if (item.type === 'floor') last = await this.#lastOf(turn.id);
+      else if (isOf(item, turn.id)) {
+        if (item.type === 'turn_ended') this.#end = item;
+        yield item;
+        if (item.type === 'turn_ended') return;
+      }
+      if ((item.type === 'floor' ? item.floor : item.seq) >= last) return;
     }
     if (signal.aborted) throw new CellaError('SESSION_CLOSED', 'The session was closed here; its turn goes on.');
     throw new CellaError('NOT_FOUND', 'The session was deleted before the turn had ended.');
+  }
+
+  /** No event of it has a higher number. Its end may be among those that are gone, and then nobody tells it. */
+  async #lastOf(turn: string): Promise<number> {
+    const { link, sessionId } = this.#parts;
+    const info = await link.call(GetTurn, { params: { id: sessionId, turn } });
+    return isOver(info) ? await this.#position() : Number.POSITIVE_INFINITY;
+  }
+
+  /** The number of the last event that there is. */
+  async #position(): Promise<number> {
+    const { link, sessionId } = this.#parts;
+    const query = { after: Number.MAX_SAFE_INTEGER, limit: 1 };
+    return (await link.call(ReadEvents, { params: { id: sessionId }, query })).last;
   }
 
   async #ended(): Promise<TurnInfo> {
@@ -88,10 +106,7 @@ export class RemoteTurn implements PromptedTurn {
     await before;
     if (signal?.aborted) throw aborted();
     const params = { id: sessionId };
-    const { last: after } = await link.call(ReadEvents, {
-      params,
-      query: { after: Number.MAX_SAFE_INTEGER, limit: 1 },
-    });
+    const after = await this.#position();
     const patience = new Patience(resumeMs);
     const idempotencyKey = newKey();
     for (;;) {

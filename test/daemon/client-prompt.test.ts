@@ -19,7 +19,7 @@ const scripted: RunTurn = async ({ prompt, turn, emit, permit, signal }) => {
 
 let daemon: Daemon;
 beforeAll(async () => {
-  daemon = await Daemon.start({ agents: { run: scripted } });
+  daemon = await Daemon.start({ agents: { run: scripted }, hosting: { retention: { maxBytes: 100_000 } } });
 });
 
 let made = 0;
@@ -117,6 +117,19 @@ describe('session.prompt', () => {
       permissions: [{ tool: 'Bash', outcome: 'allowed', by: 'local' }],
     });
     await states.return?.();
+  });
+
+  it('ends for a reader who comes when the server has no events of it any more', async () => {
+    const session = await open();
+    const turn = session.prompt('long ago');
+    await turn.turn;
+    const { last } = await session.eventPage({ after: Number.MAX_SAFE_INTEGER });
+    await session.run('for n in range(10): display("x" * 20_000)');
+    await vi.waitUntil(async () => (await session.eventPage()).floor > last, { timeout: 30_000 });
+    const seen: unknown[] = [];
+    for await (const event of turn) seen.push(event);
+    expect(seen).toEqual([]);
+    expect(await turn.turn).toMatchObject({ status: 'completed', prompt: 'long ago' });
   });
 
   it('is refused where the signal was aborted before, and has no transcript where nothing was said', async () => {

@@ -1,8 +1,11 @@
 /** Budgets hold for calls at the same time: what they may come to is kept back until it is known what they came to. */
 
 import type { ServerResponse } from 'node:http';
-import { expect, it, vi } from 'vitest';
+import { pino } from 'pino';
+import { afterAll, expect, it, vi } from 'vitest';
+import { UsageLedger } from '../../src/daemon/gateway/usage.ts';
 import { CellaError, errorCodes } from '../../src/protocol/errors.ts';
+import type { GatewaySettings } from '../../src/settings/gateway-settings.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { at, Gateway, message, provide } from '../support/gateway.ts';
 import { scratchFolder } from '../support/session.ts';
@@ -11,6 +14,10 @@ const KEY = 'sk-test-CANARY-0123456789';
 const USED = { input_tokens: 100, output_tokens: 100 };
 const chat = [{ role: 'user', content: 'hello' }];
 const asking = (max_tokens: number) => ({ body: { model: 'claude-sonnet-4-5', max_tokens, messages: chat } });
+
+const opened = new AsyncDisposableStack();
+afterAll(() => opened.disposeAsync());
+const openStorage = async () => opened.use(await FileStorage.open(await scratchFolder()));
 
 /** A provider that answers when it is told to. */
 async function patient() {
@@ -75,22 +82,23 @@ it('let a call that does not fit beside another wait for that, and forget it whe
   expect(await own.models.usage.session('ses_ada')).toMatchObject({ calls: 1, output: 100 });
 });
 
-it('let no call through while what others came to cannot be written, and have it all when it can', async () => {
+/** A gateway whose storage takes no usage while its disk is full. */
+async function crammed(settings: GatewaySettings = {}) {
   const asked: string[] = [];
   const { url } = await provide(async (request, response) => {
     asked.push(Buffer.concat(await request.toArray()).toString());
     response.writeHead(200, { 'content-type': 'application/json' }).end(message('hi', USED));
   });
-  await using storage = await FileStorage.open(await scratchFolder());
-  const full = new CellaError('STORAGE_FAILED', 'The disk is full.');
-  let isFull = true;
-  const put = storage.documents.put.bind(storage.documents);
-  vi.spyOn(storage.documents, 'put').mockImplementation(async (collection, ...rest) => {
-    if (isFull && collection === 'model-usage') throw full;
+  const { documents } = await openStorage();
+  const disk = { isFull: true };
+  const put = documents.put.bind(documents);
+  vi.spyOn(documents, 'put').mockImplementation(async (collection, ...rest) => {
+    if (disk.isFull && collection === 'model-usage') throw new CellaError('STORAGE_FAILED', 'The disk is full.');
     return await put(collection, ...rest);
   });
-  const { documents } = storage;
-  const own = await Gateway.open({ documents, settings: { providers: at(url), sessionTokens: 1000 } });
+  const told: string[] = [];
+  const log = pino({ level: 'error' }, { write: (line: string) => void told.push(line) });
+  const own = await Gateway.open({ documents, log, settings: { providers: at(url), ...settings } });
   const person = await own.person('ada', KEY);
   const token = await person.token();
   const ask = () =>
@@ -103,13 +111,43 @@ it('let no call through while what others came to cannot be written, and have it
     for (let call = 0; call < calls; call++) seen.push(await ask());
     return seen;
   };
+  return { asked, disk, documents, own, statuses, told, userId: person.principal.userId };
+}
+
+it('let no call through while what others came to cannot be written, and have it all when it can', async () => {
+  const { asked, disk, own, statuses, userId } = await crammed({ sessionTokens: 1000 });
   const refused = errorCodes.STORAGE_FAILED.http;
   expect(await statuses(5)).toEqual(['cut off', refused, refused, refused, refused]);
   expect(asked).toHaveLength(1);
-  isFull = false;
+  disk.isFull = false;
   expect(await statuses(5)).toEqual([200, 200, 200, 200, 429]);
   expect(await own.models.usage.session('ses_ada')).toMatchObject({ calls: 5, input: 500, output: 500 });
-  expect(await own.models.usage.today(person.principal.userId)).toMatchObject({ calls: 5, input: 500, output: 500 });
+  expect(await own.models.usage.today(userId)).toMatchObject({ calls: 5, input: 500, output: 500 });
+});
+
+it('tell no sum of a user’s days without what could not be written', async () => {
+  const { disk, own, statuses, userId } = await crammed();
+  expect(await statuses(2)).toEqual(['cut off', 'cut off']);
+  await expect(own.models.usage.user(userId)).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+  expect(await own.models.usage.user('bob')).toEqual([]);
+  disk.isFull = false;
+  expect(await own.models.usage.user(userId)).toMatchObject([{ calls: 2, input: 200, output: 200 }]);
+});
+
+it('have what could not be written when the server ends, and its log has what even then cannot be', async () => {
+  const { disk, documents, own, statuses, told, userId } = await crammed();
+  expect(await statuses(1)).toEqual(['cut off']);
+  told.length = 0;
+  await own.models[Symbol.asyncDispose]();
+  expect(told.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({ usageOf: 'session/ses_ada', calls: 1, input: 100, output: 100 }),
+    expect.objectContaining({ usageOf: expect.stringContaining(`user/${userId}/`), calls: 1, input: 100, output: 100 }),
+  ]);
+  disk.isFull = false;
+  await own.close();
+  const after = new UsageLedger(documents);
+  expect(await after.session('ses_ada')).toMatchObject({ calls: 1, input: 100, output: 100 });
+  expect(await after.user(userId)).toMatchObject([{ calls: 1, input: 100, output: 100 }]);
 });
 
 it.each([

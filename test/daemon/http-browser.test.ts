@@ -162,6 +162,42 @@ describe('answers', () => {
     );
   });
 
+  it('are pages for who looks at them in a browser: what happened and what to do, with the same status and headers', async () => {
+    const link = await newCode();
+    const { cookie } = await login(link);
+    const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8';
+    const cases: [string, Record<string, string>, number, string[]][] = [
+      [`${link.pathname}${link.search}`, {}, 401, ['used before', 'cella users login', '<a href="/docs">']],
+      ['/docs', {}, 401, ['Not logged in', '<code>cella users login</code>', '<a href="">']],
+      ['/v1/me', { cookie: `${cookie}x` }, 401, ['not any more', '<code>cella users login</code>']],
+      ['/nope', { cookie }, 404, ['Not found', '/docs tells every route']],
+      ['/v1/sessions/%3Cimg%20src=%22x%22%3E', { cookie }, 404, ['Not found', '&lt;img src']],
+    ];
+    for (const [path, headers, status, words] of cases) {
+      const [page, programs] = await Promise.all(
+        [accept, 'application/json, text/html;q=0.9'].map((accept) =>
+          daemon.call(`GET ${path}`, { token: null, headers: { ...headers, accept } }),
+        ),
+      );
+      expect.soft({ path, status: page?.status }).toEqual({ path, status });
+      expect.soft(page?.headers.get('content-type')).toBe('text/html; charset=utf-8');
+      for (const word of words) expect.soft(page?.text).toContain(word);
+      expect.soft(page?.text).not.toMatch(/<script|<img|src="|https?:\/\//);
+      expect.soft(page?.text).not.toContain(link.searchParams.get('code'));
+      expect
+        .soft(page?.headers.get('content-security-policy'))
+        .toMatch(/^default-src 'none'; style-src 'unsafe-inline';/);
+      expect.soft(programs?.status).toBe(status);
+      expect.soft(programs?.json).toHaveProperty('error.code');
+      for (const name of ['x-frame-options', 'x-content-type-options', 'cache-control', 'www-authenticate']) {
+        expect.soft([name, page?.headers.get(name)]).toEqual([name, programs?.headers.get(name)]);
+      }
+    }
+    // What is sent to be done is sent by a program.
+    const sent = await daemon.call('POST /v1/sessions', { token: null, headers: { accept } });
+    expect([sent.status, codeOf(sent.json)]).toEqual([401, 'UNAUTHENTICATED']);
+  });
+
   it('tell what Prometheus wants to know', async () => {
     const { id } = await daemon.session({ agentKey: 'measured' });
     await daemon.run(id, '1');

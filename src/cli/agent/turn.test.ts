@@ -1,4 +1,5 @@
 import { PassThrough, Writable } from 'node:stream';
+import { setImmediate as immediately } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { AgentLogEvent } from '../../protocol/agent/events.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -199,6 +200,13 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).toContain('(allowed by ann)');
   });
 
+  it('asks no longer where the turn is over, also where nothing tells its end', async () => {
+    const events = async function* (): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+    };
+    expect(await play({ events }).exit).toBe(0);
+  });
+
   it('says nothing more where somebody was faster', async () => {
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
       yield asks;
@@ -223,6 +231,38 @@ describe('an agent that asks at the terminal', () => {
     const { exit, texts } = play({ interactive: false, events });
     expect(await exit).toBe(0);
     expect(texts.err).toContain(`cella permissions allow ses_0000000000000001 ${id}`);
+  });
+
+  it.each([
+    ['shown', false],
+    ['told as JSON', true],
+  ])('reads no more than has room while nobody answers, and has it all %s in order afterwards', async (_how, json) => {
+    const texts = Array.from({ length: 3000 }, (_, at) => `note ${at} ${'x'.repeat(1000)}`);
+    let given = 0;
+    let givenWhileAway = 0;
+    const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
+      yield asks;
+      for (const text of texts) {
+        given++;
+        yield { type: 'agent_notice', turn, text };
+      }
+      await decided;
+      yield ended('completed');
+    };
+    class Away extends Person {
+      override async read(request: LineRequest): Promise<Line> {
+        // Whoever reads without waiting for the screen has read everything by then: nothing else is waited for.
+        await immediately();
+        givenWhileAway = given;
+        return await super.read(request);
+      }
+    }
+    const { exit, texts: seen } = play({ person: new Away('y'), events, json });
+    expect(await exit).toBe(0);
+    expect(givenWhileAway).toBeGreaterThan(100);
+    expect(givenWhileAway).toBeLessThan(2000);
+    const notes = (json ? seen.out : seen.err).match(/note \d+ x+/g);
+    expect(notes).toEqual(texts);
   });
 
   it('asks a question with its choices, and takes a number or words', async () => {

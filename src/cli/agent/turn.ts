@@ -22,6 +22,12 @@ export interface TurnDesk {
   readonly leaving: AbortSignal;
 }
 
+/**
+ * What may wait for the screen, in characters of its JSON. Past it nothing is read until the screen has taken it all: a
+ * person may be away from a question for long, and a program that reads the output may be slow.
+ */
+const MOST_WAITING = 1_000_000;
+
 /** By how it ended. */
 const exits: Partial<Record<TurnInfo['status'], number>> = {
   completed: Exit.ok,
@@ -35,6 +41,7 @@ export class TerminalTurn {
   readonly #asked = new Map<string, AbortController>();
   /** One thing at a time on the screen: a question, or what happens. */
   #screen: Promise<void> = Promise.resolve();
+  #waiting = 0;
   #turn: string | undefined;
   readonly #stopping = new AbortController();
 
@@ -52,8 +59,11 @@ export class TerminalTurn {
         if (leaving.aborted) break;
         silence.broken(event);
         this.#take(event);
+        if (this.#waiting > MOST_WAITING) await this.#screen;
       }
     }
+    // Its end may be one of the events that the server no longer has.
+    this.#askNoLonger();
     await this.#screen;
     if (leaving.aborted) return Exit.interrupted;
     return exits[(await prompted.turn).status] ?? Exit.failed;
@@ -74,18 +84,22 @@ export class TerminalTurn {
 
   #take(event: AgentLogEvent): void {
     if ('turn' in event && event.turn !== undefined) this.#turn ??= event.turn;
-    if (this.#desk.json) this.#tell(() => this.#desk.terminal.outLines(JSON.stringify(event)));
+    const text = JSON.stringify(event);
+    if (this.#desk.json) this.#tell(() => this.#desk.terminal.outLines(text), text.length);
     if (event.type === 'permission_resolved') {
       this.#asked.get(event.id)?.abort();
       this.#asked.delete(event.id);
     }
-    if (event.type === 'turn_ended') for (const over of this.#asked.values()) over.abort();
+    if (event.type === 'turn_ended') this.#askNoLonger();
     if (event.type === 'permission_requested' || event.type === 'question') this.#ask(event);
-    else if (!this.#desk.json) this.#tell(() => this.#show(event));
+    else if (!this.#desk.json) this.#tell(() => this.#show(event), text.length);
   }
 
-  #tell(write: () => Promise<void>): void {
-    this.#screen = this.#screen.then(write);
+  #tell(write: () => Promise<void>, size = 0): void {
+    this.#waiting += size;
+    this.#screen = this.#screen.then(write).finally(() => {
+      this.#waiting -= size;
+    });
     this.#screen.catch(() => {}); // told where it is waited for
   }
 
@@ -114,6 +128,10 @@ export class TerminalTurn {
         done = await this.#decide(request.id, answer);
       }
     });
+  }
+
+  #askNoLonger(): void {
+    for (const over of this.#asked.values()) over.abort();
   }
 
   /** False where it cannot be decided like that, such as with a pattern that would not allow it. */

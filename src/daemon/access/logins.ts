@@ -52,7 +52,7 @@ export class StoredLogins implements Logins {
     const found = await this.#codes.take(code);
     if (!found) {
       const advice = '`cella users login` makes another; an admin makes one for you with `cella users login NAME`.';
-      throw unauthenticated('This login link is not valid, or was used before.', advice);
+      throw unauthenticated('This login link is not valid: it was used before, or has expired.', advice);
     }
     return this.#open(found.value);
   }

@@ -28,10 +28,12 @@ export class Models implements AsyncDisposable {
   readonly rules: GatewayRules;
   readonly gateway: ModelGateway;
   readonly #tokens: Access['sessionTokens'];
+  readonly #log: Logger | undefined;
 
   constructor({ documents, access, dataDir, masterKey, settings, ...rest }: ModelsOptions) {
     const { users, sessionTokens: tokens, quotas } = access;
     this.#tokens = tokens;
+    this.#log = rest.log;
     this.credentials = new Credentials({ documents, users, dataDir, masterKey });
     this.usage = new UsageLedger(documents);
     this.rules = gatewayRules(settings);
@@ -54,7 +56,11 @@ export class Models implements AsyncDisposable {
     await this.usage.forgetUser(userId);
   }
 
+  /** What was used and cannot be written even at the end stands in the log: nothing else has it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.gateway[Symbol.asyncDispose]();
+    for (const [usageOf, { models: _models, ...counts }] of await this.usage.settle()) {
+      this.#log?.error({ usageOf, ...counts }, 'usage of models that could not be written down');
+    }
   }
 }

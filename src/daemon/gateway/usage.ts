@@ -55,12 +55,19 @@ export class UsageLedger {
   async user(userId: string, { days = 31 }: { readonly days?: number } = {}): Promise<DayUsage[]> {
     const since = dayOf(this.#clock() - (days - 1) * DAY_MS);
     const prefix = ofUser(userId, '');
+    for (const id of this.#owedUnder(prefix)) await this.#inTurn(id, unused);
     const found: DayUsage[] = [];
     for await (const { id, value } of this.#under(prefix)) {
       const day = id.slice(prefix.length);
       if (day >= since) found.push({ day, ...value });
     }
     return found;
+  }
+
+  /** Tries once more to write what could not be written; gives what is left of it, by what it is the usage of. */
+  async settle(): Promise<ReadonlyMap<string, ModelUsage>> {
+    await Promise.allSettled([...this.#owed.keys()].map((id) => this.#inTurn(id, unused)));
+    return this.#owed;
   }
 
   async forgetSession(session: string): Promise<void> {
@@ -70,8 +77,12 @@ export class UsageLedger {
 
   async forgetUser(userId: string): Promise<void> {
     const prefix = ofUser(userId, '');
-    for (const id of this.#owed.keys()) if (id.startsWith(prefix)) this.#owed.delete(id);
+    for (const id of this.#owedUnder(prefix)) this.#owed.delete(id);
     for await (const { id } of this.#under(prefix)) await this.#kept.delete(id);
+  }
+
+  #owedUnder(prefix: string): string[] {
+    return [...this.#owed.keys()].filter((id) => id.startsWith(prefix));
   }
 
   async #get(id: string): Promise<ModelUsage> {

@@ -6,6 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { HOP_HEADER, type Hops } from '../cluster/hop.ts';
 import { type Exchange, type ExchangeContext, isTls, pathOf, remoteOf } from './exchange.ts';
 import { failureResponse, toCellaError } from './failure.ts';
+import { failurePage, wantsPage } from './failure-page.ts';
 import { type HostRules, hostProblem, originProblem } from './hosts.ts';
 import type { Logger } from './logs.ts';
 import type { HttpMetrics } from './metrics.ts';
@@ -48,7 +49,8 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
     await next();
   });
   app.notFound((c) =>
-    failureResponse(
+    refusal(
+      c,
       new CellaError('NOT_FOUND', `There is no ${c.req.method} ${c.req.path.slice(0, 200)}.`, {
         advice: '/docs tells every route, and so does /openapi.json.',
       }),
@@ -57,9 +59,13 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
   app.onError((error, c) => {
     const told = toCellaError(error, c.get('requestId'));
     if (told.code === 'INTERNAL') c.get('log').error({ err: error }, 'unexpected');
-    return failureResponse(told);
+    return refusal(c, told);
   });
   return app;
+}
+
+function refusal(c: ExchangeContext, error: CellaError): Response {
+  return failureResponse(error, wantsPage(c) ? failurePage(error, c) : undefined);
 }
 
 function trickery(c: ExchangeContext, hosts: HostRules): CellaError | undefined {

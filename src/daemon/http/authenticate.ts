@@ -17,7 +17,7 @@ export async function authenticate(c: ExchangeContext, access: Access): Promise<
     if (token !== undefined) return await access.authenticate(token);
     if (cookie !== undefined) return await byCookie(c, access, cookie);
     if (c.env.door === 'local') return access.daemon();
-    throw new CellaError('UNAUTHENTICATED', 'This needs a token.');
+    throw new CellaError('UNAUTHENTICATED', 'This needs a token or a login.');
   } catch (error) {
     // Guessing is slow for whoever guesses. Those who have a token are counted by it.
     if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') access.rates.admit(`from ${remoteOf(c)}`);

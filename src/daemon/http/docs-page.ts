@@ -1,9 +1,7 @@
 /** A page that a person can read, made from the OpenAPI document: no script, nothing from elsewhere. */
 
 import type { OpenApiDocument, Operation } from './document.ts';
-
-export const PAGE_POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+import { html, pageOf } from './page.ts';
 
 const STYLE = `
   :root { color-scheme: light dark; }
@@ -29,15 +27,14 @@ export function docsPage(document: OpenApiDocument): string {
       `<details id="${html(name)}"><summary><code>${html(name)}</code></summary>${json(schema)}</details>`,
   );
   const { title, version, description } = document.info;
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${html(title)} API</title><style>${STYLE}</style></head><body>
-<h1>${html(title)} <small>${html(version)}</small></h1>
+  return pageOf(
+    `${title} API`,
+    `<h1>${html(title)} <small>${html(version)}</small></h1>
 <p>${html(description)} The document itself: <a href="/openapi.json">/openapi.json</a>.</p>
 ${groups.join('\n')}
-<h2>Schemas</h2>${schemas.join('\n')}
-</body></html>
-`;
+<h2>Schemas</h2>${schemas.join('\n')}`,
+    STYLE,
+  );
 }
 
 function section(method: string, path: string, operation: Operation): string {
@@ -57,9 +54,4 @@ ${answers.map(([status, answer]) => `<h4>Answer ${html(status)}</h4>${answer.con
 function json(value: unknown): string {
   const text = html(JSON.stringify(value, null, 2));
   return `<pre>${text.replaceAll(/#\/components\/schemas\/(\w+)/g, '<a href="#$1">$&</a>')}</pre>`;
-}
-
-function html(value: unknown): string {
-  const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
-  return String(value).replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
 }

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import type { Failure } from '../../protocol/http/failure.ts';
 import { elsewhere } from '../sessions/ownership.ts';
+import { pageHeaders } from './page.ts';
 
 /** What somebody may be told of any error. What was not foreseen is told by the id of its request alone. */
 export function toCellaError(error: unknown, requestId: string): CellaError {
@@ -42,10 +43,11 @@ function statusOf({ code }: CellaError): number {
   return errorCodes[code].http;
 }
 
-export function failureResponse(error: CellaError): Response {
-  const headers = new Headers({ 'content-type': 'application/json' });
+/** As JSON, or as the page that is given for somebody who reads it. */
+export function failureResponse(error: CellaError, page?: string): Response {
+  const headers = new Headers(page === undefined ? { 'content-type': 'application/json' } : pageHeaders);
   const { retryAfterMs } = error.details;
   if (typeof retryAfterMs === 'number') headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
   if (error.code === 'UNAUTHENTICATED') headers.set('www-authenticate', 'Bearer realm="cella"');
-  return new Response(JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
+  return new Response(page ?? JSON.stringify(failureOf(error)), { status: statusOf(error), headers });
 }

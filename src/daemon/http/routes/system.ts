@@ -2,15 +2,15 @@
 
 import * as wire from '../../../protocol/http/system-routes.ts';
 import { stopping } from '../../stopping.ts';
-import { docsPage, PAGE_POLICY } from '../docs-page.ts';
+import { docsPage } from '../docs-page.ts';
 import { documentOf, type OpenApiDocument } from '../document.ts';
 import { HOME_PAGE } from '../home-page.ts';
+import { pageHeaders as headers } from '../page.ts';
 import type { Service } from '../service.ts';
 
 /** To be added last: the document tells of every route that was added before. */
 export function addSystemRoutes({ routes, host, metrics, stopping: ending, version }: Service): void {
-  const page = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': PAGE_POLICY };
-  routes.open(wire.Home, async () => new Response(HOME_PAGE, { headers: page }));
+  routes.open(wire.Home, async () => new Response(HOME_PAGE, { headers }));
   routes.open(wire.Health, async () => ({ status: 'ok' as const }));
 
   routes.add(wire.Ready, async () => {
@@ -31,5 +31,5 @@ export function addSystemRoutes({ routes, host, metrics, stopping: ending, versi
     return made;
   };
   routes.add(wire.OpenApi, async () => Response.json(document()));
-  routes.add(wire.Docs, async () => new Response(docsPage(document()), { headers: page }));
+  routes.add(wire.Docs, async () => new Response(docsPage(document()), { headers }));
 }
