@@ -19,6 +19,8 @@ export interface Plan {
   readonly executors: {
     readonly starts: number;
     readonly spares: number;
+    /** Node compiles what is used often. */
+    readonly spareWarmUps: number;
     readonly cells: number;
     readonly bytes: number;
     readonly kernels: number;
@@ -50,7 +52,7 @@ export const full: Plan = {
   rollback1gb: { rounds: 5, megabytes: 1000 },
   state: { rounds: 20 },
   pool: { keys: 1000, kernels: 50 },
-  executors: { starts: 10, spares: 10, cells: 400, bytes: 50_000_000, kernels: 3 },
+  executors: { starts: 10, spares: 20, spareWarmUps: 20, cells: 400, bytes: 50_000_000, kernels: 3 },
   daemon: { rounds: 10, cellsPerRound: 500, warmUpCells: 4000, jupyterCellsPerRound: 100, jupyterWarmUpCells: 200 },
   agents: { starts: 20, calls: 5000, warmUpCalls: 2000 },
   gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
@@ -70,7 +72,7 @@ export const quick: Plan = {
   rollback1gb: { rounds: 1, megabytes: 100 },
   state: { rounds: 2 },
   pool: { keys: 12, kernels: 4 },
-  executors: { starts: 1, spares: 1, cells: 20, bytes: 1_000_000, kernels: 1 },
+  executors: { starts: 1, spares: 1, spareWarmUps: 0, cells: 20, bytes: 1_000_000, kernels: 1 },
   daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterCellsPerRound: 10, jupyterWarmUpCells: 5 },
   agents: { starts: 2, calls: 100, warmUpCalls: 10 },
   gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },

@@ -31,7 +31,7 @@ export async function measureExecutor(
   const bigPrintMbPerS = await bigPrint(kept, plan.bytes);
   const memoryMb = await memoryOfOneMore(subjects, open, plan.kernels);
   // Last: spares stay for a while, and would count above.
-  const spareMs = await measureSpares(subjects, open, plan.spares, progress);
+  const spareMs = await measureSpares(subjects, open, plan, progress);
   await subjects.end(kept);
   return { startMs, spareMs, roundTripMs, memoryMb, bigPrintMbPerS };
 }
@@ -48,9 +48,14 @@ async function medianOf(rounds: number, progress: Progress, sample: () => Promis
   return rounded(median(samples));
 }
 
-async function measureSpares(subjects: Subjects, open: Open, rounds: number, progress: Progress): Promise<number> {
+async function measureSpares(
+  subjects: Subjects,
+  open: Open,
+  { spares, spareWarmUps }: Plan['executors'],
+  progress: Progress,
+): Promise<number> {
   const first = await open({ spares: 2 });
-  const ms = await medianOf(rounds, progress, async () => {
+  const sample = async () => {
     while (first.spares < 2) await atRest();
     await atRest();
     const taken = await timed(async () => {
@@ -60,7 +65,9 @@ async function measureSpares(subjects: Subjects, open: Open, rounds: number, pro
     });
     await subjects.end(taken.value);
     return taken.ms;
-  });
+  };
+  for (let round = 0; round < spareWarmUps; round++) await sample();
+  const ms = await medianOf(spares, progress, sample);
   await subjects.end(first);
   return ms;
 }
