@@ -47,9 +47,11 @@ export async function askImage(engine: Engine, question: Question): Promise<Imag
       ],
     });
   const first = await ask('python3');
-  const heard = first.kind === 'absent' ? await ask('python') : first;
-  if (heard.kind === 'absent') throw unusable(question.name, `it has no Python that runs: ${heard.reason}`);
-  return read(question.name, heard);
+  if (first.kind === 'ended') return read(question.name, first);
+  const second = await ask('python');
+  if (second.kind === 'ended') return read(question.name, second);
+  // The first may be there, and for another machine.
+  throw unusable(question.name, `it has no Python that runs: ${first.reason}; ${second.reason}`);
 }
 
 function read(name: string, { output, errors }: Extract<Heard, { kind: 'ended' }>): ImageAnswer {
