@@ -33,7 +33,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   afterEach(() => rmSync(data, { recursive: true, force: true }));
 
   describe('from the machine’s own Python', () => {
-    it('has that Python with its standard library, a shell and the common programs, and no registry was asked', async () => {
+    it('has that Python with its standard library, a shell and the common programs, on no image of a registry', async () => {
       const program = 'import ctypes, hashlib, json, sqlite3, ssl, zlib, zoneinfo; print(6 * 7)';
       expect(await runIn(engine, bare, ['python3', '-c', program])).toBe('42\n');
       expect(await runIn(engine, bare, ['sh', '-c', 'echo one two | sed s/one/1/ | awk "{print \\$1}" | tr 1 2'])).toBe(
@@ -41,6 +41,8 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       );
       const programs = 'for each in ls cat grep find xargs tar gzip sort head which; do which $each || exit 1; done';
       await runIn(engine, bare, ['sh', '-c', programs]);
+      // Nothing lies under what was packed here.
+      expect(await engine.docker.getImage(bare).history()).toHaveLength(1);
     });
 
     it('runs as an ordinary user, in whose image nothing gives rights away', async () => {

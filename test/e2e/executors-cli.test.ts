@@ -160,6 +160,10 @@ describe.skipIf(!canRunDocker)('a container', LONG, () => {
     expect(await cella.run(['run', ...flags, '-c', code])).toEqual({ code: 0, out: 'True\n', err: '' });
     const env = { CELLA_EXECUTOR: 'container', CELLA_ENGINE: engine };
     expect(await cella.run(['run', '-c', code], { env })).toMatchObject({ code: 0, out: 'True\n' });
+    using host = new McpHost();
+    shareCache(host.dataDir);
+    await using connected = await host.stdio({ flags });
+    expect((await connected.run(code)).text).toContain('True');
   });
 
   it('is told by doctor: whether it can start, and whether its image is there', async () => {

@@ -1,9 +1,12 @@
 /** What an agent finds before its turn, and what is kept of it after: its profile, and its conversation. */
 
+import type { FileWritten } from '../../environments/contract.ts';
 import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
 import { digest } from '../sessions/requests.ts';
 import type { TurnTask } from '../turns/contract.ts';
 import type { Place } from './contract.ts';
+
+const MOST_TOLD = 5;
 
 export class Conversations {
   /** What was laid out in a place: the same again costs nothing. */
@@ -19,10 +22,11 @@ export class Conversations {
     const known = this.#laid.get(place);
     const empty = Object.keys(profile).length === 0 && conversation === undefined;
     if (known === laid || (known === undefined && empty)) return conversation;
-    await environment.prepareSession(
+    const { files } = await environment.prepareSession(
       kept && conversation !== undefined ? { transcript: { conversation, text: kept.text } } : {},
     );
     this.#laid.set(place, laid);
+    await tellMissing(files, task);
     return conversation;
   }
 
@@ -39,6 +43,15 @@ export class Conversations {
     // From here on the agent has it.
     if (!this.#laid.has(place)) this.#laid.set(place, digest(task.agent, task.profile));
   }
+}
+
+/** The agent works without them, and whoever has prompted it knows. */
+async function tellMissing(files: readonly FileWritten[], task: TurnTask): Promise<void> {
+  const reasons = files.flatMap((file) => (file.ok ? [] : [file.error.message]));
+  if (reasons.length === 0) return;
+  const count = reasons.length === 1 ? 'One file' : `${reasons.length} files`;
+  const text = `${count} of the profile could not be put into the workspace: ${reasons.slice(0, MOST_TOLD).join(' ')}`;
+  await task.emit({ type: 'agent_notice', turn: task.turn, text: text.toWellFormed() });
 }
 
 /** An agent that was killed may have named a conversation, and not have written a word of it. */
