@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeFrame, type Frame, FrameDecoder, FrameError, HEADER_BYTES } from './frames.ts';
+import { encodeFrame, type Frame, FrameDecoder, FrameError, FrameType, HEADER_BYTES } from './frames.ts';
 
 const LARGEST = 4096;
 const A = 'a'.charCodeAt(0);
@@ -116,5 +117,18 @@ describe('frames', () => {
 
   it('carry text as UTF-8', () => {
     expect(encodeFrame(A, 1, 'é😀').subarray(HEADER_BYTES).toString()).toBe('é😀');
+  });
+});
+
+describe('docs/protocol.md', () => {
+  it('has a row for every frame, by its letter and name, and for no other', () => {
+    const page = readFileSync(new URL('../../docs/protocol.md', import.meta.url), 'utf8');
+    const rows = [...page.matchAll(/^\| `(\w)` ([A-Z]+) \|/gm)].map(([, letter, name]) => `${letter} ${name}`);
+    const frames = Object.entries(FrameType).map(
+      ([name, type]) => `${String.fromCharCode(type)} ${name.toUpperCase()}`,
+    );
+    // Some go more than one way, and have a row for each.
+    expect([...new Set(rows)].toSorted()).toEqual(frames.toSorted());
+    expect(new Set(Object.values(FrameType)).size).toBe(frames.length);
   });
 });

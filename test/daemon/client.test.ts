@@ -233,6 +233,24 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(await session.variables()).toEqual([]);
   });
 
+  it('has the files of a session', async () => {
+    const client = await connectTo(await sharedDaemon(), way);
+    await using session = await client.open({ agentKey: agentKey() });
+    await session.files.makeFolder('empty/inner');
+    expect(await session.files.list('empty')).toMatchObject({ files: [{ name: 'inner', kind: 'folder' }], cut: false });
+    expect(await session.files.write('a/text', 'from here')).toMatchObject({ name: 'text', size: 9 });
+    await session.files.move('a/text', 'empty/inner/text');
+    await session.run('open("empty/inner/text", "a").write(" and there")');
+    const read = async () =>
+      Buffer.concat(await collect(session.files.read('empty/inner/text', { offset: 5 }))).toString();
+    expect(await read()).toBe('here and there');
+    await expect(session.files.makeFolder('empty/inner/text')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(session.files.delete('empty')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await session.files.delete('empty', { recursive: true });
+    expect((await session.files.list()).files.map(({ name }) => name)).toEqual(['a']);
+    await expect(read()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   it('has the namespaces of a session, with artifacts of any size', async () => {
     const client = await connectTo(await sharedDaemon(), way);
     await using session = await client.open({ agentKey: agentKey() });

@@ -7,6 +7,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { connect } from '../../src/client/index.ts';
 import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
 import { Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
@@ -77,6 +78,25 @@ describe('a login', () => {
     expect(set).toContain('SameSite=Strict');
     expect(set).not.toContain(daemon.token);
     expect((await login(link)).status).toBe(401);
+  });
+
+  it('begins with a code of the client’s: one’s own, or for administrators another user’s', async () => {
+    await using admin = await connect({ url: daemon.url, token: daemon.token });
+    await using member = await connect({ url: daemon.url, token: await daemon.user('coded', 'member') });
+    const codes = [await admin.users.loginCode(), await member.users.loginCode(), await admin.users.loginCode('coded')];
+    const names = [];
+    for (const { code, path, expiresAt } of codes) {
+      const link = new URL(path, daemon.url);
+      expect(link.searchParams.get('code')).toBe(code);
+      expect(expiresAt).toBeGreaterThan(Date.now());
+      const { status, cookie } = await login(link);
+      expect(status).toBe(303);
+      names.push((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json.userName);
+      expect((await login(link)).status).toBe(401);
+    }
+    expect(names).toEqual(['local', 'coded', 'coded']);
+    await expect(member.users.loginCode('local')).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    await expect(admin.users.loginCode('nobody')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
   it('needs its CSRF token for what changes something', async () => {

@@ -44,6 +44,27 @@ describe('files', () => {
     expect((await daemon.call(`GET ${at}/files/content?path=kept/out.bin`)).status).toBe(404);
   });
 
+  it('have folders that are made with those on the way, for the code to use, and that keep what they hold', async () => {
+    const make = (path: string) => daemon.call(`POST ${at}/files/folders`, { body: { path } });
+    expect((await make('made/for/code')).status).toBe(204);
+    const { json } = await daemon.call<{ files: unknown[] }>(`GET ${at}/files?path=made/for`);
+    expect(json.files).toMatchObject([{ name: 'code', kind: 'folder' }]);
+    expect(await daemon.run(id, 'open("made/for/code/a", "w").write("kept")')).toMatchObject({ status: 'ok' });
+    expect((await make('made/for')).status).toBe(204);
+    expect(await daemon.run(id, 'open("made/for/code/a").read()')).toMatchObject({ value: 'kept' });
+    await daemon.run(id, 'import os; os.symlink("made", "link"); os.symlink("/tmp", "tmp")');
+    for (const path of ['made/for/code/a', 'made/for/code/a/b', 'link/x', 'tmp/x', '../x', '/tmp/x', 'a/../../x']) {
+      const { status, json } = await make(path);
+      expect.soft({ path, status, code: codeOf(json) }).toEqual({ path, status: 400, code: 'INVALID_REQUEST' });
+    }
+    expect(await daemon.run(id, 'os.listdir("made")')).toMatchObject({ value: ['for'] });
+    const { json: audit } = await daemon.call<{ entries: object[] }>(`GET /v1/audit?session=${id}&limit=1000`);
+    expect(audit.entries).toContainEqual(
+      expect.objectContaining({ action: 'file.make-folder', target: 'made/for/code', outcome: 'ok' }),
+    );
+    for (const path of ['made', 'link', 'tmp']) await daemon.call(`DELETE ${at}/files?path=${path}&recursive=true`);
+  });
+
   it('may have any size, in bounded memory', async () => {
     const chunk = Buffer.alloc(1024 * 1024, 7);
     const count = 150;

@@ -34,14 +34,23 @@ interface Entry {
   readonly code?: string;
 }
 
+interface Way {
+  readonly after?: number;
+  /** By default the admin's; null for none. */
+  readonly token?: string | null;
+  readonly headers?: Record<string, string>;
+  readonly url?: string;
+}
+
 class Client implements Disposable {
   readonly socket: WebSocket;
   readonly frames: Frame[] = [];
   readonly closed: Promise<number>;
 
-  constructor(session: string, { after = 0, token = daemon.token, headers = {}, url = daemon.url } = {}) {
+  constructor(session: string, { after = 0, token = daemon.token, headers = {}, url = daemon.url }: Way = {}) {
     const address = `${url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=${after}`;
-    this.socket = new WebSocket(address, { headers: { authorization: `Bearer ${token}`, ...headers } });
+    const bearer = token === null ? {} : { authorization: `Bearer ${token}` };
+    this.socket = new WebSocket(address, { headers: { ...bearer, ...headers } });
     this.socket.on('message', (data) => this.frames.push(JSON.parse(String(data))));
     this.socket.on('error', () => {}); // told by its end
     this.closed = new Promise((resolve) => this.socket.on('close', resolve));
@@ -72,7 +81,7 @@ class Client implements Disposable {
 }
 
 /** The status that an upgrade was answered with. */
-async function refusal(session: string, options: ConstructorParameters<typeof Client>[1]): Promise<number> {
+async function refusal(session: string, options: Way): Promise<number> {
   using client = new Client(session, options);
   const [, response] = await once(client.socket, 'unexpected-response');
   return response.statusCode;
@@ -203,6 +212,40 @@ describe('a WebSocket', () => {
     expect(await refusal('ses_0000000000000000', {})).toBe(404);
     expect(await refusal(`${id}/../x`, {})).toBe(404);
     expect((await daemon.call(`GET /v1/sessions/${id}/ws`)).status).toBe(400);
+  });
+
+  it('takes the cookie of a login from the server’s own pages alone, and tells no other page an event', async () => {
+    const { id } = await daemon.session({ agentKey: 'cookie' });
+    await daemon.run(id, 'print("for its own page")');
+    const cookie = (await daemon.call('POST /v1/login')).headers.get('set-cookie')?.split(';')[0] ?? '';
+    for (const site of [{}, { 'sec-fetch-site': 'same-origin' }]) {
+      using own = new Client(id, { token: null, headers: { cookie, origin: daemon.url, ...site } });
+      await own.until(({ text }) => text === 'for its own page\n');
+    }
+    const pages: [page: string, headers: Record<string, string>][] = [
+      ['none', {}],
+      ['none, of the same site', { 'sec-fetch-site': 'same-origin' }],
+      ['of another site', { origin: 'https://evil.example' }],
+      ['of another port', { origin: 'http://127.0.0.1:1' }],
+      ['without a name', { origin: 'null' }],
+      ['across sites', { origin: daemon.url, 'sec-fetch-site': 'cross-site' }],
+    ];
+    for (const [page, headers] of pages) {
+      using client = new Client(id, { token: null, headers: { cookie, ...headers } });
+      const heard = Promise.race([client.closed, once(client.socket, 'message')]);
+      const refused = once(client.socket, 'unexpected-response').then(async ([, response]) => {
+        const body = (await response.toArray()).join('');
+        return { status: response.statusCode, code: JSON.parse(body).error.code, told: body.includes('its own page') };
+      });
+      const answer = await Promise.race([refused, heard]);
+      expect.soft({ page, answer }).toEqual({ page, answer: { status: 403, code: 'FORBIDDEN', told: false } });
+      expect.soft(client.frames).toEqual([]);
+    }
+    // Whose cookie it is decides as ever.
+    const other = await daemon.call('POST /v1/login', { token: await daemon.user('neighbour', 'member') });
+    const theirs = other.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect(await refusal(id, { token: null, headers: { cookie: theirs, origin: daemon.url } })).toBe(404);
+    expect(await refusal(id, { token: null, headers: { cookie: `${cookie}x`, origin: daemon.url } })).toBe(401);
   });
 
   it.each([

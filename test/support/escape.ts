@@ -9,6 +9,7 @@ import {
   descriptorsOnATerminal,
 } from './escape-descriptors.ts';
 import { filesOfTheHost, foldersOfAPolicy } from './escape-files.ts';
+import { foldersFromElsewhere } from './escape-folders.ts';
 import { hostItself, processesOfTheHost, terminalOfTheHost } from './escape-host.ts';
 import { anotherKernel, limitsOfPid1 } from './escape-kernels.ts';
 import { moreRights } from './escape-rights.ts';
@@ -48,6 +49,7 @@ export function escapeAttempts(open: Open, what: Inmate = 'kernel'): void {
   describe("Cella's own processes", () => {
     if (!contained) socketOfTheTemplate(open);
     if (!agent) foldersOfAPolicy(open);
+    if (!agent && !contained) foldersFromElsewhere(open);
     if (kernel) limitsOfPid1(open);
   });
 }

@@ -1,6 +1,8 @@
 /** Each layer of isolation taken away in turn: the start refuses and names it, unless isolation was turned off by name. */
 
-import { expect, test } from 'vitest';
+import { spawnSync } from 'node:child_process';
+import { chmod } from 'node:fs/promises';
+import { expect, onTestFinished, test } from 'vitest';
 import type { SessionOptions } from '../../src/index.ts';
 import { openings } from './hosts.ts';
 import { scratchFolder } from './session.ts';
@@ -31,6 +33,27 @@ export function refusals(missing: readonly Missing[]): void {
       expect(off).toMatchObject({ code: 'ok', value: 42 });
     },
   );
+}
+
+/** On a root host the folder cannot be shown as the code's own; on any other the host itself may not write to it. */
+export function refusedFolders(): void {
+  test('a folder that the code could not write to is refused by its name, and nothing starts on it', async () => {
+    const [dataDir, folder] = [await scratchFolder(), await scratchFolder()];
+    if (process.getuid?.() === 0) {
+      // A file system without idmapped mounts.
+      expect(spawnSync('mount', ['-t', 'ramfs', 'none', folder]).status).toBe(0);
+      onTestFinished(() => void spawnSync('umount', ['-l', folder]));
+    } else {
+      await chmod(folder, 0o555);
+    }
+    const named: SessionOptions[] = [{ cwd: folder }, { sandbox: { writable: [folder] } }];
+    const sessions = [...named, { sandbox: { readable: [folder] } }].map((wish) => ({ dataDir, ...wish }));
+    const [cwd, writable, readable] = await openings({ sessions });
+    for (const refused of [cwd, writable]) {
+      expect(refused).toMatchObject({ code: 'WORKSPACE_NOT_WRITABLE', message: expect.stringContaining(folder) });
+    }
+    expect(readable).toMatchObject({ code: 'ok', value: 42 });
+  });
 }
 
 export const ANYWHERE: readonly Missing[] = [

@@ -47,9 +47,9 @@ afterAll(async () => {
 });
 
 /** Every event of a stream, the result last. */
-export async function collect(events: AsyncIterable<ExecutionEvent>): Promise<ExecutionEvent[]> {
-  const all: ExecutionEvent[] = [];
-  for await (const event of events) all.push(event);
+export async function collect<T = ExecutionEvent>(stream: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const one of stream) all.push(one);
   return all;
 }
 

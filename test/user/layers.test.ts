@@ -1,5 +1,6 @@
 /** An ordinary user's host that lacks a layer of isolation. */
 
-import { ANYWHERE, refusals, USERS_HOST } from '../support/layers.ts';
+import { ANYWHERE, refusals, refusedFolders, USERS_HOST } from '../support/layers.ts';
 
 refusals([...ANYWHERE, ...USERS_HOST]);
+refusedFolders();
