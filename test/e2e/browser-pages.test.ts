@@ -109,4 +109,29 @@ describe('a page', () => {
     expect(await page.evaluate('document.body.innerText')).toMatch(/FORBIDDEN|UNAUTHENTICATED/);
     expect((await browsed.daemon.call('GET /v1/sessions')).text).not.toContain('forged');
   });
+
+  // As by DNS rebinding: to the browser it is a page of the same origin. It has even got hold of a login.
+  it('by a name that was made to lead to the server gets nothing of it', async () => {
+    const page = await browsed.loggedIn();
+    const { cookies } = await page.send('Network.getCookies');
+    const [{ value }] = cookies as [{ value: string }];
+    const { port } = new URL(browsed.url);
+    const url = `http://rebound.example:${port}/health`;
+    await page.send('Network.setCookie', { url, name: 'cella', value, sameSite: 'Strict' });
+    const { id } = await browsed.daemon.session({ agentKey: 'rebound' });
+    const use = async (id: string) => {
+      const { status } = await fetch('/v1/me');
+      const socket = new WebSocket(`/v1/sessions/${id}/ws?after=0`);
+      const follows = await new Promise<boolean>((resolve) => {
+        socket.onmessage = () => resolve(true);
+        socket.onclose = () => resolve(false);
+      });
+      socket.close();
+      return { status, follows };
+    };
+    expect(await within(page, use, id)).toEqual({ status: 200, follows: true });
+    await page.open(url);
+    expect(await page.evaluate('document.body.innerText')).toContain('does not go by the name "rebound.example"');
+    expect(await within(page, use, id)).toEqual({ status: 403, follows: false });
+  });
 });

@@ -13,7 +13,7 @@ import { processes } from './processes.ts';
 const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-dev-shm-usage', '--no-first-run'],
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-extensions'],
-  ...['--no-proxy-server', '--remote-debugging-port=0'],
+  ...['--no-proxy-server', '--remote-debugging-port=0', '--host-resolver-rules=MAP rebound.example 127.0.0.1'],
 ];
 
 export class Chromium implements AsyncDisposable {
@@ -41,8 +41,8 @@ export class Chromium implements AsyncDisposable {
     const stdio = ['ignore', 'ignore', 'pipe'] satisfies ['ignore', 'ignore', 'pipe'];
     // In a group of its own, so that all of it can be ended at once.
     const program = spawn('chromium', [...FLAGS, `--user-data-dir=${folder}`], { env, stdio, detached: true });
-    await once(program, 'spawn');
     try {
+      await once(program, 'spawn');
       const socket = new WebSocket(await addressOf(program));
       const open = Promise.withResolvers<void>();
       socket.addEventListener('open', () => open.resolve());
@@ -98,13 +98,13 @@ export class Chromium implements AsyncDisposable {
 }
 
 /** It says on stderr where it listens, among much else; the rest is read away. */
-async function addressOf(program: ChildProcess): Promise<string> {
-  if (!program.stderr) throw new Error('no stderr');
+async function addressOf({ stderr }: ChildProcess): Promise<string> {
+  if (!stderr) throw new Error('nothing is heard of the browser');
   const said: string[] = [];
   return await new Promise<string>((resolve, reject) => {
-    program.once('exit', () => reject(new Error(`chromium ended: ${said.join('\n')}`)));
-    if (!program.stderr) return;
-    createInterface(program.stderr).on('line', (line) => {
+    const lines = createInterface(stderr);
+    lines.once('close', () => reject(new Error(`the browser has ended: ${said.join('\n')}`)));
+    lines.on('line', (line) => {
       if (said.length < 50) said.push(line);
       const [, address] = /^DevTools listening on (ws:\S+)$/.exec(line) ?? [];
       if (address !== undefined) resolve(address);
@@ -113,15 +113,16 @@ async function addressOf(program: ChildProcess): Promise<string> {
 }
 
 async function end(program: ChildProcess, folder: string): Promise<void> {
-  const ended = program.exitCode === null && program.signalCode === null ? once(program, 'exit') : undefined;
-  if (program.pid !== undefined) {
+  const { pid, exitCode, signalCode } = program;
+  if (pid !== undefined) {
+    const ended = exitCode === null && signalCode === null ? once(program, 'exit') : undefined;
     try {
-      process.kill(-program.pid, 'SIGKILL');
+      process.kill(-pid, 'SIGKILL');
     } catch {
       // It has ended by itself.
     }
+    await ended;
   }
-  await ended;
   // What looks out for crashes is in a session of its own, and goes when it sees that nobody is left.
   while (processes().some(({ command }) => command.includes(folder))) await setTimeout(20);
   await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
