@@ -30,6 +30,7 @@ const willRun = (suite) => all && (filters.length === 0 || filters.some((word) =
 const compiles = willRun('test/contract/image-foreign.test.ts');
 const onPodman =
   process.env.CELLA_TEST_ENGINE === 'podman' || longSuites.some((one) => /podman/.test(one) && willRun(one));
+const browsing = longSuites.some((one) => /\/browser/.test(one) && willRun(one));
 /** More broken files than these are no accident of a busy machine. */
 const MOST_SECOND_RUNS = 3;
 const steps = [];
@@ -167,7 +168,7 @@ async function main() {
     console.error('The packages of package.json are not here. Run: npm ci');
     return 1;
   }
-  await requireAll(python, { compiling: compiles, onPodman });
+  await requireAll(python, { compiling: compiles, onPodman, browsing });
   // Whoever names suites may run many, one after the other. CI checks types first, those of the tests too.
   const options = [
     ...(filters.length > 0 ? ['--if-stale'] : []),

@@ -13,6 +13,8 @@ const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docke
 const compilers = { gcc: 'gcc', make: 'make', 'musl-gcc': 'musl-tools', xz: 'xz-utils', bzip2: 'bzip2' };
 /** The other engine, and what an ordinary user needs to run it. */
 const podman = { podman: 'podman', newuidmap: 'uidmap' };
+/** The browser that pages are looked at with. */
+const browser = { chromium: 'chromium' };
 
 const probe = `
 import importlib.util, json, sys
@@ -32,12 +34,13 @@ export function findProgram(name) {
 const packageOf = (name) => `python3-${name.replaceAll('_', '-')}`;
 
 /** The Debian packages that are missing, and what no package can mend. */
-function missing(python, { compiling, onPodman }) {
+function missing(python, { compiling, onPodman, browsing }) {
   const needed = {
     ...programs,
     ...(isRoot ? rootPrograms : {}),
     ...(isRoot && compiling ? compilers : {}),
     ...(onPodman ? podman : {}),
+    ...(browsing ? browser : {}),
   };
   const packages = Object.keys(needed)
     .filter((name) => !findProgram(name))
@@ -64,8 +67,8 @@ async function install(packages) {
 }
 
 /** Returns when everything is there; otherwise says what to install and ends the process with 1. */
-export async function requireAll(python, { compiling = false, onPodman = false } = {}) {
-  const asked = { compiling, onPodman };
+export async function requireAll(python, { compiling = false, onPodman = false, browsing = false } = {}) {
+  const asked = { compiling, onPodman, browsing };
   let { packages, problems } = missing(python, asked);
   if (packages.length > 0 && isRoot && findProgram('apt-get')) {
     await install(packages);

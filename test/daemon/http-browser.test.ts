@@ -99,6 +99,16 @@ describe('a login', () => {
     await expect(admin.users.loginCode('nobody')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
+  it('leads a browser on by a page: a redirect that began at another site would go without the cookie', async () => {
+    const { pathname, search } = await newCode();
+    const headers = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+    const page = await daemon.call(`GET ${pathname}${search}`, { token: null, headers });
+    expect([page.status, page.headers.get('refresh')]).toEqual([200, '0; url=/docs']);
+    expect(page.headers.get('set-cookie')).toContain('SameSite=Strict');
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(page.text).toContain('<a href="/docs">');
+  });
+
   it('needs its CSRF token for what changes something', async () => {
     const { cookie } = await login(await newCode());
     const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });

@@ -7,6 +7,8 @@ import type { BrowserLogin, Principal } from '../../access/contract.ts';
 import { sessionsWithForks } from '../../sessions-of.ts';
 import { COOKIE } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
+import { wantsPage } from '../failure-page.ts';
+import { loginPage } from '../login-page.ts';
 import type { Service } from '../service.ts';
 
 export function addAccessRoutes(service: Service): void {
@@ -34,7 +36,7 @@ function addLoginRoutes({ routes, access }: Service): void {
     const login = await access.logins.redeem(query.code);
     context.set('principal', login.principal);
     keepCookie(context, login);
-    return context.redirect('/docs', 303);
+    return wantsPage(context) ? context.body(loginPage.body, 200, loginPage.headers) : context.redirect('/docs', 303);
   });
 
   routes.add(wire.OpenLogin, async ({ principal, context }) => {
