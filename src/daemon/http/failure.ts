@@ -4,6 +4,7 @@ import { HTTPException } from 'hono/http-exception';
 import { z } from 'zod';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import type { Failure } from '../../protocol/http/failure.ts';
+import { diskReason } from '../../storage/file/failure.ts';
 import { elsewhere } from '../sessions/ownership.ts';
 import { pageHeaders } from './page.ts';
 
@@ -13,6 +14,10 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
   if (error instanceof z.ZodError) return invalid(error);
   if (error instanceof HTTPException && error.status < 500) {
     return new CellaError('INVALID_REQUEST', error.message || 'The request cannot be read.', { cause: error });
+  }
+  const reason = diskReason(error);
+  if (reason !== undefined) {
+    return new CellaError('STORAGE_FAILED', `The server cannot read or write its files: ${reason}.`, { cause: error });
   }
   return new CellaError('INTERNAL', `Something went wrong here; the log tells more of request ${requestId}.`, {
     cause: error,

@@ -4,6 +4,18 @@ import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_PARTS = 64;
 
+/** Failures of the disk or of the machine, by what the system calls them. Nobody's request is at fault. */
+const diskFailures: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota is used up',
+  EROFS: 'the file system is read-only. Mount it for writing',
+  EIO: 'the disk reports an error. Look at the system log of the server',
+  ESHUTDOWN: 'the file system was shut down after an error. Look at the system log of the server',
+  ESTALE: 'the file system is gone. Mount it again',
+  EMFILE: 'the server has too many files open. Raise its limit (ulimit -n)',
+  ENFILE: 'the system has too many files open. Raise its limit',
+};
+
 /** The names on the way, the last one included; none for the workspace itself. */
 export function partsOf(path: string): string[] {
   if (path.includes('\0')) throw refused(path, 'it holds a null byte');
@@ -44,10 +56,8 @@ export function explained(path: string, error: unknown): unknown {
   }
   if (code === 'EEXIST') return new CellaError('NAME_TAKEN', `${JSON.stringify(path.slice(0, 200))} is there already.`);
   if (code === 'ENAMETOOLONG') return refused(path, 'a name in it is too long');
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new CellaError('STORAGE_FAILED', `There is no room for ${JSON.stringify(path.slice(0, 200))}.`, {
-      cause: error,
-    });
-  }
-  return error;
+  const reason = typeof code === 'string' ? diskFailures[code] : undefined;
+  if (reason === undefined) return error;
+  const message = `Cannot use ${JSON.stringify(path.slice(0, 200))}: ${reason} (${code}).`;
+  return new CellaError('STORAGE_FAILED', message, { cause: error });
 }

@@ -63,6 +63,14 @@ export function explain(cause: unknown): { code: string | undefined; reason: str
   return { code, reason: (code && reasons[code]) || messageOf(cause) };
 }
 
+const diskCodes = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
+
+/** Why, if the disk or a limit of this machine failed and nothing else did. */
+export function diskReason(cause: unknown): string | undefined {
+  const code = systemCode(cause);
+  return code !== undefined && diskCodes.includes(code) ? `${reasons[code]} (${code})` : undefined;
+}
+
 export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
