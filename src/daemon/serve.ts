@@ -14,7 +14,7 @@ import type { LogLevel, Privilege } from '../settings/serve-settings.ts';
 import type { Storage } from '../storage/contract.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
-import type { Access } from './access/contract.ts';
+import type { Access, Audit } from './access/contract.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
 import type { GivenKeys } from './credentials/keyring.ts';
@@ -67,7 +67,7 @@ export interface ServeOptions {
   readonly agents?: AgentOptions | undefined;
   /** Of kernels, events and files. */
   readonly hosting?:
-    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents'>
+    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents' | 'refused'>
     | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
@@ -122,6 +122,7 @@ export async function serve(
     elsewhere: () => peers.states(),
     leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
   };
+  const refused: Audit['refused'] = (refusal) => access.audit.refused(refusal);
   let staff: Staff | undefined;
   const agents: AgentRunner = {
     run: async (task) => {
@@ -141,7 +142,7 @@ export async function serve(
       await models.usage.forgetSession(session);
     },
   };
-  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {}, agents };
+  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {}, agents, refused };
   const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,

@@ -29,6 +29,8 @@ export interface LifeOptions {
   /** Carries out the calls of one kernel; asked for each kernel that begins. */
   readonly handler?: (() => CallHandler) | undefined;
   readonly slots: Slots;
+  /** Told of each kernel that has died, also where that was asked for. */
+  readonly onDied?: (death: Death) => void;
   /** Told of the process that the kernel descends from, each time that there is another. */
   readonly onLive?: (pid: number) => void;
 }
@@ -124,7 +126,10 @@ export class Life {
       executions: () => this.executions,
     });
     this.#kernel = kernel;
-    void kernel.died.then((death) => this.mourn(kernel, quarters, death));
+    void kernel.died.then((death) => {
+      this.#options.onDied?.(death);
+      this.mourn(kernel, quarters, death);
+    });
     try {
       await (fromTwin ? awake(kernel) : kernel.ready);
     } catch (error) {

@@ -104,6 +104,35 @@ export const Share = z.union([
 ]);
 export type Share = z.infer<typeof Share>;
 
+/** What was refused: docs/access.md says what each means. A label of `cella_refused_total`, so the list is closed. */
+export const refusalKinds = [
+  'token',
+  'login',
+  'session_token',
+  'origin',
+  'forbidden',
+  'not_found',
+  'invalid',
+  'quota',
+  'rate',
+  'path',
+  'kernel_protocol',
+  'runner_protocol',
+  'namespace',
+  'gateway',
+  'proxy',
+  'permission',
+] as const;
+export const RefusalKind = z.enum(refusalKinds);
+export type RefusalKind = z.infer<typeof RefusalKind>;
+
+/** What the code of a session tried, told to whoever looks after the session. */
+export interface CodeRefusal {
+  readonly kind: Extract<RefusalKind, 'kernel_protocol' | 'namespace' | 'permission' | 'proxy'>;
+  readonly detail: string;
+  readonly code?: string;
+}
+
 export const AuditEntry = z.object({
   /** Left out where nobody was authenticated. */
   userId: UserId.optional(),
@@ -121,6 +150,12 @@ export const AuditEntry = z.object({
   outcome: z.enum(['ok', 'refused', 'failed']),
   /** The code of the error, where it was refused or failed. */
   code: z.string().optional(),
+  /** What kind of refusal it is. */
+  kind: RefusalKind.optional(),
+  /** What was tried, in a few words. Never a secret. */
+  detail: z.string().optional(),
+  /** How many more of this kind by the same user or address were refused since the entry before, without one of their own. */
+  suppressed: z.int().optional(),
 });
 export type AuditEntry = z.infer<typeof AuditEntry>;
 

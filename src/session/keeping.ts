@@ -42,7 +42,13 @@ export function makeKeeper(keeping: Keeping): Keeper {
       bytes: options.limits.memoryMb * MB * SHARE_OF_MEMORY,
     },
     background,
-    onDenied: (attempt) => background({ type: 'network_denied', ...attempt }, DENIED_BYTES),
+    onDenied: (attempt) => {
+      background({ type: 'network_denied', ...attempt }, DENIED_BYTES);
+      options.onRefused?.({ kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
+    },
+    onDied: ({ code, message }) => {
+      if (code === 'KERNEL_PROTOCOL') options.onRefused?.({ kind: 'kernel_protocol', detail: message, code });
+    },
     handler,
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,

@@ -14,8 +14,9 @@ import type { Skills } from '../namespaces/skills/skills.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
 import type { Tools } from '../namespaces/tools/tools.ts';
+import type { CodeRefusal } from '../protocol/access.ts';
 import type { CommandRunner } from '../protocol/command.ts';
-import { CellaError } from '../protocol/errors.ts';
+import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import type { PyValue } from '../protocol/values.ts';
 import type { Storage } from '../storage/contract.ts';
@@ -40,11 +41,18 @@ export interface NamespacesOptions {
   readonly sandboxed: CommandRunner;
   readonly approve?: Approve | undefined;
   readonly credentials?: Credentials | undefined;
+  /** Told of calls of the code that are refused. */
+  readonly onRefused?: ((refusal: CodeRefusal) => void) | undefined;
   /** Told where kernels that start from here on find their packages. */
   readonly onPackages: (folder: string | undefined) => void;
 }
 
 const MB = 1024 * 1024;
+/** Of what calls fail with: what the code may not do, beside what it did wrong. */
+const REFUSALS: Partial<Record<ErrorCode, CodeRefusal['kind']>> = {
+  FORBIDDEN: 'namespace',
+  APPROVAL_REFUSED: 'permission',
+};
 
 export class Namespaces implements NamespacesApi {
   readonly #options: NamespacesOptions;
@@ -128,10 +136,15 @@ export class Namespaces implements NamespacesApi {
       call: async (name, params, context) => {
         const methods = await methodsOf(name.slice(0, name.indexOf('.')));
         const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
-        if (!method) throw new CellaError('INVALID_OPTIONS', `There is no call ${JSON.stringify(name)}.`);
-        const result = await method.perform(params, context);
-        if (name.startsWith('deps.')) this.#notePackages(result);
-        return result;
+        try {
+          if (!method) throw noCall(name);
+          const result = await method.perform(params, context);
+          if (name.startsWith('deps.')) this.#notePackages(result);
+          return result;
+        } catch (error) {
+          this.#tellRefused(name, error);
+          throw error;
+        }
       },
       close: () => void artifacts?.then((opened) => opened.closeAll()).catch(() => {}), // its writers leave nothing behind
     };
@@ -139,6 +152,13 @@ export class Namespaces implements NamespacesApi {
 
   async close(): Promise<void> {
     await this.#ends.disposeAsync();
+  }
+
+  #tellRefused(name: string, error: unknown): void {
+    if (!(error instanceof CellaError)) return;
+    const { code, details } = error;
+    const kind = details.refused === 'namespace' ? 'namespace' : REFUSALS[code];
+    if (kind) this.#options.onRefused?.({ kind, detail: name.slice(0, 100), code });
   }
 
   async #borrowStorage(): Promise<Storage> {
@@ -222,6 +242,12 @@ export class Namespaces implements NamespacesApi {
 async function readInWebAssembly(program: string): Promise<ReaderHelper> {
   const { TextProgram } = await import('../executors/in-process/text-program.ts');
   return await TextProgram.start(program);
+}
+
+/** No proxy in a kernel makes one: somebody tries what there is. */
+function noCall(name: string): CellaError {
+  const details = { refused: 'namespace' };
+  return new CellaError('INVALID_OPTIONS', `There is no call ${JSON.stringify(name.slice(0, 100))}.`, { details });
 }
 
 function contextOf({ signal, onProgress }: WorkOptions = {}): CallContext {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/source.ts';
 import type { Approve } from '../namespaces/tools/approval.ts';
 import type { Credentials } from '../namespaces/tools/credentials.ts';
+import type { CodeRefusal } from '../protocol/access.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { problemsOf } from '../protocol/problems.ts';
 import { isReserved } from '../protocol/reserved-key.ts';
@@ -47,6 +48,10 @@ export const SessionOptions = z.strictObject({
   credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Told how far packages are that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
+  /** Told of what its code tried and was refused: hosts, calls, frames that break the protocol. */
+  onRefused: z
+    .custom<(refusal: CodeRefusal) => void>((value) => typeof value === 'function', 'must be a function')
+    .optional(),
   /** Where packages come from; PyPI by default. */
   packages: PackageSource.prefault({}),
   /** Sandboxes kept ready for the next session. */
@@ -85,7 +90,7 @@ const CheckpointOptions = z.strictObject({
 const OwnKeyOnly = z.object({ agentKey: OwnKey.optional() });
 
 /** What a fork may have instead of what its parent has. */
-export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress'>;
+export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused'>;
 
 /** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
 export function checkOwnKey(agentKey: unknown): void {

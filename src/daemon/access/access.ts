@@ -84,7 +84,7 @@ class StoredAccess implements Access {
   }
 
   async close(): Promise<void> {
-    await this.audit.flush();
+    await this.audit.close();
     await this.tokens.close();
     await this.sessionTokens.close();
   }

@@ -3,7 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AuditEntry, type AuditRecord } from '../../protocol/access.ts';
 import type { EventLog, TrimLimits } from '../../storage/contract.ts';
-import type { Audit, AuditOptions, Principal } from './contract.ts';
+import type { Audit, AuditOptions, Principal, Refusal } from './contract.ts';
+import { type RefusalOptions, Refusals } from './refusals.ts';
 import { requireScope } from './rights.ts';
 
 /** Agent keys hold no null character. */
@@ -20,9 +21,20 @@ export class LoggedAudit implements Audit {
   readonly #events: EventLog;
   #noted: AuditEntry[] = [];
   #noting: Promise<void> | undefined;
+  readonly #refusals: Refusals;
 
-  constructor(events: EventLog) {
+  constructor(events: EventLog, refusals: RefusalOptions = {}) {
     this.#events = events;
+    // What storage does not take now waits for the next entry.
+    this.#refusals = new Refusals((entry) => void this.note(entry).catch(() => {}), refusals);
+  }
+
+  get refusals(): Refusals['counts'] {
+    return this.#refusals.counts;
+  }
+
+  refused(refusal: Refusal): void {
+    this.#refusals.refused(refusal);
   }
 
   async append(entry: AuditEntry): Promise<void> {
@@ -46,6 +58,12 @@ export class LoggedAudit implements Audit {
 
   async flush(): Promise<void> {
     await this.#write([], false);
+  }
+
+  /** With what was refused and has no entry yet. */
+  async close(): Promise<void> {
+    this.#refusals.flush();
+    await this.flush();
   }
 
   /** With what was noted before, which waits for the next time where storage fails. */

@@ -11,6 +11,7 @@ import type {
   CreateToken,
   CreateUser,
   Quotas,
+  RefusalKind,
   Role,
   Scope,
   TokenInfo,
@@ -163,12 +164,28 @@ export interface Audit {
   append(entry: AuditEntry): Promise<void>;
   /** Soon, together with what comes meanwhile: for what is done often, and also stands in the log of a session. */
   note(entry: AuditEntry): Promise<void>;
+  /**
+   * Counts what was refused, and writes it down soon: the first few of a kind by one user or address each, the rest as
+   * `suppressed` of the next entry. Nobody waits for it, and it never fails.
+   */
+  refused(refusal: Refusal): void;
+  /** How many of each kind were refused since the server began. */
+  readonly refusals: ReadonlyMap<RefusalKind, number>;
   /** Writes what was noted. */
   flush(): Promise<void>;
   /** For `admin`. From the first after `after`, in order. */
   read(by: Principal, options?: AuditOptions): AsyncIterable<AuditRecord>;
   trim(limits: TrimLimits): Promise<void>;
 }
+
+/** `action` is `refused` where it came by no route, and `from` is `local` where it came by no connection. */
+export type Refusal = Omit<AuditEntry, 'kind' | 'outcome' | 'suppressed' | 'action' | 'from'> & {
+  readonly kind: RefusalKind;
+  readonly action?: string;
+  readonly from?: string;
+  /** `refused` where nothing is said. */
+  readonly outcome?: 'refused' | 'failed';
+};
 
 export interface AuditOptions {
   readonly after?: number;

@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Provider } from '../../protocol/providers.ts';
 import type { Clock } from '../../storage/contract.ts';
-import type { SessionTokens, TokenBinding } from '../access/contract.ts';
+import type { Audit, SessionTokens, TokenBinding } from '../access/contract.ts';
 import { AtOnce } from '../at-once.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 import { HeldBytes } from '../held-bytes.ts';
@@ -30,6 +30,8 @@ export interface GatewayParts extends BudgetParts, AccountParts {
   readonly tokens: Pick<SessionTokens, 'check'>;
   readonly credentials: Pick<Credentials, 'reveal'>;
   readonly usage: UsageLedger;
+  /** Told of calls that are refused. */
+  readonly refused?: Audit['refused'] | undefined;
   readonly patience?: Partial<Patience> | undefined;
   /** Of one request, and of one answer. */
   readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
@@ -42,6 +44,10 @@ export interface GatewayParts extends BudgetParts, AccountParts {
 /** `expected`: what the socket that it came by belongs to. A token that is bound to something else is refused. */
 export type Handle = (request: IncomingMessage, response: ServerResponse, expected?: Partial<TokenBinding>) => boolean;
 
+const REFUSED: ReadonlySet<string> = new Set([
+  ...['FORBIDDEN', 'NOT_FOUND', 'INVALID_REQUEST', 'TOO_LARGE', 'RATE_LIMITED'],
+  ...['MODEL_NOT_ALLOWED', 'BUDGET_EXCEEDED', 'QUOTA_EXCEEDED'],
+]);
 const MOST_REQUEST_BYTES = 32 * 1024 * 1024;
 const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
 const MOST_STREAM_BYTES = 512 * 1024 * 1024;
@@ -105,8 +111,15 @@ export class ModelGateway implements AsyncDisposable {
       const told = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');
       if (told !== error) this.#parts.log?.error({ err: error }, 'model gateway');
       else this.#parts.log?.warn({ provider, code: told.code, reason: told.message }, 'model call refused');
+      if (told === error) this.#tellRefused(provider, told, expected);
       tell(response, provider, told);
     }
+  }
+
+  /** What goes wrong at the provider's, or with the connection, is no refusal. */
+  #tellRefused(provider: Provider, { code, message }: CellaError, { session, userId }: Partial<TokenBinding>): void {
+    const kind = code === 'UNAUTHENTICATED' ? 'session_token' : REFUSED.has(code) ? 'gateway' : undefined;
+    if (kind) this.#parts.refused?.({ kind, code, detail: `${provider}: ${message}`, session, userId });
   }
 
   async #answer(

@@ -15,7 +15,7 @@ import { UsageLedger } from './usage.ts';
 export interface ModelsOptions
   extends Pick<GatewayParts, 'onUsage' | 'patience' | 'mostBytes' | 'mostCalls' | 'clock'> {
   readonly documents: DocumentStore;
-  readonly access: Pick<Access, 'users' | 'sessionTokens' | 'quotas'>;
+  readonly access: Pick<Access, 'users' | 'sessionTokens' | 'quotas'> & Partial<Pick<Access, 'audit'>>;
   readonly dataDir: string;
   readonly masterKey?: GivenKeys | undefined;
   readonly settings?: GatewaySettings | undefined;
@@ -38,7 +38,10 @@ export class Models implements AsyncDisposable {
     this.usage = new UsageLedger(documents);
     this.rules = gatewayRules(settings);
     const { credentials, usage, rules } = this;
-    this.gateway = new ModelGateway({ ...rest, tokens, credentials, usage, rules, quotas });
+    this.gateway = new ModelGateway({
+      ...{ ...rest, tokens, credentials, usage, rules, quotas },
+      refused: (refusal) => access.audit?.refused(refusal),
+    });
   }
 
   /** For `get_api_key` of an executor: FORBIDDEN unless keys are given just in time. */

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { Hono } from 'hono';
 import { CellaError } from '../../protocol/errors.ts';
 import { HOP_HEADER, type Hops } from '../cluster/hop.ts';
+import type { AuditTrail } from './audit-trail.ts';
 import { type Exchange, type ExchangeContext, isTls, pathOf, remoteOf } from './exchange.ts';
 import { failureResponse, toCellaError } from './failure.ts';
 import { failurePage, wantsPage } from './failure-page.ts';
@@ -16,11 +17,13 @@ export interface AppOptions {
   readonly hosts: HostRules;
   readonly log: Logger;
   readonly metrics: HttpMetrics;
+  /** Told of what is refused before its route is looked for. */
+  readonly trail: Pick<AuditTrail, 'refused'>;
   /** How a request is known that another server has passed on. */
   readonly hops?: Hops | undefined;
 }
 
-export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchange> {
+export function makeApp({ hosts, log, metrics, trail, hops }: AppOptions): Hono<Exchange> {
   const app = new Hono<Exchange>();
   app.use(async (c, next) => {
     const began = performance.now();
@@ -45,7 +48,10 @@ export function makeApp({ hosts, log, metrics, hops }: AppOptions): Hono<Exchang
   });
   app.use(async (c, next) => {
     const problem = c.env.door === 'local' ? undefined : trickery(c, hosts);
-    if (problem !== undefined) throw problem;
+    if (problem !== undefined) {
+      trail.refused(c, 'origin', { code: problem.code, detail: problem.message });
+      throw problem;
+    }
     await next();
   });
   app.notFound((c) =>

@@ -3,6 +3,7 @@
 import { Forwarder } from '../cluster/forwarder.ts';
 import { isLoopback } from './addresses.ts';
 import { makeApp } from './app.ts';
+import { AuditTrail } from './audit-trail.ts';
 import { Followers } from './followers.ts';
 import type { makeServer } from './listener.ts';
 import { HttpMetrics } from './metrics.ts';
@@ -34,15 +35,17 @@ export function assemble(
 ): Fetch {
   const { access, models, host, room, log, version, address, names = [], membersMay = [] } = options;
   const { bodyBytes, patienceMs, heartbeatMs, bufferBytes } = { ...defaultLimits, ...options.limits };
-  const metrics = new HttpMetrics(host, options.agentNumbers);
+  const metrics = new HttpMetrics(host, options.agentNumbers, access.audit);
+  const trail = new AuditTrail(access.audit);
   const { peers } = options;
-  const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, hops: peers?.hops });
+  const app = makeApp({ hosts: { loopback: isLoopback(address), names }, log, metrics, trail, hops: peers?.hops });
   const { adminTokenPath } = access;
   const sockets = { patienceMs, bufferBytes, ending };
   const forwarder = peers && new Forwarder({ peers, host, adminTokenPath, sockets });
   ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
   const routes = new Routes(app, {
     access,
+    trail,
     host,
     bodyLimitBytes: bodyBytes,
     stopping: () => stopping.aborted,

@@ -1,16 +1,35 @@
 /** From what was asked of the server to the audit log: who, what, to which session, from where, and how it went. */
 
-import type { AuditEntry } from '../../protocol/access.ts';
+import { type AuditEntry, RefusalKind } from '../../protocol/access.ts';
+import type { ErrorCode } from '../../protocol/errors.ts';
 import { credentialText } from '../access/audit.ts';
-import type { Audit } from '../access/contract.ts';
+import type { Audit, Refusal } from '../access/contract.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 import { toCellaError } from './failure.ts';
 
 export type About = Pick<AuditEntry, 'session' | 'target'>;
+type RefusedAbout = About & Pick<Refusal, 'code' | 'detail' | 'outcome'> & { readonly action?: string | undefined };
 
 /** Of these the event log tells who did them, and their callers wait for milliseconds. */
 const HOT = new Set(['session.execute', 'session.input', 'session.interrupt']);
-const REFUSALS = new Set(['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND', 'QUOTA_EXCEEDED']);
+/** What an error says by its code, where it does not name a kind itself: `details.refused`. */
+const KINDS: Partial<Record<ErrorCode, RefusalKind>> = {
+  UNAUTHENTICATED: 'token',
+  FORBIDDEN: 'forbidden',
+  NOT_FOUND: 'not_found',
+  QUOTA_EXCEEDED: 'quota',
+  RATE_LIMITED: 'rate',
+  APPROVAL_REFUSED: 'permission',
+  BYPASS_REFUSED: 'permission',
+};
+/** Asked for in a way that changes nothing, and that anybody can repeat as fast as they like. */
+const INVALID: ReadonlySet<ErrorCode> = new Set([
+  ...(['INVALID_REQUEST', 'INVALID_OPTIONS', 'INVALID_NAME', 'TOO_LARGE', 'NAME_TAKEN', 'USER_EXISTS'] as const),
+  ...(['SESSION_CONFLICT', 'IDEMPOTENCY_CONFLICT', 'ALREADY_RESOLVED', 'INPUT_NOT_PENDING', 'KERNEL_BUSY'] as const),
+  ...(['TOOL_NOT_FOUND', 'TOOL_INVALID', 'TOOL_ARGUMENTS', 'SKILL_NOT_FOUND', 'SKILL_INVALID'] as const),
+  ...(['ARTIFACT_NOT_FOUND', 'ARTIFACT_INVALID', 'ARTIFACT_TOO_LARGE', 'CHECKPOINT_NOT_FOUND'] as const),
+  ...(['DEPS_INVALID', 'DEPS_LOCKED', 'TRANSACTION_OPEN', 'NO_TRANSACTION', 'NOTHING_TO_UNDO'] as const),
+]);
 
 export class AuditTrail {
   readonly #audit: Audit;
@@ -22,14 +41,25 @@ export class AuditTrail {
   async done(c: ExchangeContext, action: string | undefined, about: About): Promise<void> {
     // Whoever has answered it has written it down.
     if (c.get('forwarded')) return;
-    await this.#write(c, action, { ...about, outcome: 'ok' });
+    if (action === undefined) return;
+    await this.#write(c, { ...this.#lineOf(c, about), action, outcome: 'ok' });
   }
 
   async failed(c: ExchangeContext, action: string | undefined, about: About, error: unknown): Promise<void> {
-    const { code } = toCellaError(error, c.get('requestId'));
-    // Whoever sends too much must not be able to fill the log.
-    if (code === 'RATE_LIMITED') return;
-    await this.#write(c, action, { ...about, outcome: REFUSALS.has(code) ? 'refused' : 'failed', code });
+    const { code, details } = toCellaError(error, c.get('requestId'));
+    const byCode = KINDS[code];
+    const refused = RefusalKind.safeParse(details.refused).data ?? (byCode && action === 'login' ? 'login' : byCode);
+    // Whoever is refused must not be able to fill the log.
+    if (refused) return this.refused(c, refused, { ...about, action, code });
+    if (action === undefined || !c.get('principal')) return;
+    if (INVALID.has(code)) return this.refused(c, 'invalid', { ...about, action, code, outcome: 'failed' });
+    await this.#write(c, { ...this.#lineOf(c, about), action, outcome: 'failed', code });
+  }
+
+  /** Reads have no name in the log; where they are refused, their route is it. */
+  refused(c: ExchangeContext, kind: RefusalKind, { action, ...about }: RefusedAbout): void {
+    const route = `${c.req.method.toLowerCase()} ${c.get('route') ?? 'none'}`;
+    this.#audit.refused({ ...this.#lineOf(c, about), kind, action: action ?? route });
   }
 
   /** Of what is still under way. */
@@ -40,20 +70,18 @@ export class AuditTrail {
     );
   }
 
-  async #write(
-    c: ExchangeContext,
-    action: string | undefined,
-    entry: About & Pick<AuditEntry, 'outcome' | 'code'>,
-  ): Promise<void> {
+  #lineOf(c: ExchangeContext, about: About) {
     const principal = c.get('principal');
-    // Nor whoever is nobody.
-    if (action === undefined || (!principal && action !== 'login')) return;
     const who = principal && {
       userId: principal.userId,
       userName: principal.userName,
       credential: credentialText(principal.credential),
     };
-    const line = { ...who, action, from: remoteOf(c), ...entry };
+    return { ...who, from: remoteOf(c), ...about };
+  }
+
+  async #write(c: ExchangeContext, line: AuditEntry): Promise<void> {
+    const { action } = line;
     const written = (HOT.has(action) ? this.#audit.note(line) : this.#audit.append(line)).catch((error) =>
       c.get('log').error({ err: error, action }, 'the audit log could not be written'),
     );

@@ -1,6 +1,8 @@
 /** Numbers for Prometheus: what the server does, and what its sessions do. */
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { refusalKinds } from '../../protocol/access.ts';
+import type { Audit } from '../access/contract.ts';
 import type { HostMetrics, SessionHost } from '../sessions/contract.ts';
 import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';
 import { hostNumbers } from './host-numbers.ts';
@@ -25,7 +27,7 @@ export class HttpMetrics {
   readonly #update: (told: HostMetrics) => void;
 
   /** `agents`: what is known of them now. */
-  constructor(host: Measured, agents: () => AgentNumbers) {
+  constructor(host: Measured, agents: () => AgentNumbers, audit: Pick<Audit, 'refusals'>) {
     const registers = [this.#registry];
     processNumbers(this.#registry);
     this.#requests = new Histogram({
@@ -59,11 +61,19 @@ export class HttpMetrics {
       help: 'Private memory of the kernels that live now.',
       registers,
     });
+    const refused = new Counter({
+      name: 'cella_refused_total',
+      help: 'What was refused, by its kind.',
+      labelNames: ['kind'],
+      registers,
+    });
     this.#host = host;
     const [tellHost, tellAgents] = [hostNumbers(this.#registry), agentNumbers(this.#registry)];
     this.#update = (told) => {
       tellHost(told);
       tellAgents(agents());
+      refused.reset();
+      for (const kind of refusalKinds) refused.inc({ kind }, audit.refusals.get(kind) ?? 0);
     };
     host.onEnded((status, ms) => this.#executions.observe({ status }, ms / 1000));
   }

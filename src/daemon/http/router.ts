@@ -14,7 +14,7 @@ import type { Forwarder } from '../cluster/forwarder.ts';
 import { HeldBytes, type Hold } from '../held-bytes.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';
-import { type About, AuditTrail } from './audit-trail.ts';
+import type { About, AuditTrail } from './audit-trail.ts';
 import { authenticate } from './authenticate.ts';
 import type { Exchange, ExchangeContext } from './exchange.ts';
 import { partsOf, respond } from './request-parts.ts';
@@ -24,6 +24,7 @@ const LARGEST_AT_ONCE = 16;
 
 export interface Parts {
   readonly access: Access;
+  readonly trail: AuditTrail;
   readonly host: SessionHost;
   /** Of bodies that are JSON. */
   readonly bodyLimitBytes: number;
@@ -67,7 +68,7 @@ export class Routes {
     this.#app = app;
     this.#held = new HeldBytes(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
-    this.trail = new AuditTrail(parts.access.audit);
+    this.trail = parts.trail;
   }
 
   /** For whoever has no token. */

@@ -6,6 +6,7 @@ import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
 import { PoolLimits } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';
+import type { Audit } from '../access/contract.ts';
 import type { AgentRunner } from '../turns/contract.ts';
 import type { Leftovers } from './leftovers.ts';
 
@@ -54,6 +55,8 @@ export type HostOptions = z.input<typeof HostLimits> & {
   readonly elsewhere?: (() => Promise<ReadonlyMap<string, SessionInfo['state']>>) | undefined;
   /** What was deleted elsewhere, where other servers share the storage. */
   readonly leftovers?: Leftovers | undefined;
+  /** Told of what the code of sessions tried and was refused. */
+  readonly refused?: Audit['refused'] | undefined;
   /** Runs the turns of agents. */
   readonly agents?: AgentRunner | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
@@ -61,11 +64,12 @@ export type HostOptions = z.input<typeof HostLimits> & {
 };
 
 export function checkHostOptions(options: HostOptions) {
-  const { storage, dataDir, session = {}, elsewhere, leftovers, agents, ...limits } = options;
+  const { storage, dataDir, session = {}, elsewhere, leftovers, agents, refused, ...limits } = options;
   return {
     elsewhere,
     leftovers,
     agents,
+    refused,
     storage,
     dataDir: dataFolder(dataDir),
     session,

@@ -46,7 +46,16 @@ export class LocalSessionHost implements contract.SessionHost {
   #closing: Promise<void> | undefined;
 
   private constructor(options: HostOptions) {
-    const { storage, dataDir, session: given, pool, idleTtlMs, elsewhere, ...limits } = checkHostOptions(options);
+    const {
+      storage,
+      dataDir,
+      session: given,
+      pool,
+      idleTtlMs,
+      elsewhere,
+      refused,
+      ...limits
+    } = checkHostOptions(options);
     const session = { ...given, folderLinks: 'refused' } as const;
     this.#share = {
       storage,
@@ -59,13 +68,15 @@ export class LocalSessionHost implements contract.SessionHost {
       counters: this.#counters,
       stopping: () => this.#stopping,
       current: (definition) => this.#definitions.again(definition),
-      hooksOf: (id) => ({
-        approve: async (request) => await (await this.#open.get(id)).permissions.ask(request),
+      refused: ({ id, ownerId }, refusal) => refused?.({ ...refusal, userId: ownerId, session: id }),
+      hooksOf: (definition) => ({
+        approve: async (request) => await (await this.#open.get(definition.id)).permissions.ask(request),
         onProgress: (text) =>
           void this.#open
-            .get(id)
+            .get(definition.id)
             .then((hosted) => hosted.tellProgress(text))
             .catch(() => {}), // it is being deleted
+        onRefused: (refusal) => this.#share.refused(definition, refusal),
       }),
       fork: async (id, wanted) => {
         const { ownerId } = await this.#definitions.get(id);

@@ -257,8 +257,10 @@ export class HostedSession implements contract.HostedSession {
   async tenant(): Promise<Tenant> {
     this.#ending.checkOpen();
     const made = await tenantOf(this.#share, this.#definition, await this.info());
-    const tellDenied: Tenant['tellDenied'] = (attempt, turn) =>
+    const tellDenied: Tenant['tellDenied'] = (attempt, turn) => {
       this.#writer.add({ type: 'network_denied', ...attempt, ...(turn === undefined ? {} : { turn }) }, 0);
+      this.#share.refused(this.#definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
+    };
     return { ...made, tellDenied };
   }
 

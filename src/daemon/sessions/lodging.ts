@@ -89,7 +89,7 @@ export class Lodging {
   /** What no other session has. */
   get #own() {
     const { share, storage, definition } = this.#parts;
-    return { storage, ...share.hooksOf(definition().id) };
+    return { storage, ...share.hooksOf(definition()) };
   }
 
   get #options() {

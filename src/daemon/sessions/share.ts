@@ -1,5 +1,6 @@
 /** What all sessions of a host have in common. */
 
+import type { CodeRefusal } from '../../protocol/access.ts';
 import type { NewFork } from '../../protocol/http/sessions.ts';
 import type { SessionOptions } from '../../session/options.ts';
 import type { KernelPool } from '../../session/pool.ts';
@@ -14,7 +15,7 @@ import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
 import type { RequestLimits } from './requests.ts';
 
-export type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress'>>;
+export type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused'>>;
 
 export interface HostShare {
   readonly pool: KernelPool;
@@ -40,8 +41,10 @@ export interface HostShare {
   readonly stopping: () => boolean;
   /** A definition as it is by now; `NOT_FOUND` where it is gone meanwhile. */
   readonly current: (definition: Definition) => Promise<Definition>;
-  /** What a kernel asks and tells its session, by the id of that. */
-  readonly hooksOf: (id: string) => KernelHooks;
+  /** What a kernel asks and tells its session. */
+  readonly hooksOf: (definition: Definition) => KernelHooks;
+  /** Told of what the code of a session tried and was refused. */
+  readonly refused: (definition: Definition, refusal: CodeRefusal) => void;
   readonly fork: (id: string, wanted: NewFork) => Promise<HostedSession>;
   readonly delete: (id: string) => Promise<void>;
   /** Told of a session that another server has taken over. */

@@ -3,10 +3,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Execution } from '../../environments/contract.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionTokens } from '../access/contract.ts';
+import type { Audit, SessionTokens } from '../access/contract.ts';
 import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';
 import type { Conversations } from './conversations.ts';
-import { ExecutorLink, type LinkParts } from './executor-link.ts';
+import { CUTTING, ExecutorLink, type LinkParts } from './executor-link.ts';
 import { Gate, type GateParts } from './gate.ts';
 import { Lines } from './lines.ts';
 import { closed, EXIT_MS, ended } from './worker-ends.ts';
@@ -21,6 +21,8 @@ export interface WorkerParts {
   readonly keyFor?: LinkParts['keyFor'];
   /** Why the gateway refused the last call of a turn. */
   readonly refusalOf: (turn: string) => CellaError | undefined;
+  /** Told of an executor that breaks the rules. */
+  readonly refused: Audit['refused'];
   readonly log: (worker: string, line: string) => void;
 }
 
@@ -50,7 +52,13 @@ export async function equip({ id, tenant, agent, parts, turn }: EquipWish): Prom
   const onError = (error: unknown) => log(id, `unexpected: ${String(error)}`);
   stack.defer(() => tokens.revokeExecutor(id));
   const binding = { session, executor: id };
-  const gate = stack.use(await Gate.open({ ...gates, binding, tokens, mcp: mcp(tenant), onError }));
+  const gate = stack.use(
+    await Gate.open({
+      ...{ ...gates, binding, tokens, mcp: mcp(tenant), onError },
+      refused: ({ code, message }) =>
+        parts.refused({ kind: 'session_token', userId: tenant.info.ownerId, session, detail: message, code }),
+    }),
+  );
   const place = await parts.open(tenant, gate.folder, (attempt) => tenant.tellDenied(attempt, turn()));
   stack.use(place.environment);
   const execution = await place.environment.exec([...place.runner, 'serve'], { stdin: 'pipe', cwd: place.cwd });
@@ -61,6 +69,10 @@ export async function equip({ id, tenant, agent, parts, turn }: EquipWish): Prom
     { stdin, stdout },
     { executorId: id, sessionId: session, place, tokens, keyFor, onUnforeseen: onError },
   );
+  void link.closed.then(({ code, message }) => {
+    const refusal = { userId: tenant.info.ownerId, session, detail: message, code };
+    if (CUTTING.has(code)) parts.refused({ kind: 'runner_protocol', ...refusal });
+  });
   stack.defer(() => link.cut(closed('it was not needed')));
   const never = execution.exited.then((exit) => Promise.reject(ended(exit, words.last)));
   never.catch(() => {}); // told where it matters

@@ -259,4 +259,5 @@ function decisionOf({ outcome, reason, text }: Decided) {
   return { outcome, ...(reason === undefined ? {} : { reason }), ...(text === undefined ? {} : { text }) };
 }
 
-const CUTTING: ReadonlySet<string> = new Set(['RUNNER_PROTOCOL', 'UNAUTHENTICATED', 'FORBIDDEN']);
+/** An executor that has earned one of these is not heard any more. */
+export const CUTTING: ReadonlySet<string> = new Set(['RUNNER_PROTOCOL', 'UNAUTHENTICATED', 'FORBIDDEN']);

@@ -38,6 +38,8 @@ export interface GateParts {
   /** The session's own MCP server. */
   readonly mcp: (request: Request, as: TokenBinding) => Promise<Response>;
   readonly onError: (error: unknown) => void;
+  /** Told of a token that is not good here. */
+  readonly refused?: ((error: CellaError) => void) | undefined;
 }
 
 export class Gate implements AsyncDisposable {
@@ -116,6 +118,7 @@ export class Gate implements AsyncDisposable {
     } catch (error) {
       const told = toCellaError(error, '-');
       if (told.code === 'INTERNAL') this.#parts.onError(error);
+      if (told.code === 'UNAUTHENTICATED' || told.code === 'FORBIDDEN') this.#parts.refused?.(told);
       return failureResponse(told);
     }
   }

@@ -38,7 +38,7 @@ export interface AgentOptions {
 
 export interface StaffParts {
   readonly dataDir: string;
-  readonly access: Pick<Access, 'sessionTokens'>;
+  readonly access: Pick<Access, 'sessionTokens' | 'audit'>;
   readonly models: Models;
   /** Without it, agents do not reach the kernels of their sessions. */
   readonly endpoints: McpEndpoints | undefined;
@@ -76,6 +76,7 @@ export class Staff implements AsyncDisposable {
         },
       keyFor: keysOf(models),
       refusalOf: (turn) => models.gateway.refused.take(turn),
+      refused: (refusal) => access.audit.refused(refusal),
       log: (worker, line) => log.info({ worker, line }, 'executor'),
     };
     this.pool = new WorkerPool(shared);

@@ -3,6 +3,8 @@
 import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_PARTS = 64;
+/** Of an error: what leads out of the workspace is told to the operator. */
+const leadsOut = { details: { refused: 'path' } } as const;
 
 /** Failures of the disk or of the machine, by what the system calls them. Nobody's request is at fault. */
 const diskFailures: Readonly<Record<string, string>> = {
@@ -19,15 +21,19 @@ const diskFailures: Readonly<Record<string, string>> = {
 /** The names on the way, the last one included; none for the workspace itself. */
 export function partsOf(path: string): string[] {
   if (path.includes('\0')) throw refused(path, 'it holds a null byte');
-  if (path.startsWith('/')) throw refused(path, 'it must be relative to the workspace');
+  if (path.startsWith('/')) throw refused(path, 'it must be relative to the workspace', leadsOut);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw refused(path, 'it leads out of its folder');
+  if (parts.includes('..')) throw refused(path, 'it leads out of its folder', leadsOut);
   if (parts.length > MOST_PARTS) throw refused(path, `it is more than ${MOST_PARTS} folders deep`);
   if (parts.some((part) => Buffer.byteLength(part) > 255)) throw refused(path, 'a name in it is too long');
   return parts;
 }
 
-export function refused(path: string, reason: string, facts: { readonly advice?: string } = {}): CellaError {
+export function refused(
+  path: string,
+  reason: string,
+  facts: { readonly advice?: string; readonly details?: Record<string, unknown> } = {},
+): CellaError {
   return new CellaError('INVALID_REQUEST', `${JSON.stringify(path.slice(0, 200))} cannot be used: ${reason}.`, facts);
 }
 
@@ -45,7 +51,7 @@ export function isAbsence(error: unknown): boolean {
 export function explained(path: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') return missing(path);
-  if (code === 'ELOOP') return refused(path, 'it is a link');
+  if (code === 'ELOOP') return refused(path, 'it is a link', leadsOut);
   if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
   if (code === 'EISDIR') return refused(path, 'it is a folder');
   if (code === 'ENXIO') return refused(path, 'it is no file');
