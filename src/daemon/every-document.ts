@@ -1,5 +1,6 @@
 /** All documents of a collection, page by page, so that however many there are, few are in memory. */
 
+import { inSlices } from '../lib/event-loop.ts';
 import type { DocumentStore, ListDocuments } from '../storage/contract.ts';
 
 export interface EveryDocument {
@@ -13,11 +14,11 @@ export interface EveryDocument {
 export async function* everyDocument(
   documents: DocumentStore,
   collection: string,
-  { limit = 200, ...from }: ListDocuments = {},
+  { limit = 50, ...from }: ListDocuments = {},
 ): AsyncGenerator<EveryDocument> {
   for (let after: string | undefined = from.after ?? ''; after !== undefined; ) {
     const page = await documents.list(collection, { ...from, limit, after });
-    yield* page.documents;
+    yield* inSlices(page.documents);
     for (const { id } of page.damaged) yield { id, revision: 0, value: undefined };
     after = page.next;
   }

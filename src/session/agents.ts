@@ -1,6 +1,7 @@
 /** Every agent of a storage, whoever holds it. */
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { inSlices } from '../lib/event-loop.ts';
 import type { SessionRecord } from '../protocol/record.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { AgentInfo } from './api.ts';
@@ -18,20 +19,25 @@ export async function listAgents({ dataDir, storage: given, which }: WhichAgents
   const { storage: opening, giveBack } = storageFor(given, dataFolder(dataDir));
   try {
     const storage = await opening;
-    const records = await storage.records.list();
-    const wanted = which ? records.filter(({ agentKey }) => which(agentKey)) : records;
-    return await Promise.all(wanted.map((record) => describe(storage, record)));
+    const processes = new Processes();
+    const agents: AgentInfo[] = [];
+    for await (const record of inSlices(await storage.records.list(which && { which }))) {
+      agents.push(await describe(storage, record, processes));
+    }
+    return agents;
   } finally {
     giveBack();
   }
 }
 
-async function describe(storage: Storage, record: SessionRecord): Promise<AgentInfo> {
+async function describe(storage: Storage, record: SessionRecord, processes: Processes): Promise<AgentInfo> {
   const { agentKey, lastSave, executions, workspaceOf, lastUsedAt } = record;
   const held = await storage.locks.holder(agentKey);
   const holder = held && { pid: held.pid, since: held.since };
-  const pid = holder && record.pid !== undefined && descends(record.pid, holder.pid) ? record.pid : undefined;
-  const memoryBytes = pid === undefined ? undefined : memoryOf(pid);
+  // A record may be older than the process that has its number by now.
+  const isIts = holder && record.pid !== undefined && (await processes.descends(record.pid, holder.pid));
+  const pid = isIts ? record.pid : undefined;
+  const memoryBytes = pid === undefined ? undefined : await processes.memoryOf(pid);
   return {
     agentKey,
     state: holder ? 'live' : 'hibernated',
@@ -45,49 +51,62 @@ async function describe(storage: Storage, record: SessionRecord): Promise<AgentI
   };
 }
 
-/** A record may be older than the process that has its number by now. */
-function descends(pid: number, ancestor: number): boolean {
-  for (let one: number | undefined = pid; one !== undefined && one > 1; one = parentOf(one)) {
-    if (one === ancestor) return true;
+/** The processes of this machine as they were when somebody first asked: /proc is read once for all agents. */
+class Processes {
+  #parents: Promise<ReadonlyMap<number, number>> | undefined;
+  #children: Promise<ReadonlyMap<number, readonly number[]>> | undefined;
+
+  async descends(pid: number, ancestor: number): Promise<boolean> {
+    const parents = await this.#read();
+    for (let one: number | undefined = pid; one !== undefined && one > 1; one = parents.get(one)) {
+      if (one === ancestor) return true;
+    }
+    return false;
   }
-  return false;
+
+  /** Private memory of a process and all that came from it; undefined where this user may not look. */
+  async memoryOf(root: number): Promise<number | undefined> {
+    this.#children ??= this.#read().then((parents) => {
+      const children = new Map<number, number[]>();
+      for (const [pid, parent] of parents) {
+        const known = children.get(parent);
+        if (known) known.push(pid);
+        else children.set(parent, [pid]);
+      }
+      return children;
+    });
+    const children = await this.#children;
+    const family = [root];
+    // It grows while it is gone through.
+    for (const pid of family) family.push(...(children.get(pid) ?? []));
+    try {
+      let total = 0;
+      for (const pid of family) total += await privateBytes(pid);
+      return total;
+    } catch {
+      return undefined; // another user's, or it ended while we looked
+    }
+  }
+
+  #read(): Promise<ReadonlyMap<number, number>> {
+    this.#parents ??= parentsOfAll();
+    return this.#parents;
+  }
 }
 
-/** Private memory of a process and all that came from it; undefined where this user may not look. */
-function memoryOf(root: number): number | undefined {
-  const parents = new Map(pids().map((pid) => [pid, parentOf(pid)]));
-  const family = new Set([root]);
-  for (let before = 0; before !== family.size; ) {
-    before = family.size;
-    for (const [pid, parent] of parents) if (parent !== undefined && family.has(parent)) family.add(pid);
+async function parentsOfAll(): Promise<Map<number, number>> {
+  const parents = new Map<number, number>();
+  const names = await readdir('/proc').catch(() => []); // no /proc on this system
+  for await (const name of inSlices(names)) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => undefined); // it has ended
+    if (stat) parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
   }
-  try {
-    return [...family].reduce((total, pid) => total + privateBytes(pid), 0);
-  } catch {
-    return undefined; // another user's, or it ended while we looked
-  }
+  return parents;
 }
 
-function privateBytes(pid: number): number {
-  const lines = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8').matchAll(/^Private_\w+:\s+(\d+) kB/gm);
+async function privateBytes(pid: number): Promise<number> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const lines = rollup.matchAll(/^Private_\w+:\s+(\d+) kB/gm);
   return [...lines].reduce((total, [, kb]) => total + Number(kb) * 1024, 0);
-}
-
-function pids(): number[] {
-  try {
-    return readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number);
-  } catch {
-    return []; // no /proc on this system
-  }
-}
-
-function parentOf(pid: number): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-  } catch {
-    return undefined; // it has ended
-  }
 }

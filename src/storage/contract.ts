@@ -80,10 +80,14 @@ export interface RecordStore {
   get(agentKey: string): Promise<SessionRecord | undefined>;
   /** Keeps the newest of the history, see `boundHistory`. Durable when it resolves. */
   put(agentKey: string, record: SessionRecord): Promise<void>;
-  /** In the order in which the keys were first put. Those that cannot be read are left out. */
-  list(): Promise<SessionRecord[]>;
+  /** In the order in which the keys were first put, all or only those of some keys. Those that cannot be read are left out. */
+  list(options?: ListRecords): Promise<SessionRecord[]>;
   damaged(): Promise<DamagedRecord[]>;
   delete(agentKey: string): Promise<boolean>;
+}
+
+export interface ListRecords {
+  readonly which?: (agentKey: string) => boolean;
 }
 
 export interface DamagedRecord {

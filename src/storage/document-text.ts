@@ -12,7 +12,7 @@ const PREFIX = /^[!-~]{0,512}$/;
 const LAST = '\x7f';
 
 /** A page ends after the document that brings it to this many characters. */
-export const PAGE_CHARACTERS = 4 * 1024 * 1024;
+export const PAGE_CHARACTERS = 1024 * 1024;
 
 export function checkCollection(collection: string): string {
   return checked(collection, COLLECTION, 'collection of documents', 'use 1 to 64 of a-z, 0-9 and -');

@@ -1,5 +1,6 @@
 /** How long an event loop stands still: this process's own, or that of a server in another process. */
 
+import { readFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -8,21 +9,40 @@ import { expect } from 'vitest';
 const LIMIT_MS = 50;
 const TICK_MS = 2;
 
-/** One round of a probe; resolves as soon as the event loop under test has had a turn. */
-export type Probe = () => Promise<unknown>;
+/**
+ * One round of a probe: resolves as soon as the event loop under test has had a turn, with the milliseconds of it that went
+ * by because other processes had the processor. These are no stall.
+ */
+export type Probe = () => Promise<number>;
 
 /** This process's own event loop. */
-export const ownLoop: Probe = () => wait(TICK_MS);
+export const ownLoop: Probe = () => withoutProcessor(() => wait(TICK_MS));
 
-/** The event loop of a server, by the route that does least. */
-export function serverLoop(url: string): Probe {
+/** How long this thread, and the main thread of another process, were ready to run and did not. 0 where nobody tells. */
+async function withoutProcessor(work: () => Promise<unknown>, pid?: number): Promise<number> {
+  const threads = ['/proc/thread-self', ...(pid === undefined ? [] : [`/proc/${pid}/task/${pid}`])];
+  const waited = () => {
+    try {
+      const texts = threads.map((thread) => readFileSync(`${thread}/schedstat`, 'utf8').split(' ')[1]);
+      return texts.reduce((total, nanoseconds) => total + Number(nanoseconds) / 1e6, 0);
+    } catch {
+      return 0; // not Linux, or the process has ended
+    }
+  };
+  const before = waited();
+  await work();
+  return Math.max(0, waited() - before);
+}
+
+/** The event loop of a server, by the route that does least. `pid`: of its process. */
+export function serverLoop(url: string, pid?: number): Probe {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const health = new URL('/health', url);
-  return async () => {
-    await new Promise<void>((resolve, reject) => {
+  const ask = () =>
+    new Promise<void>((resolve, reject) => {
       get(health, { agent }, (response) => response.resume().once('end', resolve)).once('error', reject);
     });
-  };
+  return () => withoutProcessor(ask, pid);
 }
 
 /** The longest that the event loop stood still while the work ran, in milliseconds. */
@@ -33,8 +53,8 @@ export async function longestStall(work: () => Promise<unknown>, probe: Probe = 
     // A stall that ends together with the work is seen by the last round, which begins before the work is over.
     while (!over) {
       const begun = performance.now();
-      await probe();
-      longest = Math.max(longest, performance.now() - begun);
+      const waited = await probe();
+      longest = Math.max(longest, performance.now() - begun - waited);
       if (probe !== ownLoop) await wait(TICK_MS);
     }
   };

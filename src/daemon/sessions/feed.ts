@@ -1,5 +1,6 @@
 /** One reader of a session's events: from the log what it has missed, then from memory what comes. It costs no memory. */
 
+import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type FeedItem, isEnding, type SessionEvent, SessionEventBody } from '../../protocol/http/events.ts';
 import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
@@ -89,7 +90,7 @@ async function* since(seq: number, { log, key, writer }: Omit<FeedSource, 'ended
   const live = writer.tail.after(seq);
   // No more than there is: the log is not asked for what comes after.
   const limit = Math.min(PAGE_EVENTS, writer.position.last - seq);
-  if (live) for (const { event } of live) yield event;
+  if (live) for await (const { event } of inSlices(live)) yield event;
   else for await (const logged of log.read(key, { after: seq, limit })) yield toEvent(logged);
 }
 

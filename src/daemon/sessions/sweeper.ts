@@ -1,5 +1,7 @@
 /** Looks after what is kept, now and then: of sessions in use often, of all of them seldom. */
 
+import { setTimeout as delay } from 'node:timers/promises';
+import { giveWay } from '../../lib/event-loop.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
@@ -11,6 +13,8 @@ import type { HostShare } from './share.ts';
 
 /** Of so many rounds, one is for all sessions. */
 const ALL_EVERY = 60;
+/** How long the others wait for one session. */
+const PATIENCE_MS = 100;
 
 export class Sweeper {
   readonly #share: HostShare;
@@ -43,9 +47,16 @@ export class Sweeper {
   }
 
   async #sweep(): Promise<void> {
-    // One whose code runs for long is trimmed when that is over, and nobody waits here for it. Where storage fails, the
-    // next round tries again.
-    for (const opening of this.#open.openings) void opening.then((hosted) => hosted.retain()).catch(() => {});
+    for (const opening of [...this.#open.openings]) {
+      if (this.#ended) return;
+      await giveWay();
+      // Where storage fails, the next round tries again.
+      const retained = opening.then((hosted) => hosted.retain()).catch(() => {});
+      // One whose code runs for long is trimmed when that is over, and nobody waits here for it.
+      const patience = new AbortController();
+      await Promise.race([retained, delay(PATIENCE_MS, undefined, patience).catch(() => {})]); // it was trimmed first
+      patience.abort();
+    }
     if (this.#rounds++ % ALL_EVERY !== 0) return;
     await this.clear();
     for await (const definition of this.#definitions.all()) {

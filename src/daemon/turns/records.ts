@@ -96,7 +96,7 @@ export class TurnRecords {
   }
 
   #every(): AsyncGenerator<EveryDocument> {
-    return everyDocument(this.#documents, COLLECTION, { prefix: this.#id(''), limit: 1000 });
+    return everyDocument(this.#documents, COLLECTION, { prefix: this.#id('') });
   }
 
   #id(turn: string): string {

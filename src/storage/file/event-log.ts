@@ -1,6 +1,7 @@
 /** Event logs: numbered rows, and for each log the last number given out and the last one trimmed. */
 
 import { setImmediate as breathe } from 'node:timers/promises';
+import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import type { AppendOptions, Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
 import { eventJson } from '../event-json.ts';
 import type { Connection } from './connection.ts';
@@ -8,8 +9,8 @@ import type { Database } from './database.ts';
 import { agentColumn } from './schema.ts';
 
 /** How much of a log is in memory at a time while it is read. */
-const PAGE_EVENTS = 500;
-const PAGE_CHARACTERS = 1024 * 1024;
+const PAGE_EVENTS = 200;
+const PAGE_CHARACTERS = 256 * 1024;
 /** How many events are removed before other work has its turn. */
 const TRIM_EVENTS = 2000;
 
@@ -53,7 +54,7 @@ export class FileEventLog implements EventLog {
     while (left > 0) {
       const page = await this.#database.read((db) => readPage(db, agentKey, position, Math.min(left, PAGE_EVENTS)));
       if (page.length === 0) return;
-      yield* page;
+      yield* inSlices(page);
       position = page.at(-1)?.seq ?? position;
       left -= page.length;
     }
@@ -77,15 +78,15 @@ export class FileEventLog implements EventLog {
 
   /** The floor is raised first: what is below it is gone for readers, also where the rows are removed later. */
   async trim(agentKey: string, limits: TrimLimits): Promise<number> {
-    const log = await this.#database.writeDurably((db) => {
-      const found = findLog(db, agentKey);
-      if (!found) return undefined;
-      const floor = newFloor(db, found, limits);
-      db.run('UPDATE logs SET floor = ? WHERE id = ?', floor, found.id);
-      return { ...found, floor };
-    });
-    if (log) await this.#removeUpTo(log);
-    return log?.floor ?? 0;
+    const log = await this.#log(agentKey);
+    if (!log) return 0;
+    const floor = await this.#newFloor(log, limits);
+    if (floor > log.floor) {
+      const raise = 'UPDATE logs SET floor = max(floor, ?) WHERE id = ?';
+      await this.#database.writeDurably((db) => db.run(raise, floor, log.id));
+    }
+    await this.#removeUpTo({ ...log, floor });
+    return floor;
   }
 
   async delete(agentKey: string): Promise<boolean> {
@@ -99,7 +100,27 @@ export class FileEventLog implements EventLog {
     });
   }
 
+  /** Only from the front, and never back: an event with an early time behind a later one stays until that one may go. */
+  async #newFloor(log: Log, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
+    const floors = [log.floor];
+    if (maxEvents !== undefined) floors.push(log.last - Math.max(0, maxEvents));
+    if (maxBytes !== undefined) {
+      const least = log.bytes - Math.max(0, maxBytes);
+      floors.push(await this.#database.read((db) => lastBelow(db, log, least)));
+    }
+    for (let at = log.floor; olderThan !== undefined && at < log.last; at += TRIM_EVENTS) {
+      const first = 'SELECT seq FROM events WHERE log = ? AND seq > ? AND seq <= ? AND at >= ? ORDER BY seq LIMIT 1';
+      const found = await this.#database.read((db) => db.get(first, log.id, at, at + TRIM_EVENTS, olderThan));
+      floors.push(found ? Number(found.seq) - 1 : Math.min(at + TRIM_EVENTS, log.last));
+      if (found) break;
+      await giveWay();
+    }
+    return Math.max(...floors);
+  }
+
   async #removeUpTo({ id, floor }: Log): Promise<void> {
+    const left = 'SELECT 1 FROM events WHERE log = ? AND seq <= ? LIMIT 1';
+    if (!(await this.#database.read((db) => db.get(left, id, floor)))) return;
     const some =
       'DELETE FROM events WHERE log = ?1 AND seq IN (SELECT seq FROM events WHERE log = ?1 AND seq <= ?2 LIMIT ?3)';
     while ((await this.#database.write((db) => db.run(some, id, floor, TRIM_EVENTS))) === TRIM_EVENTS) await breathe();
@@ -135,15 +156,14 @@ function readPage(db: Connection, agentKey: string, after: number, limit: number
   return page;
 }
 
-/** Only from the front, and never back: an event with an early time behind a later one stays until that one may go. */
-function newFloor(db: Connection, log: Log, { maxEvents, maxBytes, olderThan }: TrimLimits): number {
-  const floors = [log.floor];
-  const beforeFirst = (condition: string, value: number) => {
-    const first = `SELECT seq FROM events WHERE log = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT 1`;
-    return Number(db.get(first, log.id, log.floor, value)?.seq ?? log.last + 1) - 1;
-  };
-  if (maxEvents !== undefined) floors.push(log.last - Math.max(0, maxEvents));
-  if (maxBytes !== undefined) floors.push(beforeFirst('start >= ?', log.bytes - Math.max(0, maxBytes)));
-  if (olderThan !== undefined) floors.push(beforeFirst('at >= ?', olderThan));
-  return Math.max(...floors);
+/** The last event that begins before so many bytes. Numbers have no gap, and each begins after the one before it. */
+function lastBelow(db: Connection, { id, floor, last }: Log, bytes: number): number {
+  let [below, above] = [floor, last + 1];
+  while (above - below > 1) {
+    const middle = Math.floor((below + above) / 2);
+    const row = db.get('SELECT start FROM events WHERE log = ? AND seq = ?', id, middle);
+    if (Number(row?.start ?? bytes) >= bytes) above = middle;
+    else below = middle;
+  }
+  return below;
 }

@@ -1,11 +1,15 @@
 /** Session records, one row each. */
 
+import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionRecord } from '../../protocol/record.ts';
-import type { DamagedRecord, RecordStore } from '../contract.ts';
+import type { DamagedRecord, ListRecords, RecordStore } from '../contract.ts';
 import { type ParsedRecord, parseRecord, recordText } from '../record-text.ts';
 import type { Database } from './database.ts';
 import { agentColumn } from './schema.ts';
+
+/** Keys that are read at a time. */
+const PAGE = 500;
 
 export class FileRecords implements RecordStore {
   readonly #database: Database;
@@ -40,8 +44,8 @@ export class FileRecords implements RecordStore {
     );
   }
 
-  async list(): Promise<SessionRecord[]> {
-    const all = await this.#all();
+  async list({ which }: ListRecords = {}): Promise<SessionRecord[]> {
+    const all = await this.#all(which);
     return all.flatMap(({ parsed }) => ('record' in parsed ? [parsed.record] : []));
   }
 
@@ -57,13 +61,23 @@ export class FileRecords implements RecordStore {
     return changes > 0;
   }
 
-  #all(): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
-    return this.#database.read((db) => {
-      const rows = db.iterate('SELECT agent, record FROM records ORDER BY rowid');
-      return [...rows].map(({ agent, record }) => ({
-        agentKey: JSON.parse(String(agent)),
-        parsed: parseRecord(String(record)),
-      }));
-    });
+  async #all(which: ListRecords['which'] = () => true): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
+    const all: { agentKey: string; parsed: ParsedRecord }[] = [];
+    const rows = 'SELECT rowid AS number, agent FROM records WHERE rowid > ? ORDER BY rowid LIMIT ?';
+    for (let [after, more] = [0, true]; more; ) {
+      const page = await this.#database.read((db) => [...db.iterate(rows, after, PAGE)]);
+      for (const { number, agent } of page) {
+        await giveWay();
+        after = Number(number);
+        const agentKey: string = JSON.parse(String(agent));
+        if (!which(agentKey)) continue;
+        const text = 'SELECT record FROM records WHERE agent = ?';
+        const row = await this.#database.read((db) => db.get(text, agentColumn(agentKey)));
+        // Deleted since its key was read.
+        if (row) all.push({ agentKey, parsed: parseRecord(String(row.record)) });
+      }
+      more = page.length === PAGE;
+    }
+    return all;
   }
 }

@@ -1,5 +1,6 @@
 /** Event logs: a stream whose entries have our numbers, and a hash with the last number, the last trimmed one and the bytes. */
 
+import { giveWay } from '../../lib/event-loop.ts';
 import type { EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
 import { eventJson } from '../event-json.ts';
 import { quoted } from './keys.ts';
@@ -74,6 +75,7 @@ export class RedisEventLog implements EventLog {
       const page = asList(await this.#place.link.send('XRANGE', stream, `(${position}-0`, '+', 'COUNT', count));
       if (page.length === 0) return;
       for (const entry of page) {
+        await giveWay();
         const logged = toEvent(entry);
         position = logged.seq;
         yield logged;

@@ -1,8 +1,9 @@
 /** Session records: a hash of their texts, and a sorted set with the order in which their keys were first put. */
 
+import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionRecord } from '../../protocol/record.ts';
-import type { DamagedRecord, RecordStore } from '../contract.ts';
+import type { DamagedRecord, ListRecords, RecordStore } from '../contract.ts';
 import { type ParsedRecord, parseRecord, recordText } from '../record-text.ts';
 import { quoted, unquoted } from './keys.ts';
 import type { Place } from './place.ts';
@@ -52,8 +53,8 @@ export class RedisRecords implements RecordStore {
     await this.#place.link.run(PUT, this.#keys, [quoted(agentKey), text]);
   }
 
-  async list(): Promise<SessionRecord[]> {
-    const all = await this.#all();
+  async list({ which }: ListRecords = {}): Promise<SessionRecord[]> {
+    const all = await this.#all(which);
     return all.flatMap(({ parsed }) => ('record' in parsed ? [parsed.record] : []));
   }
 
@@ -66,15 +67,20 @@ export class RedisRecords implements RecordStore {
     return asNumber(await this.#place.link.run(DELETE, this.#keys, [quoted(agentKey)])) > 0;
   }
 
-  async #all(): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
+  async #all(which: ListRecords['which'] = () => true): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
     const { link } = this.#place;
-    const fields = asList(await link.send('ZRANGE', this.#keys[1], '0', '-1')).map(asText);
+    const fields: string[] = [];
+    for (const field of asList(await link.send('ZRANGE', this.#keys[1], '0', '-1')).map(asText)) {
+      await giveWay();
+      if (which(unquoted(field))) fields.push(field);
+    }
     const all: { agentKey: string; parsed: ParsedRecord }[] = [];
     for (let at = 0; at < fields.length; at += PAGE) {
       const page = fields.slice(at, at + PAGE);
       const texts = asList(await link.send('HMGET', this.#keys[0], ...page)).map(asTextIfAny);
       for (const [index, field] of page.entries()) {
         const text = texts[index];
+        await giveWay();
         // Deleted since the fields were read.
         if (text !== undefined) all.push({ agentKey: unquoted(field), parsed: parseRecord(text) });
       }

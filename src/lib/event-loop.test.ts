@@ -1,0 +1,38 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { giveWay, inSlices } from './event-loop.ts';
+
+const busy = (ms: number) => {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+};
+
+it('many loops at once share one slice of each turn of the event loop', async () => {
+  let [steps, most, over] = [0, 0, false];
+  const watching = (async () => {
+    for (let before = 0; !over; before = steps) {
+      await turn();
+      most = Math.max(most, steps - before);
+    }
+  })();
+  const loops = Array.from({ length: 40 }, async () => {
+    for await (const _ of inSlices(Array.from({ length: 10 }))) {
+      busy(1);
+      steps += 1;
+    }
+  });
+  await Promise.all(loops);
+  over = true;
+  await watching;
+  expect(steps).toBe(400);
+  expect(most).toBeLessThan(20);
+});
+
+it('whoever waits goes on in the order in which they came', async () => {
+  const order: number[] = [];
+  busy(1);
+  await giveWay();
+  busy(20);
+  await Promise.all([1, 2, 3].map((one) => giveWay().then(() => order.push(one))));
+  expect(order).toEqual([1, 2, 3]);
+});

@@ -1,0 +1,15 @@
+/** The same as stalls.test.ts on a server that has grown large. */
+
+import { stallSuite } from '../support/stall-rows.ts';
+
+stallSuite({
+  events: 1_000_000,
+  audit: 1_000_000,
+  sessions: 10_000,
+  openSessions: 10_000,
+  tokens: 10_000,
+  kernels: 500,
+  skills: 10_000,
+  artifacts: 10_000,
+  files: 100_000,
+});

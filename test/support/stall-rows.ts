@@ -1,0 +1,333 @@
+/** Large states and hostile requests, and how long each of them stops the event loop of a server. */
+
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openAccess } from '../../src/daemon/access/access.ts';
+import { AUDIT_KEY } from '../../src/daemon/access/audit.ts';
+import { newDefinition } from '../../src/daemon/sessions/definition.ts';
+import { Definitions } from '../../src/daemon/sessions/definitions.ts';
+import { storageKeyOf } from '../../src/daemon/sessions/ids.ts';
+import { FileStorage } from '../../src/storage/file/storage.ts';
+import { scratchFolder } from './session.ts';
+import { expectNoStall, serverLoop } from './stalls.ts';
+
+export interface Sizes {
+  readonly events: number;
+  readonly audit: number;
+  /** Of other users. */
+  readonly sessions: number;
+  readonly openSessions: number;
+  readonly tokens: number;
+  readonly kernels: number;
+  readonly skills: number;
+  readonly artifacts: number;
+  readonly files: number;
+}
+
+const program = fileURLToPath(new URL('../daemon/stalls-child.ts', import.meta.url));
+const BATCH = 1000;
+const SWEEP_MS = 2000;
+
+/** The sessions of ann that have something in them, by key. */
+const KEYS = ['log', 'untouched', 'second', 'talk', 'files', 'spare'] as const;
+type Key = (typeof KEYS)[number];
+
+interface State {
+  readonly dataDir: string;
+  readonly ann: string;
+  readonly annId: string;
+  readonly ids: Readonly<Record<Key, string>>;
+  readonly crowd: readonly string[];
+}
+
+export function stallSuite(sizes: Sizes): void {
+  let state: State;
+  let server: Server;
+
+  beforeAll(async () => {
+    state = await fill(sizes);
+    server = await Server.start(state.dataDir);
+  }, 1_800_000);
+  afterAll(() => server?.end());
+
+  const row = (name: string, work: () => Promise<unknown>, timeout = 600_000) =>
+    it(name, { timeout }, () => expectNoStall(work, serverLoop(server.url, server.pid)));
+  const ask = async (what: string, { token = state.ann, body, status = 200 }: Ask = {}) => {
+    const [method = 'GET', path = ''] = what.split(' ');
+    const answered = await server.discard(method, path, token, body);
+    expect(answered, what).toBe(status);
+  };
+  const admin = () => ({ token: server.token });
+  const session = (key: Key, path: string) => `/v1/sessions/${state.ids[key]}${path}`;
+
+  describe('a long log', () => {
+    const untouched: Key[] = ['untouched', 'second'];
+    row('opening a session whose log has no mark', () =>
+      ask(`GET ${session(untouched.shift() ?? 'log', '/events?limit=1')}`),
+    );
+    row('a WebSocket from the beginning', () => server.follow(session('log', '/ws?after=0'), state.ann, sizes.events));
+    row('ten WebSockets from the beginning at once', () => {
+      const each = () => server.follow(session('log', '/ws?after=0'), state.ann, Math.min(sizes.events, 20_000));
+      return Promise.all(Array.from({ length: 10 }, each));
+    });
+    row('the conversation, with nothing of an agent in it', () => ask(`GET ${session('log', '/conversation')}`));
+    row('the conversation of an agent', () => ask(`GET ${session('talk', '/conversation')}`));
+    row('events of an execution that is not there', () =>
+      ask(`GET ${session('log', '/events?execution=exe_0000000000000000&limit=1000')}`),
+    );
+    row('a page of events', () => ask(`GET ${session('log', '/events?limit=1000')}`));
+  });
+
+  describe('a long audit log', () => {
+    row('a filter that matches nothing', () => ask('GET /v1/audit?session=ses_0000000000000000', admin()));
+    row('the last page', () => ask(`GET /v1/audit?after=${sizes.audit - 10}&limit=1000`, admin()));
+  });
+
+  describe('many sessions of others', () => {
+    row('listing one’s own', () => ask('GET /v1/sessions?limit=1000'));
+    row('listing by a label that none has', () => ask('GET /v1/sessions?label=a=b&limit=1000'));
+    row('listing all by a label that none has', () => ask('GET /v1/sessions?label=a=b&limit=1000', admin()));
+    row('listing all by state', () => ask('GET /v1/sessions?state=running&limit=1000', admin()));
+    row('listing all', () => ask('GET /v1/sessions?limit=1000', admin()));
+    row('the facts of the server', () => ask('GET /v1/server', admin()));
+    row('making and deleting a session', async () => {
+      const { id } = await server.json<{ id: string }>('POST /v1/sessions', state.ann, { agentKey: randomUUID() });
+      await ask(`DELETE /v1/sessions/${id}`, { status: 204 });
+    });
+    row('waking a kernel under a quota', () => ask(`POST ${session('spare', '/execute')}`, { body: { code: '1' } }));
+    row('listing agents', () => ask('GET /v1/agents'));
+    row('tokens', async () => {
+      await ask('GET /v1/tokens');
+      const { info } = await server.json<{ info: { id: string } }>('POST /v1/tokens', state.ann, { name: 'one' });
+      await ask(`DELETE /v1/tokens/${info.id}`, { status: 204 });
+    });
+    row('a sweep over many open sessions', async () => {
+      for (let at = 0; at < state.crowd.length; at += 5) {
+        const some = state.crowd.slice(at, Math.min(at + 5, sizes.openSessions));
+        await Promise.all(some.map((id) => ask(`GET /v1/sessions/${id}/events?limit=1`, admin())));
+        if (at >= sizes.openSessions) break;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 2 * SWEEP_MS));
+    });
+  });
+
+  describe('many kernels', () => {
+    row('listing agents', async () => {
+      const each = async (number: number) => {
+        const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: `k${number}` });
+        await ask(`POST /v1/sessions/${id}/execute`, { ...admin(), body: { code: '1' } });
+      };
+      for (let at = 0; at < sizes.kernels; at += 4) {
+        await Promise.all([0, 1, 2, 3].map((more) => each(at + more)));
+      }
+    });
+    row('listing them', () => ask('GET /v1/agents', admin()));
+    row('metrics', () => ask('GET /metrics', admin()));
+  });
+
+  describe('many things', () => {
+    row('listing skills', () => ask(`GET ${session('spare', '/skills')}`));
+    row('searching skills with a long query', async () => {
+      const q = 'data '.repeat(1200).trim();
+      const status = await server.discard(
+        'GET',
+        `${session('spare', '/skills')}?q=${encodeURIComponent(q)}`,
+        state.ann,
+      );
+      expect([200, 400]).toContain(status);
+    });
+    row('searching skills and tools from code', () =>
+      ask(`POST ${session('spare', '/execute')}`, {
+        body: {
+          code: [
+            'for namespace in (skills, tools):',
+            '    for query in ("data " * 100_000, "x" * 1_000_000):',
+            '        try:',
+            '            namespace.search(query)',
+            '        except Exception as error:',
+            '            print(type(error).__name__)',
+          ].join('\n'),
+        },
+      }),
+    );
+    row('calling a skill', () =>
+      ask(`POST ${session('spare', '/execute')}`, { body: { code: 'for _ in range(5): skills.skill_1()' } }),
+    );
+    row('listing artifacts', () => ask(`GET ${session('spare', '/artifacts')}`));
+    row('everything at once', () => ask('GET /v1/things'));
+    row('a folder with many files', () => ask(`GET ${session('files', '/files')}`));
+  });
+}
+
+interface Ask {
+  readonly token?: string;
+  readonly body?: unknown;
+  readonly status?: number;
+}
+
+/** Written by the storage itself, as a server of long standing would have left it. */
+async function fill(sizes: Sizes): Promise<State> {
+  const dataDir = await scratchFolder();
+  const cwd = await scratchFolder();
+  for (let number = 0; number < sizes.files; number += 1) writeFileSync(join(cwd, `file-${number}.txt`), '');
+  await using storage = await FileStorage.open(dataDir);
+  await using access = await openAccess({ storage, dataDir, rates: { burst: 1, perSecond: 1 } });
+  const by = access.daemon();
+  const [ann, crowd] = [
+    await access.users.create(by, { name: 'ann' }),
+    await access.users.create(by, { name: 'crowd' }),
+  ];
+  const { token } = await access.tokens.create(by, { name: 'test', user: 'ann' });
+  const definitions = new Definitions(storage.documents);
+  const ids = Object.fromEntries(
+    await Promise.all(
+      KEYS.map(async (agentKey) => {
+        const made = newDefinition(ann.id, { agentKey, ...(agentKey === 'files' ? { cwd } : {}) });
+        await definitions.add(made);
+        return [agentKey, made.id];
+      }),
+    ),
+  );
+  const others = await inBatches(sizes.sessions, async (number) => {
+    const made = newDefinition(crowd.id, { agentKey: `s${number}` });
+    await definitions.add(made);
+    return made.id;
+  });
+  await inBatches(sizes.tokens, async (number) => {
+    const facts = { userId: crowd.id, secretSha256: 'x', createdAt: 1, uses: 0 };
+    const id = `a${number.toString(32).replaceAll(/[0189w-z]/g, 'z')}`.padEnd(16, 'b') + number;
+    await storage.documents.put('tokens', id, { ...facts, name: 'x', scopes: ['view'] });
+    const binding = { session: 'ses_x', task: 'trn_x', executor: 'x', expiresAt: Date.now() + 1e9 };
+    await storage.documents.put('session-tokens', id, { ...facts, ...binding });
+  });
+  const line = {
+    type: 'stdout',
+    execution: 'exe_1111111111111111',
+    text: 'a line of what code prints, and not a long one\n',
+  };
+  const ended = { type: 'interrupted', execution: line.execution, reason: 'the test is over' };
+  for (const key of ['log', 'untouched', 'second'] as const) {
+    await append(storage, storageKeyOf(ann.id, key), sizes.events, () => line);
+    await storage.events.append(storageKeyOf(ann.id, key), [ended]);
+  }
+  const turn = 'trn_1111111111111111';
+  await append(storage, storageKeyOf(ann.id, 'talk'), Math.min(sizes.events, 50_000), (number) => {
+    if (number === 0) return { type: 'turn_started', turn, agent: 'claude', mode: 'ask', prompt: 'Go on.', by: ann.id };
+    const item = `i${Math.floor(number / 20)}`;
+    if (number % 20 === 0) return { type: 'item_started', turn, item, kind: 'message' };
+    return { type: 'item_delta', turn, item, text: 'a few words ' };
+  });
+  await storage.events.append(storageKeyOf(ann.id, 'talk'), [{ type: 'turn_ended', turn, status: 'completed' }]);
+  const entry = { userId: ann.id, userName: 'ann', action: 'session.execute', session: ids.log, outcome: 'ok' };
+  await append(storage, AUDIT_KEY, sizes.audit, () => entry);
+  const scope = storage.scope(ann.id);
+  await scope.skills.put('skill_0', skill(0));
+  const folder = (await scope.skills.get('skill_0'))?.where.replace(/skill_0\.py$/, '') ?? '';
+  mkdirSync(folder, { recursive: true });
+  for (let number = 1; number < sizes.skills; number += 1) {
+    writeFileSync(join(folder, `skill_${number}.py`), skill(number));
+  }
+  await inBatches(sizes.artifacts, async (number) => {
+    const writer = await scope.artifacts.begin(`artifact-${number}`);
+    await writer.write(Buffer.from('x'));
+    await writer.finish({ type: 'bytes', mediaType: 'text/plain', description: '', metadata: {} });
+  });
+  return { dataDir, ann: token, annId: ann.id, ids: ids as Record<Key, string>, crowd: others };
+}
+
+const skill = (number: number) =>
+  `def run(text: str = ""):\n    """Number ${number}: reads data and counts words."""\n    return ${number}\n`;
+
+async function append(storage: FileStorage, key: string, count: number, make: (number: number) => unknown) {
+  for (let at = 0; at < count; at += BATCH) {
+    const some = Array.from({ length: Math.min(BATCH, count - at) }, (_, index) => make(at + index));
+    await storage.events.append(key, some, { flushed: false });
+  }
+}
+
+async function inBatches<T>(count: number, make: (number: number) => Promise<T>): Promise<T[]> {
+  const made: T[] = [];
+  for (let at = 0; at < count; at += 100) {
+    const some = Array.from({ length: Math.min(100, count - at) }, (_, index) => make(at + index));
+    made.push(...(await Promise.all(some)));
+  }
+  return made;
+}
+
+/** What it answers is thrown away: reading it here would keep this process from looking at the server. */
+class Server {
+  readonly url: string;
+  readonly token: string;
+  readonly pid: number;
+  readonly end: () => Promise<void>;
+
+  private constructor({ url, token, pid }: { url: string; token: string; pid: number }, end: () => Promise<void>) {
+    this.url = url;
+    this.pid = pid;
+    this.token = token;
+    this.end = end;
+  }
+
+  static async start(dataDir: string): Promise<Server> {
+    const options = JSON.stringify({ dataDir, sweepEveryMs: SWEEP_MS });
+    const child = spawn(process.execPath, [program, options], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const closed = once(child, 'close');
+    const gone = closed.then(() => Promise.reject(new Error('the server has ended')));
+    gone.catch(() => {});
+    const [line] = await Promise.race([once(createInterface(child.stdout), 'line'), gone]);
+    return new Server(JSON.parse(line), async () => {
+      child.kill('SIGTERM');
+      await closed;
+    });
+  }
+
+  async json<T>(what: string, token: string, body?: unknown): Promise<T> {
+    const [method = 'GET', path = ''] = what.split(' ');
+    const response = await this.#fetch(method, path, token, body);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${what}: ${text.slice(0, 500)}`);
+    return JSON.parse(text);
+  }
+
+  async discard(method: string, path: string, token: string, body?: unknown): Promise<number> {
+    const response = await this.#fetch(method, path, token, body);
+    if (response.body) for await (const _chunk of response.body);
+    return response.status;
+  }
+
+  /** Reads a WebSocket until it has sent so many frames; what is in them is not looked at. */
+  async follow(path: string, token: string, frames: number): Promise<void> {
+    const { hostname, port } = new URL(this.url);
+    const socket = connect(Number(port), hostname);
+    const head = [
+      ...[`GET ${path} HTTP/1.1`, `Host: ${hostname}:${port}`, 'Upgrade: websocket', 'Connection: Upgrade'],
+      ...['Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==', `Authorization: Bearer ${token}`],
+    ];
+    socket.write(`${head.join('\r\n')}\r\n\r\n`);
+    let [seen, accepted] = [0, false];
+    for await (const chunk of socket) {
+      accepted ||= String(chunk).startsWith('HTTP/1.1 101');
+      if (!accepted) throw new Error(String(chunk).slice(0, 500));
+      // Each frame begins with a byte that no JSON holds.
+      for (let at = chunk.indexOf(0x81); at !== -1; at = chunk.indexOf(0x81, at + 1)) seen += 1;
+      if (seen >= frames) break;
+    }
+    socket.destroy();
+    if (seen < frames) throw new Error(`the WebSocket ended after ${seen} frames`);
+  }
+
+  #fetch(method: string, path: string, token: string, body: unknown): Promise<Response> {
+    return fetch(new URL(path, this.url), {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  }
+}
