@@ -1,9 +1,12 @@
 /** A workspace and a home that want to set up the agent: code of the kernel writes to both, and must allow itself nothing. */
 
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
+import { LyingModel, toolUse } from '../support/lying-model.ts';
 import { Model } from '../support/model.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
 import { localPlace } from './local.ts';
@@ -14,9 +17,9 @@ beforeAll(async () => {
   programDir = await sharedProgram('claude');
 });
 
-interface Attack {
+interface Attack<M = unknown> {
   readonly place: Place;
-  readonly model: Model;
+  readonly model: M;
   readonly home: string;
   /** The folder that its programs would leave a mark in. */
   readonly marks: string;
@@ -24,10 +27,11 @@ interface Attack {
   readonly project: string;
 }
 
-async function open(): Promise<Attack> {
-  const model = await Model.start();
+async function open<M extends AsyncDisposable & { readonly url: string }>(
+  model: M,
+  profile: AgentProfile = { commands: { greet: 'Say hello' } },
+): Promise<Attack<M>> {
   onTestFinished(() => model[Symbol.asyncDispose]());
-  const profile = { commands: { greet: 'Say hello' } };
   const place = await localPlace('claude', programDir)({ modelUrl: model.url, profile: () => profile });
   onTestFinished(() => place[Symbol.asyncDispose]());
   const folder = dirname(place.workspace);
@@ -104,9 +108,102 @@ async function plant({ place, home, marks, project }: Attack): Promise<void> {
   await put(join(home, '.cella/profile/hooks/hooks.json'), { hooks: settings(marks, 'profile').hooks });
 }
 
+/** A repository that runs a program at every occasion that git gives it; each leaves a mark of its name. */
+async function plantGit({ place: { workspace }, marks }: Attack): Promise<void> {
+  const git = (...words: string[]) =>
+    execFileSync('git', ['-C', workspace, '-c', 'user.name=a', '-c', 'user.email=a@example.org', ...words]);
+  const hooks = join(marks, '..', 'hooks');
+  const program = async (name: string, path = join(marks, '..', `${name}.sh`)) => {
+    await put(path, `#!/bin/sh\ntouch ${join(marks, name)}\ncat 2>/dev/null\n`);
+    await chmod(path, 0o755);
+    return path;
+  };
+  git('init', '--quiet');
+  await put(join(workspace, '.gitattributes'), '* filter=hostile diff=hostile\n');
+  await put(join(workspace, 'file.txt'), 'before\n');
+  git('add', '.');
+  git('commit', '--quiet', '--message', 'first');
+  await put(join(workspace, 'file.txt'), 'after\n');
+  const keys = [
+    'core.fsmonitor',
+    'diff.external',
+    'core.pager',
+    'pager.status',
+    'pager.diff',
+    'pager.log',
+    'core.editor',
+  ];
+  const drivers = ['filter.hostile.clean', 'filter.hostile.smudge', 'diff.hostile.textconv', 'gpg.program'];
+  for (const key of [...keys, ...drivers, 'core.sshCommand', 'core.askPass', 'credential.helper']) {
+    git('config', key, await program(key));
+  }
+  for (const name of ['post-checkout', 'post-index-change', 'reference-transaction', 'pre-commit']) {
+    await program(name, join(hooks, name));
+  }
+  git('config', 'core.hooksPath', hooks);
+  git('config', 'log.showSignature', 'true');
+  git('config', 'alias.status', `!touch ${join(marks, 'alias')}`);
+  git('config', 'protocol.ext.allow', 'always');
+  git('remote', 'add', 'origin', `ext::touch ${join(marks, 'remote')}`);
+}
+
+describe('the configuration of a repository', { timeout: 60_000 }, () => {
+  const commands = [
+    'git status',
+    'git diff',
+    'git log -1',
+    'git show',
+    'git branch',
+    'ls; cat file.txt; find . -name x',
+  ];
+
+  test.each(['ask', 'auto-edit', 'plan'] as const)('runs nothing in %s: no command is run unasked', async (mode) => {
+    const attack = await open(await LyingModel.start());
+    const { place, model, marks } = attack;
+    await plantGit(attack);
+    const blocks = commands.map((command) => toolUse('Bash', { command, description: 'Looks around' }));
+    model.script.push({ blocks });
+    const asks: string[] = [];
+    const { status } = await place.prompt('Go.', {
+      mode,
+      permit: async ({ summary }) => {
+        asks.push(summary);
+        return { allowed: false };
+      },
+    });
+    expect(status).toBe('completed');
+    expect(model.script).toEqual([]);
+    // In plan nobody is asked: it is not done.
+    expect(asks).toEqual(mode === 'plan' ? [] : commands);
+    expect(readdirSync(marks)).toEqual([]);
+  });
+
+  test('is obeyed by a command that a person has allowed', async () => {
+    const attack = await open(await Model.start());
+    const { place, marks } = attack;
+    await plantGit(attack);
+    await place.prompt('#run git diff', { permit: async () => ({ allowed: true }) });
+    expect(readdirSync(marks)).toContain('diff.external');
+  });
+});
+
+test('a command of the profile runs no shell by itself, and grants none', async () => {
+  const words = '---\nallowed-tools: Bash, Write\n---\n!`touch by-itself`\n#run touch by-grant\n';
+  const { place } = await open(await Model.start(), { commands: { work: words }, skills: { also: words } });
+  const asks: string[] = [];
+  await place.prompt('/work', {
+    permit: async ({ summary }) => {
+      asks.push(summary);
+      return { allowed: false };
+    },
+  });
+  expect(asks).toEqual(['touch by-grant']);
+  expect(readdirSync(place.workspace)).toEqual([]);
+}, 60_000);
+
 describe('files of the workspace and the home', { timeout: 60_000 }, () => {
   test('allow nothing, run nothing, set no variable and say nothing to the model', async () => {
-    const attack = await open();
+    const attack = await open(await Model.start());
     const { place, model, marks, home } = attack;
     await plant(attack);
     const asks: string[] = [];
@@ -125,14 +222,14 @@ describe('files of the workspace and the home', { timeout: 60_000 }, () => {
   });
 
   test('are not written in plan, those of the agent’s own memory neither', async () => {
-    const { place, project } = await open();
+    const { place, project } = await open(await Model.start());
     const outcome = await place.prompt(`#write ${join(project, 'memory', 'plan.md')}`, { mode: 'plan' });
     expect(outcome.status).toBe('completed');
     expect(existsSync(join(project, 'memory', 'plan.md'))).toBe(false);
   });
 
   test('do not loosen a mode where a forged conversation says that it was another', async () => {
-    const { place, project, marks } = await open();
+    const { place, project, marks } = await open(await Model.start());
     const { conversation = '' } = await place.prompt('#plain');
     const file = join(project, `${conversation}.jsonl`);
     const sessionId = conversation;

@@ -6,6 +6,7 @@ import type { PermissionAsk } from '../../src/agents/contract.ts';
 import type { Client } from '../../src/client/client.ts';
 import { connect } from '../../src/client/index.ts';
 import type { ClientSession } from '../../src/client/session.ts';
+import type { SessionWish } from '../../src/client/sessions.ts';
 import { defined } from '../../src/daemon/permissions/told.ts';
 import type { ServeOptions } from '../../src/daemon/serve.ts';
 import { AgentLogEvent } from '../../src/protocol/agent/events.ts';
@@ -31,16 +32,20 @@ export interface Served {
   /** The folder of the runner, in place of one that is bundled from the source. */
   readonly runner?: string;
   readonly session?: ServeOptions['session'];
+  /** How its agent gets to the model; by the gateway where nothing is said. */
+  readonly keys?: 'gateway' | 'just-in-time';
+  readonly sandbox?: SessionWish['sandbox'];
 }
 
 /** All turns are in one session, and so in one conversation. */
-export function servedPlace({ executor, program, process, session, ...given }: Served): OpenPlace {
+export function servedPlace({ executor, program, process, session, keys, sandbox, ...given }: Served): OpenPlace {
   return async ({ modelUrl, profile }) => {
     const dataDir = shareCache(await scratchFolder());
     const runner = given.runner ?? (await bundledRunner());
     const programs = dirname(dirname(program));
-    const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session });
-    const place = await ServedPlace.start({ executor, dataDir, process, start });
+    const gateway = { providers: [`anthropic=${modelUrl}`], ...defined({ keys }) };
+    const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session, gateway });
+    const place = await ServedPlace.start({ executor, dataDir, process, start, sandbox });
     await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PLACE.node, 'node') }));
     return place;
   };
@@ -48,6 +53,7 @@ export function servedPlace({ executor, program, process, session, ...given }: S
 
 interface Parts {
   readonly executor: Served['executor'];
+  readonly sandbox: Served['sandbox'];
   readonly dataDir: string;
   readonly process: string;
   readonly start: () => Promise<Daemon>;
@@ -167,10 +173,10 @@ function optionOf({ label, description }: { label: string; description?: string 
   return { label, ...defined({ description }) };
 }
 
-async function open({ executor, start }: Parts): Promise<Opened> {
+async function open({ executor, sandbox, start }: Parts): Promise<Opened> {
   const daemon = await start();
   const client = await connect({ url: daemon.url, token: daemon.token });
-  return { daemon, client, session: await client.open({ agentKey: AGENT_KEY, executor }) };
+  return { daemon, client, session: await client.open({ agentKey: AGENT_KEY, executor, ...defined({ sandbox }) }) };
 }
 
 async function close({ daemon, client, session }: Opened): Promise<void> {

@@ -4,7 +4,29 @@ import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import { nativeMode } from './modes.ts';
 import type { OwnFolder } from './own-folder.ts';
+import { guardOf } from './permission.ts';
 import type { CanUseTool } from './sdk.ts';
+
+/**
+ * In "auto mode" a verdict of the provider (`safeguard_results`) replaces the person's permission, and plan mode has its
+ * semantics unless it is told otherwise. The settings turn it off for every mode. Profiles run no shell commands by themselves.
+ */
+const SETTINGS = {
+  disableAutoMode: 'disable',
+  useAutoModeDuringPlan: false,
+  disableSkillShellExecution: true,
+  permissions: { disableAutoMode: 'disable' },
+};
+
+/** The program's own tools, where a turn names none: what a later version adds is not there until somebody has looked at it. */
+const TOOLS = [
+  ...['Read', 'Glob', 'Grep', 'Write', 'Edit', 'NotebookEdit', 'Bash', 'WebFetch', 'WebSearch'],
+  ...['Agent', 'ListAgents', 'SendMessage', 'TaskStop', 'Skill', 'TodoWrite', 'ToolSearch', 'ReportFindings'],
+  ...['AskUserQuestion', 'ExitPlanMode', 'ListMcpResourcesTool', 'ReadMcpResourceTool'],
+];
+
+/** Tools that change the mode or the folder of a turn without asking, and those that outlive it. */
+const NOT_AVAILABLE = ['EnterPlanMode', 'EnterWorktree', 'ExitWorktree', 'Monitor', 'ScheduleWakeup'];
 
 export interface TurnParts {
   readonly canUseTool: CanUseTool;
@@ -26,7 +48,10 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
     includePartialMessages: true,
     forwardSubagentText: true,
     permissionMode: nativeMode(mode),
-    ...(mode === 'bypass' ? { allowDangerouslySkipPermissions: true } : { canUseTool: parts.canUseTool }),
+    settings: SETTINGS,
+    ...(mode === 'bypass'
+      ? { allowDangerouslySkipPermissions: true }
+      : { canUseTool: parts.canUseTool, hooks: { PreToolUse: [guardOf(mode)] } }),
     systemPrompt: systemPromptOf(profile),
     mcpServers: mapValues(profile.mcpServers ?? {}, (server) => toServer(server, setup)),
     agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
@@ -34,8 +59,8 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
       ? {}
       : { plugins: [{ type: 'local', path: parts.pluginDir, skipMcpDiscovery: true }] }),
     ...(model === undefined ? {} : { model }),
-    ...(tools === undefined ? {} : { tools: [...tools] }),
-    disallowedTools: ['Monitor', 'ScheduleWakeup'],
+    tools: [...(tools ?? TOOLS)],
+    disallowedTools: NOT_AVAILABLE,
     ...(conversation === undefined ? {} : { resume: conversation }),
     stderr: parts.onStderr,
   };
@@ -61,6 +86,8 @@ function environmentOf(setup: AgentSetup, { mode }: Turn, { own }: TurnParts): R
     // The process ends with its turn: nothing may be left to run after it.
     CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
     CLAUDE_CODE_DISABLE_CRON: '1',
+    // For these it would run `git status` in the workspace at its start, with what the workspace's configuration names.
+    CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS: '1',
     CLAUDE_CODE_DISABLE_WORKFLOWS: '1',
     // One list that is written whole each time: a plan.
     CLAUDE_CODE_ENABLE_TODO_TOOLS: '1',

@@ -1,15 +1,44 @@
 /** Claude asks whether it may use a tool, or asks the person something: both go to a person, by way of the turn. */
 
 import { z } from 'zod';
+import type { PermissionMode } from '../../protocol/agent/names.ts';
 import { boundedId, boundedInput, boundedText } from '../bounded.ts';
 import type { AgentSetup, PermissionAnswer, PermissionAsk, Turn } from '../contract.ts';
-import type { CanUseTool, Decision } from './sdk.ts';
+import type { CanUseTool, Decision, HookMatcher } from './sdk.ts';
 import { patternOf, summaryOf } from './summary.ts';
 
 /** In `plan` a person may let these through: they change nothing. */
 const READERS = new Set(['Read', 'Glob', 'Grep', 'WebFetch', 'WebSearch', 'ListMcpResources', 'ReadMcpResource']);
 const PLANNING = 'In plan mode nothing is changed. Say what you would do; the person decides whether it is done.';
 const FINISHED = 'The plan is kept. Stop here: the person starts the work in another turn.';
+
+/**
+ * What the program may decide by itself: its tools that read (it asks for those outside of the workspace), that keep lists,
+ * and that start subagents, whose tools come by here one by one. All others are asked for, whatever the program's own list
+ * of harmless tools and commands says: even `git status` runs what the workspace's `.git/config` names.
+ */
+const UNASKED = new Set([
+  ...['Read', 'Glob', 'Grep', 'ToolSearch', 'WaitForMcpServers', 'TodoWrite', 'ReportFindings'],
+  ...['Agent', 'ListAgents', 'SendMessage', 'SubagentHandback', 'Skill'],
+]);
+const EDITORS = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit']);
+
+const Call = z.looseObject({ tool_name: z.string(), tool_input: z.looseObject({}).optional() });
+
+/** Sends every tool that is not on our list to `canUseTool`. A failure blocks the tool. */
+export function guardOf(mode: Exclude<PermissionMode, 'bypass'>): HookMatcher {
+  const answer = (permissionDecision: 'ask' | 'deny', permissionDecisionReason: string) => ({
+    hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision, permissionDecisionReason },
+  });
+  const hook = async (input: unknown) => {
+    const { tool_name: tool, tool_input: given } = Call.parse(input);
+    // It would have git make another worktree, with the hooks and filters of the workspace.
+    if (tool === 'Agent' && given?.isolation !== undefined) return answer('deny', 'Subagents work in the workspace.');
+    if (UNASKED.has(tool) || (mode === 'auto-edit' && EDITORS.has(tool))) return {};
+    return answer('ask', 'A person decides.');
+  };
+  return { hooks: [hook], onFailure: 'block' };
+}
 
 export function askFor(turn: Turn, { cwd }: Pick<AgentSetup, 'cwd'>): CanUseTool {
   return async (tool, input, { signal, toolUseID }) => {

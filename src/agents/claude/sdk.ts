@@ -17,6 +17,13 @@ export interface AskedWith {
 
 export type CanUseTool = (tool: string, input: Record<string, unknown>, asked: AskedWith) => Promise<Decision>;
 
+/** Called before each tool of the program's. */
+export interface HookMatcher {
+  readonly hooks: readonly ((input: unknown) => Promise<object>)[];
+  /** What happens to the tool where a hook throws. */
+  readonly onFailure: 'block';
+}
+
 export interface PromptMessage {
   readonly type: 'user';
   readonly uuid: string;
