@@ -9,6 +9,11 @@ const path = require('node:path');
 const { isatty } = require('node:tty');
 
 const NEEDED = 24;
+// Node would open its debugger at this signal, on a port that every local user can connect to.
+const NO_DEBUGGER = '--disable-sigusr1';
+process.on('SIGUSR1', () => {});
+// A warning of Node's own that nobody can read, as on a full disk, is no reason to end.
+process.stderr.on('error', () => {});
 const main = path.join(__dirname, '..', 'dist', 'main.js');
 
 function fail(message) {
@@ -29,7 +34,9 @@ function bundledNode() {
 /** The child has this terminal and these streams. This process only waits, and passes on what it alone was sent. */
 function handOver(node) {
   // The channel carries no messages: its end tells the child that this process is gone, even after SIGKILL.
-  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
+  const child = spawn(node, [NO_DEBUGGER, main, ...process.argv.slice(2)], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  });
   // Ctrl-C at a terminal reaches both processes; passed on, it would count twice.
   const atTerminal = [0, 1, 2].some((fd) => isatty(fd));
   process.on('SIGINT', () => atTerminal || child.kill('SIGINT'));

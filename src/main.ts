@@ -71,11 +71,9 @@ async function serveMcp({ session, timeoutMs, http }: McpRequest, ended: Promise
   });
 }
 
-async function serve(request: ServeRequest, { onReady, ended, forced }: ServeHooks): Promise<void> {
+async function serve(request: ServeRequest, { onReady, ended }: ServeHooks): Promise<void> {
   const executors = await import('./session/executors.ts');
   stores.closeFirst(executors.shutdown);
-  // Kernels end with the process that holds them.
-  void forced.then(() => process.exit(Exit.failed));
   const { place, ...wanted } = request;
   const storage = await stores.redis(place.redis);
   const { dataDir } = place;
@@ -103,6 +101,11 @@ async function bench(flags: BenchFlags, shown: Terminal): Promise<number> {
   );
 }
 
+/** Of a server in the background: from its first moment on, before any of our code runs. */
+function withoutDebugger(nodeFlags: readonly string[]): readonly string[] {
+  return nodeFlags.includes('--disable-sigusr1') ? nodeFlags : [...nodeFlags, '--disable-sigusr1'];
+}
+
 /** Started by bin/cella.cjs for an older Node: when that process is gone, nobody waits for this one. */
 function endWithLauncher(): void {
   if (!process.channel) return;
@@ -110,6 +113,8 @@ function endWithLauncher(): void {
   process.channel.unref();
 }
 
+// Node would open its debugger at this signal, on a port that every local user can connect to.
+process.on('SIGUSR1', () => {});
 endWithLauncher();
 const exitCode = await runProgram(process.argv.slice(2), {
   terminal,
@@ -117,7 +122,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   version: version(),
   defaults: environment,
   configured,
-  ownCommand: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+  ownCommand: [process.execPath, ...withoutDebugger(process.execArgv), process.argv[1] ?? ''],
   openSession: (options) => doors.openSession(options),
   listAgents: (place) => doors.listAgents(place),
   openShelf: (where) => doors.openShelf(where),

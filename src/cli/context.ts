@@ -169,8 +169,6 @@ export interface ServeHooks {
   readonly onReady: (facts: ServedFacts) => Promise<void>;
   /** Resolves when somebody ends the server. */
   readonly ended: Promise<unknown>;
-  /** Resolves when somebody does not want to wait for its end. */
-  readonly forced: Promise<unknown>;
 }
 
 /** The process that has a data folder as its server, whether it answers or not. */

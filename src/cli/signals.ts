@@ -7,11 +7,54 @@ export interface SignalSource {
   off(signal: NodeJS.Signals, listener: () => void): unknown;
 }
 
+const names = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+/** Ctrl-C reaches a process from the terminal, and again from a program such as npm that passes it on. */
+const SAME_SIGNAL_MS = 250;
+
+/**
+ * The first signal asks for the end. From then on signals have their default action: the system ends the process at the
+ * second one, whatever the process is doing, also if its event loop stands still.
+ */
+export class EndSignals implements Disposable {
+  readonly #source: SignalSource;
+  readonly #ended = Promise.withResolvers<NodeJS.Signals>();
+  readonly #listeners: ReadonlyMap<NodeJS.Signals, () => void>;
+  #first: NodeJS.Signals | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(source: SignalSource) {
+    this.#source = source;
+    this.#listeners = new Map(names.map((name) => [name, () => this.#receive(name)]));
+    for (const [name, listener] of this.#listeners) source.on(name, listener);
+  }
+
+  get ended(): Promise<NodeJS.Signals> {
+    return this.#ended.promise;
+  }
+
+  #receive(name: NodeJS.Signals): void {
+    if (this.#first === undefined) {
+      this.#first = name;
+      this.#ended.resolve(name);
+      this.#timer = setTimeout(() => this[Symbol.dispose](), SAME_SIGNAL_MS).unref();
+    } else if (name !== this.#first) {
+      this[Symbol.dispose]();
+      process.kill(process.pid, name);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    for (const [name, listener] of this.#listeners) this.#source.off(name, listener);
+  }
+}
+
 export class Signals implements Disposable {
   readonly #source: SignalSource;
   readonly #takeInterrupt: () => boolean;
   readonly #ended = Promise.withResolvers<number>();
   #exitCode: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
   /** `takeInterrupt` says true where it made use of the interrupt; otherwise the command is to end. */
   constructor(source: SignalSource, takeInterrupt: () => boolean) {
@@ -42,11 +85,13 @@ export class Signals implements Disposable {
   #end(exitCode: number): void {
     this.#exitCode ??= exitCode;
     this.#ended.resolve(this.#exitCode);
-    // Whoever presses Ctrl-C again while things are being closed wants out at once.
+    // Whoever presses Ctrl-C again while things are being closed wants out at once; so does a second signal.
     this.#source.off('SIGINT', this.interrupt);
+    this.#timer ??= setTimeout(() => this[Symbol.dispose](), SAME_SIGNAL_MS).unref();
   }
 
   [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
     this.#source.off('SIGINT', this.interrupt);
     this.#source.off('SIGTERM', this.#terminate);
     this.#source.off('SIGHUP', this.#hangUp);

@@ -179,7 +179,7 @@ export class Terminal {
   }
 
   errLines(text: string, style?: Style): Promise<void> {
-    return this.#inTurn(this.#err, () => this.#lines(this.#err, text, style));
+    return this.#inTurn(this.#err, () => this.#lines(this.#err, text, style)).catch(() => {}); // nobody can read it
   }
 
   /** Text for the screen, for who writes there by other ways. */
@@ -195,7 +195,9 @@ export class Terminal {
   /** Resolves when everything written has left this process. */
   async flush(): Promise<void> {
     this.clearStatus();
-    const written = Promise.all([this.#out.write(''), this.#err.write('')]);
+    // Messages that cannot be written make no failure of a command that has done its work.
+    const told = this.#err.write('').catch(() => {});
+    const written = Promise.all([this.#out.write(''), told]);
     await (this.#ending ? Promise.race([written, setTimeout(PATIENCE_MS)]) : written);
   }
 

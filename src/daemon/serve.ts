@@ -107,7 +107,7 @@ export async function serve(
   stack.use(await lockFolder(files.locks, dataDir));
   const storage = options.storage ?? files;
   const logs = openLogs(options.log.level, options.log.file);
-  stack.defer(() => logs.flush());
+  stack.defer(() => logs.close());
   const access = stack.use(
     await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
   );

@@ -17,6 +17,8 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
 export async function run(argv: readonly string[], agents: AgentSource): Promise<never> {
   const streams = claimStreams();
   process.once('exit', () => killDescendants());
+  // Node would open its debugger at this signal, on a port that every local user can connect to.
+  process.on('SIGUSR1', () => {});
   const stop = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
   // Nobody reads any more: there is nobody left to work for.

@@ -1,8 +1,11 @@
 /** `cella serve` in a process of its own, on a free port of the loopback: it can be killed, and its memory can be read. */
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Cella, Started, StartOptions } from '../e2e/command.ts';
+
+const LOOK_MS = 20;
 
 export interface AskOptions {
   /** By default the admin's. */
@@ -23,22 +26,40 @@ export class Refused extends Error {
   }
 }
 
+/** Resolves when the server has told where it is; fails if it ends before. */
+async function untilServing(cella: Cella, { child }: Started): Promise<void> {
+  const told = join(`/proc/${child.pid}/root`, cella.dataDir, 'daemon.json');
+  while (!existsSync(told) || JSON.parse(readFileSync(told, 'utf8')).pid !== child.pid) {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('the server has ended');
+    await delay(LOOK_MS);
+  }
+}
+
 export class Served implements AsyncDisposable {
   readonly started: Started;
   readonly url: string;
   readonly token: string;
+  /** As this process reaches it. */
+  readonly dataDir: string;
 
   private constructor(started: Started, dataDir: string) {
     this.started = started;
-    this.url = / at (https?:\S+)/.exec(started.out)?.[1] ?? '';
     // As it sees its folder: there may be a disk of its own.
-    this.token = readFileSync(join(`/proc/${started.child.pid}/root`, dataDir, 'admin-token'), 'utf8').trim();
+    const seen = join(`/proc/${started.child.pid}/root`, dataDir);
+    this.dataDir = seen;
+    this.url = JSON.parse(readFileSync(join(seen, 'daemon.json'), 'utf8')).url;
+    this.token = readFileSync(join(seen, 'admin-token'), 'utf8').trim();
   }
 
   /** In the data folder of `cella`. */
-  static async start(cella: Cella, flags: readonly string[] = [], options: StartOptions = {}): Promise<Served> {
+  static async start(
+    cella: Cella,
+    flags: readonly string[] = [],
+    options: StartOptions & { /** Its output cannot be read. */ readonly unheard?: boolean } = {},
+  ): Promise<Served> {
     const started = cella.start(['serve', '--port', '0', '--log-level', 'warn', ...flags], options);
-    await started.says('The first cell');
+    if (options.unheard) await untilServing(cella, started);
+    else await started.says('The first cell');
     return new Served(started, cella.dataDir);
   }
 

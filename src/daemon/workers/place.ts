@@ -11,7 +11,7 @@ import { dataFolder } from '../../session/data-folder.ts';
 import { homeOf } from '../../session/homes.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import type { OpenPlace, Place, Tenant } from './contract.ts';
-import { type Programs, programFolder, RUNNER_FILE } from './programs.ts';
+import { NO_DEBUGGER, type Programs, programFolder, RUNNER_FILE } from './programs.ts';
 
 /** `sandbox` for subprocesses, `docker` for containers, and `local` only where the session has no sandbox. */
 export function placeOpener(programs: Programs): OpenPlace {
@@ -38,7 +38,7 @@ async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, progra
   const { paths } = first;
   return {
     environment,
-    runner: [join(paths.node, 'node'), join(paths.runner, RUNNER_FILE)],
+    runner: [join(paths.node, 'node'), NO_DEBUGGER, join(paths.runner, RUNNER_FILE)],
     cwd: paths.workspace,
     homeDir: paths.home,
     programDir: async (agent) => join(paths.programs, await programFolder(programs, agent)),
@@ -55,7 +55,7 @@ async function localPlace({ options, workspaceOf }: Tenant, gateway: string, pro
   const environment = await LocalEnvironment.create({ kind: 'local', workspace: cwd, home, app: programs.runner });
   return {
     environment,
-    runner: [process.execPath, join(programs.runner, RUNNER_FILE)],
+    runner: [process.execPath, NO_DEBUGGER, join(programs.runner, RUNNER_FILE)],
     cwd,
     homeDir: home,
     programDir: async (agent) => join(programs.agents, await programFolder(programs, agent)),

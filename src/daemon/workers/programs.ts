@@ -8,6 +8,8 @@ import type { AgentName } from '../../protocol/agent/names.ts';
 import { packageFile } from '../../sandbox/home.ts';
 
 export const RUNNER_FILE = 'cella-runner.mjs';
+/** Node would open its debugger at SIGUSR1, on a port that every local user can connect to. */
+export const NO_DEBUGGER = '--disable-sigusr1';
 
 export interface Programs {
   /** The folder of the binary `node`. */
