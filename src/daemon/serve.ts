@@ -15,6 +15,7 @@ import type { Storage } from '../storage/contract.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access, Audit } from './access/contract.ts';
+import type { RateOptions } from './access/rates.ts';
 import { StorageQuota } from './access/storage-quota.ts';
 import { Peers } from './cluster/peers.ts';
 import type { GivenKeys } from './credentials/keyring.ts';
@@ -60,6 +61,8 @@ export interface ServeOptions {
   readonly gateway?: GatewaySettings | undefined;
   /** Requests of one token: so many at once, and then so many a second. */
   readonly rates?: { readonly burst: number; readonly perSecond: number } | undefined;
+  /** Of wrong credentials, and of those that somebody makes. */
+  readonly credentialRates?: RateOptions | undefined;
   readonly limits?: Partial<HttpLimits> | undefined;
   /** Without it, sessions are no MCP servers. */
   readonly mcp?: MakeMcp | undefined;
@@ -109,7 +112,10 @@ export async function serve(
   const logs = openLogs(options.log.level, options.log.file);
   stack.defer(() => logs.close());
   const access = stack.use(
-    await openAccess({ storage, dataDir, quotas: options.quotas, rates: options.rates ?? RATES }),
+    await openAccess({
+      ...{ storage, dataDir, quotas: options.quotas },
+      ...{ rates: options.rates ?? RATES, credentialRates: options.credentialRates },
+    }),
   );
   const { masterKey, gateway: settings } = options;
   const { documents } = storage;

@@ -15,7 +15,11 @@ let document: OpenApiDocument;
 let tokens: Record<string, string | null>;
 
 beforeAll(async () => {
-  daemon = await Daemon.start({ mcp: async (session) => hostMcp({ ...session, version: '0' }) });
+  daemon = await Daemon.start({
+    mcp: async (session) => hostMcp({ ...session, version: '0' }),
+    // Thousands of wrong tokens are shown here; test/daemon/failed-logins.test.ts is about that.
+    credentialRates: { burst: 1_000_000 },
+  });
   session = (await daemon.session({ agentKey: 'guarded' })).id;
   document = (await daemon.call<OpenApiDocument>('GET /openapi.json')).json;
   const expired = await daemon.user('late', 'member', { expiresInMs: 1 });

@@ -23,6 +23,8 @@ export interface AccessOptions {
   /** Where `admin-token` lies. */
   readonly dataDir: string;
   readonly rates?: RateOptions | undefined;
+  /** Of wrong credentials, and of those that are made. */
+  readonly credentialRates?: RateOptions | undefined;
   /** For users that have no limit of their own. */
   readonly quotas?: Quotas | undefined;
   /** How much of the audit log `sweep` leaves: 1 GB and a million entries by default. */
@@ -33,6 +35,9 @@ export interface AccessOptions {
 }
 
 const AUDIT_LIMITS: TrimLimits = { maxBytes: 1024 ** 3, maxEvents: 1_000_000 };
+
+/** Once this is used up, one each two seconds. */
+const CREDENTIAL_RATES = { burst: 30, perSecond: 0.5, what: 'Too many tokens, codes or logins' };
 
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const access = new StoredAccess(options);
@@ -47,18 +52,22 @@ class StoredAccess implements Access {
   readonly logins: StoredLogins;
   readonly audit: LoggedAudit;
   readonly rates: Buckets;
+  readonly credentialRates: Buckets;
   readonly quotas: CountedQuotas;
   readonly adminTokenPath: string;
   readonly #clock: Clock;
   readonly #auditLimits: TrimLimits;
 
-  constructor({ storage, dataDir, rates, quotas, auditLimits, clock = Date.now, elapsed }: AccessOptions) {
+  constructor(options: AccessOptions) {
+    const { storage, dataDir, rates, credentialRates, quotas, auditLimits, clock = Date.now, elapsed } = options;
     const { documents, events } = storage;
     this.#clock = clock;
     this.#auditLimits = auditLimits ?? AUDIT_LIMITS;
     this.users = new StoredUsers({ documents, clock, forget: (userId) => this.#forget(userId) });
     this.tokens = new StoredTokens({ documents, clock, users: this.users });
-    this.sessionTokens = new StoredSessionTokens({ documents, clock, users: this.users });
+    this.credentialRates = new Buckets({ ...CREDENTIAL_RATES, ...(elapsed ? { elapsed } : {}), ...credentialRates });
+    const failures = this.credentialRates;
+    this.sessionTokens = new StoredSessionTokens({ documents, clock, users: this.users, failures });
     this.logins = new StoredLogins({ documents, clock, users: this.users, tokens: this.tokens });
     this.audit = new LoggedAudit(events);
     this.rates = new Buckets(rates);

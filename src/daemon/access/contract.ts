@@ -28,6 +28,8 @@ export interface Access extends AsyncDisposable {
   readonly logins: Logins;
   readonly audit: Audit;
   readonly rates: Rates;
+  /** Of credentials that are wrong, and of those that somebody makes: nobody honest does either often. */
+  readonly credentialRates: Rates;
   readonly quotas: QuotaKeeper;
   /** The file with the token of the admin `local`. */
   readonly adminTokenPath: string;
@@ -196,8 +198,8 @@ export interface AuditOptions {
 
 /** So many requests at once, and then so many a second, for each key. In the memory of this daemon. */
 export interface Rates {
-  /** Counts a request, or fails with RATE_LIMITED and `details.retryAfterMs`. */
-  admit(key: string): void;
+  /** Counts a request, or fails with RATE_LIMITED and `details.retryAfterMs`. `cost`: how many it counts as; 1. */
+  admit(key: string, cost?: number): void;
 }
 
 export interface Usage {

@@ -9,6 +9,8 @@ export interface RateOptions {
   /** How many may come at once. */
   readonly burst?: number;
   readonly mostBuckets?: number;
+  /** What there is too much of, in words. */
+  readonly what?: string;
   /** Milliseconds that never go back. */
   readonly elapsed?: () => number;
 }
@@ -21,6 +23,7 @@ interface Bucket {
 export class Buckets implements Rates {
   readonly #perSecond: number;
   readonly #burst: number;
+  readonly #what: string;
   readonly #elapsed: () => number;
   readonly #buckets: Latest<string, Bucket>;
 
@@ -28,10 +31,12 @@ export class Buckets implements Rates {
     perSecond = 100,
     burst = 500,
     mostBuckets = 10_000,
+    what = 'Too many requests',
     elapsed = () => performance.now(),
   }: RateOptions = {}) {
     this.#perSecond = perSecond;
     this.#burst = burst;
+    this.#what = what;
     this.#buckets = new Latest(mostBuckets);
     this.#elapsed = elapsed;
   }
@@ -40,15 +45,15 @@ export class Buckets implements Rates {
     return this.#buckets.size;
   }
 
-  admit(key: string): void {
+  admit(key: string, cost = 1): void {
     const at = this.#elapsed();
     const before = this.#buckets.get(key) ?? { left: this.#burst, at };
     const filled = (Math.max(0, at - before.at) / 1000) * this.#perSecond;
     const left = Math.min(this.#burst, before.left + filled);
-    this.#buckets.set(key, { left: left < 1 ? left : left - 1, at });
-    if (left >= 1) return;
-    const retryAfterMs = Math.ceil(((1 - left) / this.#perSecond) * 1000);
-    throw new CellaError('RATE_LIMITED', `Too many requests: try again in ${retryAfterMs} ms.`, {
+    this.#buckets.set(key, { left: left < cost ? left : left - cost, at });
+    if (left >= cost) return;
+    const retryAfterMs = Math.ceil(((cost - left) / this.#perSecond) * 1000);
+    throw new CellaError('RATE_LIMITED', `${this.#what}: try again in ${retryAfterMs} ms.`, {
       details: { retryAfterMs },
     });
   }

@@ -8,12 +8,13 @@ import { UserId } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { Collection, type Found } from './collection.ts';
-import type { SessionTokenOptions, SessionTokens, TokenBinding, Users } from './contract.ts';
+import type { Rates, SessionTokenOptions, SessionTokens, TokenBinding, Users } from './contract.ts';
 import { isAlive, isOver } from './expiry.ts';
 import { digestOf, newId, newSecret, sameDigest } from './secret.ts';
 import { parseSessionToken, sessionTokenText } from './session-token-text.ts';
 import { UseCounts } from './use-counts.ts';
 
+const REFUSED: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 const TTL_MS = 24 * 3_600_000;
 /** Compared with where there is no such token, so that it takes as long. */
 const NOBODY = digestOf('');
@@ -35,15 +36,19 @@ interface Parts {
   readonly documents: DocumentStore;
   readonly clock: Clock;
   readonly users: Pick<Users, 'find'>;
+  /** Of checks that fail, by whoever shows the tokens. */
+  readonly failures: Rates;
 }
 
 export class StoredSessionTokens implements SessionTokens {
   readonly #tokens: Collection<StoredSessionToken>;
   readonly #clock: Clock;
   readonly #users: Parts['users'];
+  readonly #failures: Rates;
   readonly #counts = new UseCounts((id, uses) => this.#count(id, uses));
 
-  constructor({ documents, clock, users }: Parts) {
+  constructor({ documents, clock, users, failures }: Parts) {
+    this.#failures = failures;
     this.#tokens = new Collection(documents, 'session-tokens', StoredSessionToken);
     this.#clock = clock;
     this.#users = users;
@@ -70,11 +75,17 @@ export class StoredSessionTokens implements SessionTokens {
   }
 
   async check(token: string, expected: Partial<TokenBinding> = {}): Promise<TokenBinding> {
-    for (;;) {
-      const found = await this.#good(token);
-      const binding = bindingOf(found.value);
-      checkBinding(binding, expected);
-      if (await this.#use(found)) return binding;
+    try {
+      for (;;) {
+        const found = await this.#good(token);
+        const binding = bindingOf(found.value);
+        checkBinding(binding, expected);
+        if (await this.#use(found)) return binding;
+      }
+    } catch (error) {
+      const by = expected.executor ?? expected.session ?? 'unknown';
+      if (error instanceof CellaError && REFUSED.has(error.code)) this.#failures.admit(`session token by ${by}`);
+      throw error;
     }
   }
 

@@ -3,6 +3,8 @@
 import { getCookie } from 'hono/cookie';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Access, Principal } from '../access/contract.ts';
+import { networkOf } from '../access/refusals.ts';
+import { parseToken } from '../access/token-text.ts';
 import { type ExchangeContext, remoteOf } from './exchange.ts';
 
 export const COOKIE = 'cella';
@@ -11,18 +13,35 @@ const CSRF_HEADER = 'x-cella-csrf';
 const READING = new Set(['GET', 'HEAD']);
 
 export async function authenticate(c: ExchangeContext, access: Access): Promise<Principal> {
-  const token = bearerOf(c);
+  let token: string | undefined;
   const cookie = getCookie(c, COOKIE);
   try {
+    token = bearerOf(c);
     if (token !== undefined) return await access.authenticate(token);
     if (cookie !== undefined) return await byCookie(c, access, cookie);
     if (c.env.door === 'local') return access.daemon();
     throw new CellaError('UNAUTHENTICATED', 'This needs a token or a login.');
   } catch (error) {
-    // Guessing is slow for whoever guesses. Those who have a token are counted by it.
-    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') access.rates.admit(`from ${remoteOf(c)}`);
+    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(c, access, token);
     throw error;
   }
+}
+
+/**
+ * Guessing is slow for whoever guesses: by address, and by the token that is guessed at. A credential that is good is let in
+ * before this, so that nobody locks others out who share an address or whose token is known by its id.
+ */
+export function countFailure(c: ExchangeContext, access: Access, token?: string): void {
+  const from = networkOf(remoteOf(c));
+  const shown = c.req.header('authorization') ?? c.req.header('cookie') ?? c.req.query('code');
+  // Without a credential nobody has guessed anything.
+  if (shown === undefined) {
+    access.rates.admit(`from ${from}`);
+    return;
+  }
+  const id = token === undefined ? undefined : parseToken(token)?.id;
+  if (id !== undefined) access.credentialRates.admit(`token ${id}`);
+  access.credentialRates.admit(`from ${from}`);
 }
 
 /** A page of another site can make a browser send its cookie, and can neither read nor set a header. */

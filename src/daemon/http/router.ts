@@ -21,6 +21,8 @@ import { partsOf, respond } from './request-parts.ts';
 
 /** So many of the largest bodies may be under way for one user: those of others find room whatever that one sends. */
 const LARGEST_AT_ONCE = 16;
+/** All tokens of one user together may send as much as so many of them. */
+const TOKENS_AT_ONCE = 4;
 
 export interface Parts {
   readonly access: Access;
@@ -141,7 +143,7 @@ export class Routes {
     c.set('principal', principal);
     if (c.env.upgrade) c.env.upgrade.room = () => this.room(c);
     // What another server has passed on was counted there.
-    if (principal.credential.kind !== 'daemon' && !c.get('hop')) access.rates.admit(principal.credential.id);
+    if (!c.get('hop')) admitRequest(access, principal);
     return principal;
   }
 
@@ -167,6 +169,13 @@ export class Routes {
       throw error;
     }
   }
+}
+
+/** By its token or login; and all of one user's together, who may make many of them. */
+export function admitRequest({ rates }: Pick<Access, 'rates'>, { credential, userId }: Principal): void {
+  if (credential.kind === 'daemon') return;
+  rates.admit(credential.id);
+  rates.admit(`user ${userId}`, 1 / TOKENS_AT_ONCE);
 }
 
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */

@@ -16,7 +16,7 @@ import { stopping } from '../stopping.ts';
 import { admitExecution } from './admit-execution.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import type { Logger } from './logs.ts';
-import type { Recheck } from './router.ts';
+import { admitRequest, type Recheck } from './router.ts';
 import type { Service } from './service.ts';
 import { SocketLife } from './socket-life.ts';
 
@@ -121,8 +121,9 @@ export class SessionSocket {
 
   async #work(frame: Exclude<ClientFrame, { type: 'ping' }>): Promise<Work> {
     const { service, session, recheck } = this.#options;
-    const { userId: by, credential } = await recheck('use');
-    if (credential.kind !== 'daemon') service.access.rates.admit(credential.id);
+    const principal = await recheck('use');
+    const { userId: by } = principal;
+    admitRequest(service.access, principal);
     switch (frame.type) {
       case 'execute': {
         if (service.stopping.aborted) throw stopping();

@@ -260,4 +260,9 @@ function decisionOf({ outcome, reason, text }: Decided) {
 }
 
 /** An executor that has earned one of these is not heard any more. */
-export const CUTTING: ReadonlySet<string> = new Set(['RUNNER_PROTOCOL', 'UNAUTHENTICATED', 'FORBIDDEN']);
+export const CUTTING: ReadonlySet<string> = new Set([
+  'RUNNER_PROTOCOL',
+  'UNAUTHENTICATED',
+  'FORBIDDEN',
+  'RATE_LIMITED',
+]);

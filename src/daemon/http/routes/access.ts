@@ -2,14 +2,18 @@
 
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { AuditRecord } from '../../../protocol/access.ts';
+import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/access-routes.ts';
 import type { BrowserLogin, Principal } from '../../access/contract.ts';
 import { sessionsWithForks } from '../../sessions-of.ts';
-import { COOKIE } from '../authenticate.ts';
+import { COOKIE, countFailure } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
 import { wantsPage } from '../failure-page.ts';
 import { loginPage } from '../login-page.ts';
 import type { Service } from '../service.ts';
+
+/** Somebody may make twice as many credentials as send wrong ones. */
+const MAKING_COST = 0.5;
 
 export function addAccessRoutes(service: Service): void {
   addLoginRoutes(service);
@@ -33,27 +37,34 @@ function addLoginRoutes({ routes, access }: Service): void {
 
   routes.open(wire.Login, async ({ query, context }) => {
     access.rates.admit(`from ${remoteOf(context)}`);
-    const login = await access.logins.redeem(query.code);
+    const login = await access.logins.redeem(query.code).catch((error) => {
+      if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(context, access);
+      throw error;
+    });
     context.set('principal', login.principal);
     keepCookie(context, login);
     return wantsPage(context) ? context.body(loginPage.body, 200, loginPage.headers) : context.redirect('/docs', 303);
   });
 
   routes.add(wire.OpenLogin, async ({ principal, context }) => {
+    admitMaking(access, principal);
     const login = await access.logins.open(principal);
     keepCookie(context, login);
     return context.json(meOf(principal, login.csrf), 200);
   });
 
   routes.add(wire.CreateLoginCode, async ({ body, principal, about }) => {
+    admitMaking(access, principal);
     if (body?.user !== undefined) about({ target: body.user });
     const { code, expiresAt } = await access.logins.createCode(principal, body?.user);
     return { code, path: `/login?code=${encodeURIComponent(code)}`, expiresAt };
   });
 
-  routes.add(wire.Logout, async ({ context }) => {
+  routes.add(wire.Logout, async ({ context, principal }) => {
     const cookie = getCookie(context, COOKIE);
-    if (cookie !== undefined) await access.logins.logout(cookie);
+    const ended = cookie !== undefined && (await access.logins.logout(cookie));
+    // As many logins can end as somebody could open; with none to end, this would be an entry for nothing.
+    if (!ended) admitMaking(access, principal);
     deleteCookie(context, COOKIE, { path: '/' });
     return context.body(null, 204);
   });
@@ -100,6 +111,7 @@ function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Se
 
 function addTokenRoutes({ routes, access }: Service): void {
   routes.add(wire.CreateTokenRoute, async ({ body: { name, user, scopes, expiresInMs }, principal, about }) => {
+    admitMaking(access, principal);
     const made = await access.tokens.create(principal, {
       name,
       ...(user === undefined ? {} : { user }),
@@ -119,6 +131,11 @@ function addTokenRoutes({ routes, access }: Service): void {
     await access.tokens.revoke(principal, params.token);
     return undefined;
   });
+}
+
+/** Each is an entry in the audit log, which not even a viewer may fill. Administrators make them for all others. */
+function admitMaking({ credentialRates }: Service['access'], { userId, scopes }: Principal): void {
+  if (!scopes.includes('admin')) credentialRates.admit(`made by ${userId}`, MAKING_COST);
 }
 
 function meOf({ userId, userName, role, scopes }: Principal, csrf?: string) {
