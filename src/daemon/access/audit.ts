@@ -2,8 +2,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AuditEntry, type AuditRecord } from '../../protocol/access.ts';
-import type { EventLog, TrimLimits } from '../../storage/contract.ts';
-import type { Audit, AuditOptions, Principal, Refusal } from './contract.ts';
+import type { EventLog, LoggedEvent, TrimLimits } from '../../storage/contract.ts';
+import type { Audit, AuditOptions, AuditPage, Principal, Refusal } from './contract.ts';
 import { type RefusalOptions, Refusals } from './refusals.ts';
 import { requireScope } from './rights.ts';
 
@@ -14,6 +14,8 @@ export const AUDIT_KEY = '\0audit';
 const MOST_CHARACTERS = 300;
 /** How long notes are gathered: whoever asks again at once does not wait for the line of what was asked before. */
 const GATHER_MS = 20;
+/** How many entries one page looks through for those that are asked for. */
+const MOST_LOOKED_AT = 10_000;
 /** How many wait for a storage that fails. */
 const MOST_NOTED = 1000;
 
@@ -50,6 +52,22 @@ export class LoggedAudit implements Audit {
   read(by: Principal, options: AuditOptions = {}): AsyncIterable<AuditRecord> {
     requireScope(by, 'admin');
     return this.#read(options);
+  }
+
+  async page(by: Principal, { after = 0, limit = 100, ...wanted }: AuditOptions = {}): Promise<AuditPage> {
+    requireScope(by, 'admin');
+    await this.flush();
+    const last = await this.#events.last(AUDIT_KEY);
+    const entries: AuditRecord[] = [];
+    let next = after;
+    for await (const logged of this.#events.read(AUDIT_KEY, { after, limit: MOST_LOOKED_AT })) {
+      next = logged.seq;
+      const entry = recordOf(logged, wanted);
+      if (entry) entries.push(entry);
+      if (entries.length >= limit) break;
+    }
+    // Others may have added some meanwhile.
+    return { entries, next, last: Math.max(last, next) };
   }
 
   async trim(limits: TrimLimits): Promise<void> {
@@ -90,14 +108,26 @@ export class LoggedAudit implements Audit {
     let left = limit;
     if (left <= 0) return;
     await this.flush();
-    for await (const { seq, at, event } of this.#events.read(AUDIT_KEY, { after })) {
-      const { data: entry } = AuditEntry.safeParse(event);
-      if (!entry || (userId ?? entry.userId) !== entry.userId || (session ?? entry.session) !== entry.session) continue;
-      yield { seq, at, ...entry };
+    for await (const logged of this.#events.read(AUDIT_KEY, { after })) {
+      const entry = recordOf(logged, { userId, session });
+      if (!entry) continue;
+      yield entry;
       left -= 1;
       if (left <= 0) return;
     }
   }
+}
+
+interface Wanted {
+  readonly userId?: string | undefined;
+  readonly session?: string | undefined;
+}
+
+/** Undefined where it is another user's, of another session, or cannot be read. */
+function recordOf({ seq, at, event }: LoggedEvent, { userId, session }: Wanted): AuditRecord | undefined {
+  const { data: entry } = AuditEntry.safeParse(event);
+  const isMeant = entry && (userId ?? entry.userId) === entry.userId && (session ?? entry.session) === entry.session;
+  return isMeant ? { seq, at, ...entry } : undefined;
 }
 
 function bounded(entry: AuditEntry): AuditEntry {

@@ -177,6 +177,8 @@ export interface Audit {
   flush(): Promise<void>;
   /** For `admin`. From the first after `after`, in order. */
   read(by: Principal, options?: AuditOptions): AsyncIterable<AuditRecord>;
+  /** For `admin`. As `read`, and looks through a bounded part of the log: `next` says where to go on, up to `last`. */
+  page(by: Principal, options?: AuditOptions): Promise<AuditPage>;
   trim(limits: TrimLimits): Promise<void>;
 }
 
@@ -188,6 +190,14 @@ export type Refusal = Omit<AuditEntry, 'kind' | 'outcome' | 'suppressed' | 'acti
   /** `refused` where nothing is said. */
   readonly outcome?: 'refused' | 'failed';
 };
+
+export interface AuditPage {
+  readonly entries: readonly AuditRecord[];
+  /** The number of the last entry that was looked at, for `after`. */
+  readonly next: number;
+  /** The number of the last entry that there is. */
+  readonly last: number;
+}
 
 export interface AuditOptions {
   readonly after?: number;

@@ -124,5 +124,12 @@ export const ReadAudit = endpoint('get /v1/audit', tag, admin, {
     user: z.string().max(128).optional().meta({ description: 'The id of a user.' }),
     session: z.string().max(128).optional(),
   }),
-  result: z.object({ entries: z.array(AuditRecord).readonly(), next: z.int() }),
+  result: z.object({
+    entries: z.array(AuditRecord).readonly(),
+    next: z.int().meta({
+      description:
+        'For `after`: the last entry looked at. One call looks through 10,000; go on while it is below `last`.',
+    }),
+    last: z.int().meta({ description: 'The number of the last entry that there is.' }),
+  }),
 });

@@ -96,8 +96,10 @@ export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
     floor: z.int(),
     /** The number of the last event that there is. */
     last: z.int(),
-    /** For `after`. */
-    next: z.int(),
+    next: z.int().meta({
+      description:
+        'For `after`: the last event looked at. One call looks through 10,000; go on while it is below `last`.',
+    }),
   }),
   gives: streams,
 });

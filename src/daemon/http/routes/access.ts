@@ -1,7 +1,6 @@
 /** Users, tokens, logins and the audit log. */
 
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import type { AuditRecord } from '../../../protocol/access.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/access-routes.ts';
 import type { BrowserLogin, Principal } from '../../access/contract.ts';
@@ -22,10 +21,8 @@ export function addAccessRoutes(service: Service): void {
   const { routes, access } = service;
 
   routes.add(wire.ReadAudit, async ({ query: { after, limit, user, session }, principal }) => {
-    const entries: AuditRecord[] = [];
     const wanted = { ...(user === undefined ? {} : { userId: user }), ...(session === undefined ? {} : { session }) };
-    for await (const entry of access.audit.read(principal, { after, limit, ...wanted })) entries.push(entry);
-    return { entries, next: entries.at(-1)?.seq ?? after };
+    return await access.audit.page(principal, { after, limit, ...wanted });
   });
 }
 

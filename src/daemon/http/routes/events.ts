@@ -14,6 +14,8 @@ import { formOf } from '../streams.ts';
 
 /** Of the events on one page, about. */
 const MOST_PAGE_CHARACTERS = 4_000_000;
+/** How many events one page looks through for those that are asked for. */
+const MOST_LOOKED_AT = 10_000;
 
 export function addEventRoutes(service: Service): void {
   const { routes, host } = service;
@@ -64,12 +66,13 @@ export function addEventRoutes(service: Service): void {
   });
 }
 
-/** What there is now; a page that is full tells where to go on. */
+/** What there is now. A page that is full, or for which enough was looked at, says where to go on: `next`, up to `last`. */
 async function page(session: HostedSession, { after, limit, execution, turn }: PageOptions) {
   const { floor, last } = await session.position();
   const events: FeedItem[] = [];
   let next = Math.max(after, floor);
   if (next >= last) return { events, floor, last, next: Math.max(after, Math.min(next, last)) };
+  const from = next;
   const over = new AbortController();
   let characters = 0;
   // Looked through here: what still runs may have nothing more to tell for long.
@@ -83,7 +86,8 @@ async function page(session: HostedSession, { after, limit, execution, turn }: P
       events.push(event);
       characters += JSON.stringify(event).length;
     }
-    if (next >= last || events.length >= limit || characters > MOST_PAGE_CHARACTERS) break;
+    const full = events.length >= limit || characters > MOST_PAGE_CHARACTERS;
+    if (full || next >= Math.min(last, from + MOST_LOOKED_AT)) break;
   }
   over.abort();
   return { events, floor, last, next };
