@@ -163,10 +163,9 @@ const framing: Row[] = [
   }, { quick: true }),
   row('asks for another server in the line of its request', FRAMES, async (world) => {
     const { host } = new URL(world.url);
-    for (const target of [`http://evil.example/v1/me`, '//evil.example/v1/me', '*', `http://${host}@evil.example/`, '/v1/../../etc/passwd', '/v1/sessions/..%2f..%2fetc']) {
-      const lines = [`GET ${target} HTTP/1.1`, `Host: ${host}`, 'Connection: close', '', ''];
-      const answer = await raw(world, lines.join('\r\n'));
-      expect.soft([target, statusOf(answer) >= 400 || answer === '']).toEqual([target, true]);
+    for (const target of ['http://evil.example/v1/me', '//evil.example/v1/me', '*', '/v1/../../etc/passwd', '/v1/sessions/..%2f..%2fetc']) {
+      const answer = await raw(world, [`GET ${target} HTTP/1.1`, `Host: ${host}`, 'Connection: close', '', ''].join('\r\n'));
+      expect.soft(statusOf(answer) >= 400 || answer === '', `${target}: ${answer.slice(0, 300)}`).toBe(true);
     }
     // Answered here or not at all: never fetched from there.
     await raw(world, [`GET http://127.0.0.1:${world.loopbackPort}/ HTTP/1.1`, `Host: ${host}`, 'Connection: close', '', ''].join('\r\n'));
@@ -261,8 +260,7 @@ class Trap:
         except BaseException as error:
             return 'REFUSED ' + type(error).__name__
 trap = Trap()
-import builtins, sys
-builtins.len = lambda thing: (stolen.append(repr(trap)), 1)[1]
+import sys
 sys.displayhook = lambda value: stolen.append(repr(trap))`;
     await mallory.value(code, { session });
     await mallory.call(`PATCH /v1/sessions/${session}`, { body: { shares: [{ user: 'victoria', right: 'manage' }] } });
