@@ -1,6 +1,5 @@
 /** What a kernel says to the server: values, displays, output, saves and forged frames. All of it is hostile. */
 
-import { expect } from 'vitest';
 import { WebSocket } from 'ws';
 import { contained, everywhere, once, type Row } from './row.ts';
 import type { World } from './world.ts';
@@ -10,8 +9,13 @@ const STALL = 'Nothing that a kernel sends holds up the server for others.';
 const CUT = 'A kernel that does not keep to the protocol is cut off, and nobody else notices.';
 
 /** Code of a cell in a session of its own, so that what it breaks is over with it. */
-function alone(name: string, promise: string, code: string, options: Partial<Row> & { ms?: number; then?: string } = {}): Row {
-  const { ms = 60_000, then: after, ...rest } = options;
+function alone(
+  name: string,
+  promise: string,
+  code: string,
+  options: Partial<Row> & { ms?: number; after?: string } = {},
+): Row {
+  const { ms = 60_000, after, ...rest } = options;
   return {
     name,
     promise,
@@ -54,7 +58,7 @@ const saves: Row[] = [
     SAVES(`
 for number in range(200):
     send(frames.PART, part({'kind': 'x', 'names': ['%d' % number + 'x' * ((9 << 20) - 1000)], 'portable': True, 'last': True}))`),
-    { then: SAVE, quick: true, on: ['subprocess', 'user'] },
+    { after: SAVE, quick: true, on: ['subprocess', 'user'] },
   ),
   alone(
     'saves a million parts of nothing',
@@ -63,7 +67,7 @@ for number in range(200):
 one = part({'kind': 'x', 'names': ['x'], 'portable': True, 'last': True})
 for _ in range(300_000):
     send(frames.PART, one)`),
-    { then: SAVE, on: ['subprocess', 'user'] },
+    { after: SAVE, on: ['subprocess', 'user'] },
   ),
   alone(
     'saves names in their hundred thousands, lost ones with long reasons',
@@ -71,7 +75,7 @@ for _ in range(300_000):
     `${SAVES(`
 many = [{'name': str(number), 'reason': 'x' * 200} for number in range(200_000)]
 send(frames.SAVED, archive.answer({'saved': [str(n) for n in range(200_000)], 'lost': many}))`)}`,
-    { then: SAVE },
+    { after: SAVE },
   ),
   alone(
     'saves a part that never ends',
@@ -79,7 +83,7 @@ send(frames.SAVED, archive.answer({'saved': [str(n) for n in range(200_000)], 'l
     SAVES(`
 for _ in range(200):
     send(frames.PART, part({'kind': 'x', 'names': ['x'], 'portable': True, 'last': False}, bytes(8 << 20)))`),
-    { then: SAVE, on: ['subprocess', 'user'] },
+    { after: SAVE, on: ['subprocess', 'user'] },
   ),
   alone(
     'saves headers that are no headers',
@@ -88,7 +92,7 @@ for _ in range(200):
 send(frames.PART, struct.pack('<I', 0xFFFFFFFF) + b'{')
 send(frames.PART, b'')
 send(frames.PART, part({'kind': '../../x', 'names': ['../x'], 'portable': True, 'last': True, '__proto__': {}}))`),
-    { then: SAVE },
+    { after: SAVE },
   ),
 ];
 
@@ -100,32 +104,104 @@ const values: Row[] = [
   alone('gives sets in tuples in lists, a million of them', STALL, '[({n},) for n in range(400_000)]'),
   alone('gives 60 MB of text that must be escaped', STALL, '"\\x00\\u2028" * 10_000_000'),
   alone('gives bytes of 60 MB', STALL, 'bytes(60_000_000)'),
-  alone('gives a value that is nested 100,000 deep', STALL, 'value = []\nfor _ in range(100_000): value = [value]\nvalue'),
+  alone(
+    'gives a value that is nested 100,000 deep',
+    STALL,
+    'value = []\nfor _ in range(100_000): value = [value]\nvalue',
+  ),
   alone('gives a value that holds itself', STALL, 'value = {}; value["self"] = value; value'),
-  alone('gives floats that are none, and keys that are one another', STALL, '{float("nan"): float("inf"), 1: 1, True: 2, "1": 3, None: 4, (1,): 5, b"x": 6}'),
-  alone('gives an object whose repr never ends', STALL, 'class Endless:\n    def __repr__(self):\n        while True: pass\nEndless()', { ms: 2000 }),
+  alone(
+    'gives floats that are none, and keys that are one another',
+    STALL,
+    '{float("nan"): float("inf"), 1: 1, True: 2, "1": 3, None: 4, (1,): 5, b"x": 6}',
+  ),
+  alone(
+    'gives an object whose repr never ends',
+    STALL,
+    'class Endless:\n    def __repr__(self):\n        while True: pass\nEndless()',
+    { ms: 2000 },
+  ),
   alone('gives a repr of 200 MB', HELD, 'class Long:\n    def __repr__(self): return "x" * 200_000_000\nLong()'),
-  alone('gives names that prototypes have', CUT, '{"__proto__": {"admin": True}, "constructor": 1, "toString": 2, "hasOwnProperty": 3, "then": 4}', { quick: true }),
+  alone(
+    'gives names that prototypes have',
+    CUT,
+    '{"__proto__": {"admin": True}, "constructor": 1, "toString": 2, "hasOwnProperty": 3, "then": 4}',
+    { quick: true },
+  ),
 ];
 
 const displays: Row[] = [
-  alone('displays 300,000 kinds of media at once', STALL, 'class Many:\n    def _repr_mimebundle_(self, **_): return {"x/%d" % n: "" for n in range(300_000)}\ndisplay(Many())', { quick: true }),
-  alone('displays kinds of media with names of a megabyte', HELD, 'class Long:\n    def _repr_mimebundle_(self, **_): return {"x/" + "y" * 1_000_000 + str(n): "" for n in range(40)}\nfor _ in range(10): display(Long())'),
-  alone('displays pictures of 50 MB', HELD, 'class Big:\n    def _repr_mimebundle_(self, **_): return {"image/png": "A" * 50_000_000}\nfor _ in range(6): display(Big())'),
+  alone(
+    'displays 300,000 kinds of media at once',
+    STALL,
+    'class Many:\n    def _repr_mimebundle_(self, **_): return {"x/%d" % n: "" for n in range(300_000)}\ndisplay(Many())',
+    { quick: true },
+  ),
+  alone(
+    'displays kinds of media with names of a megabyte',
+    HELD,
+    'class Long:\n    def _repr_mimebundle_(self, **_): return {"x/" + "y" * 1_000_000 + str(n): "" for n in range(40)}\nfor _ in range(10): display(Long())',
+  ),
+  alone(
+    'displays pictures of 50 MB',
+    HELD,
+    'class Big:\n    def _repr_mimebundle_(self, **_): return {"image/png": "A" * 50_000_000}\nfor _ in range(6): display(Big())',
+  ),
   alone('displays 100,000 times', HELD, 'for n in range(100_000): display(n)', { stalls: false }),
-  alone('displays HTML that would run in a page', CUT, 'class Page:\n    def _repr_html_(self): return "<script>fetch(1)</script>" * 1000\ndisplay(Page())'),
+  alone(
+    'displays HTML that would run in a page',
+    CUT,
+    'class Page:\n    def _repr_html_(self): return "<script>fetch(1)</script>" * 1000\ndisplay(Page())',
+  ),
 ];
 
 const output: Row[] = [
-  alone('prints 300 MB without a line’s end', HELD, 'import sys\nfor _ in range(300): sys.stdout.write("x" * 1_000_000)', { stalls: false }),
-  alone('prints a million short lines', HELD, 'import sys\nfor n in range(1_000_000): sys.stdout.write("%d\\n" % n)', { stalls: false }),
-  alone('writes bytes that are no text to all descriptors', CUT, 'import os\nfor fd in (1, 2):\n    for _ in range(200):\n        os.write(fd, bytes(range(256)) * 100)'),
-  alone('prints what a terminal would obey, and what logs would break on', CUT, String.raw`print("\x1b]0;owned\x07\x1b[2J\x1b[1;1H\r\n{\"level\":60,\"msg\":\"forged\"}\r\n\u202e\u2028")`),
-  alone('raises an error of 50 MB with a million notes', HELD, 'error = ValueError("x" * 50_000_000)\nfor n in range(200_000): error.add_note(str(n)) if hasattr(error, "add_note") else None\nraise error'),
-  alone('raises errors from errors, 10,000 deep', STALL, 'error = None\nfor n in range(10_000):\n    new = ValueError(str(n))\n    new.__cause__ = error\n    error = new\nraise error'),
-  alone('raises an error whose name and text are no text', CUT, 'class Odd(Exception):\n    def __str__(self): raise RuntimeError("no")\nOdd.__name__ = "\\ud800" * 1000\nraise Odd()'),
-  alone('prints from a thread for as long as it lives', HELD, 'import threading\ndef talk():\n    while True: print("x" * 100_000)\nthreading.Thread(target=talk, daemon=True).start()', { stalls: false, ms: 2000 }),
-  alone('asks for input in 300 threads', HELD, 'import threading, time\nfor n in range(300): threading.Thread(target=input, args=("?" * 10_000,), daemon=True).start()\ntime.sleep(1)', { ms: 3000 }),
+  alone(
+    'prints 300 MB without a line’s end',
+    HELD,
+    'import sys\nfor _ in range(300): sys.stdout.write("x" * 1_000_000)',
+    { stalls: false },
+  ),
+  alone('prints a million short lines', HELD, 'import sys\nfor n in range(1_000_000): sys.stdout.write("%d\\n" % n)', {
+    stalls: false,
+  }),
+  alone(
+    'writes bytes that are no text to all descriptors',
+    CUT,
+    'import os\nfor fd in (1, 2):\n    for _ in range(200):\n        os.write(fd, bytes(range(256)) * 100)',
+  ),
+  alone(
+    'prints what a terminal would obey, and what logs would break on',
+    CUT,
+    String.raw`print("\x1b]0;owned\x07\x1b[2J\x1b[1;1H\r\n{\"level\":60,\"msg\":\"forged\"}\r\n\u202e\u2028")`,
+  ),
+  alone(
+    'raises an error of 50 MB with a million notes',
+    HELD,
+    'error = ValueError("x" * 50_000_000)\nfor n in range(200_000): error.add_note(str(n)) if hasattr(error, "add_note") else None\nraise error',
+  ),
+  alone(
+    'raises errors from errors, 10,000 deep',
+    STALL,
+    'error = None\nfor n in range(10_000):\n    new = ValueError(str(n))\n    new.__cause__ = error\n    error = new\nraise error',
+  ),
+  alone(
+    'raises an error whose name and text are no text',
+    CUT,
+    'class Odd(Exception):\n    def __str__(self): raise RuntimeError("no")\nOdd.__name__ = "\\ud800" * 1000\nraise Odd()',
+  ),
+  alone(
+    'prints from a thread for as long as it lives',
+    HELD,
+    'import threading\ndef talk():\n    while True: print("x" * 100_000)\nthreading.Thread(target=talk, daemon=True).start()',
+    { stalls: false, ms: 2000 },
+  ),
+  alone(
+    'asks for input in 300 threads',
+    HELD,
+    'import threading, time\nfor n in range(300): threading.Thread(target=input, args=("?" * 10_000,), daemon=True).start()\ntime.sleep(1)',
+    { ms: 3000 },
+  ),
 ];
 
 /** The kernel's own connection is found as any code could find it. */
@@ -142,7 +218,30 @@ def pack(value):
 `;
 
 const frames: Row[] = [
-  ...['h', 'r', 'p', 'q', 'c', 'x', 't', 'v', 'w', 'l', 'o', 'a', 'f', 'd', 'g', 'm', 'j', 'S', 'X', 'Y', '\\x00', '\\xff'].map((kind) =>
+  ...[
+    'h',
+    'r',
+    'p',
+    'q',
+    'c',
+    'x',
+    't',
+    'v',
+    'w',
+    'l',
+    'o',
+    'a',
+    'f',
+    'd',
+    'g',
+    'm',
+    'j',
+    'S',
+    'X',
+    'Y',
+    '\\x00',
+    '\\xff',
+  ].map((kind) =>
     alone(
       `sends a frame ${kind} of 60 MB, of nothing, and of the wrong kind`,
       CUT,
@@ -246,5 +345,8 @@ export const speechRows: readonly Row[] = [
   ...output,
   ...frames,
   ...backlog,
-  contained('says nothing at all for the rest of its time', STALL, 'import os\nos.close(256)\nwhile True: pass', { ms: 2000, stalls: false }),
+  contained('says nothing at all for the rest of its time', STALL, 'import os\nos.close(256)\nwhile True: pass', {
+    ms: 2000,
+    stalls: false,
+  }),
 ];

@@ -18,9 +18,9 @@ import type { ServeOptions } from '../../src/daemon/serve.ts';
 import { PRELUDE, succeeded, type Verdicts } from '../support/attack.ts';
 import { spellingsOf } from '../support/canary.ts';
 import { descendants, isAlive } from '../support/processes.ts';
-import { sharedEngineWithImage } from '../support/shared-docker.ts';
-import { shareCache } from '../support/shared-cache.ts';
 import { scratchFolder } from '../support/session.ts';
+import { shareCache } from '../support/shared-cache.ts';
+import { sharedEngineWithImage } from '../support/shared-docker.ts';
 
 export type Place = 'subprocess' | 'container' | 'user';
 
@@ -345,11 +345,16 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     const told = Buffer.from(this.seen.join('\n'));
     for (const [what, secret] of Object.entries(this.secrets)) {
       const own = this.mallory.token === secret;
-      if (!own) expect(spellingsOf(secret).some((each) => told.includes(each)), `${what} was told`).toBe(false);
+      if (!own)
+        expect(
+          spellingsOf(secret).some((each) => told.includes(each)),
+          `${what} was told`,
+        ).toBe(false);
     }
     this.#checkProcesses();
     const logged = this.logText.slice(this.#logRead);
-    for (const [what, secret] of Object.entries(this.secrets)) expect(logged, `${what} in the log`).not.toContain(secret);
+    for (const [what, secret] of Object.entries(this.secrets))
+      expect(logged, `${what} in the log`).not.toContain(secret);
     const neighbour = await this.victoria.value("[kept + 1, open('diary').read(), secret]");
     const { secrets } = this;
     expect(neighbour).toEqual([42, secrets["the neighbour's file"], secrets["the neighbour's memory"]]);
