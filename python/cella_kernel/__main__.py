@@ -1,5 +1,5 @@
 """Entry: `python -I cella_kernel MODE JSON`, where MODE is `template` (start kernels), `container` (be pid 1 of one),
-`detect` (report layers) or `wasm` (build a kernel for the snapshot of its memory)."""
+`detect` (report layers), `files` (do a root server's file work) or `wasm` (build a kernel for the snapshot of its memory)."""
 
 from __future__ import annotations
 
@@ -58,12 +58,16 @@ def main() -> None:
         from cella_kernel.sandbox import detect
 
         detect.main(options)
+    elif mode == "files":
+        from cella_kernel import file_broker
+
+        file_broker.main(options)
     elif mode == "wasm":
         from cella_kernel.wasm import life
 
         life.build(**options)
     else:
-        raise SystemExit("unknown mode %r: use template, container, detect or wasm" % mode)
+        raise SystemExit("unknown mode %r: use template, container, detect, files or wasm" % mode)
 
 
 main()

@@ -63,6 +63,10 @@ def _opening(channel: Channel) -> Dict[str, Any]:
 def _close_in(spec: Dict[str, Any], alone: bool) -> None:
     if os.getuid() != spec["uid"] or os.getgid() != spec["gid"]:
         raise LayerError("uid", "the container runs as %d:%d" % (os.getuid(), os.getgid()))
+    for folder in spec["folders"]:
+        facts = os.stat(folder["path"])
+        if (str(facts.st_dev), str(facts.st_ino)) != (folder["id"]["device"], folder["id"]["inode"]):
+            raise LayerError("workspace", "%s is another folder than the session was made with" % folder["path"])
     linux.drop_bounding_set()
     linux.drop_capabilities()
     launch.settle(spec["limits"], alone, seccomp.program())

@@ -5,12 +5,15 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { CellaError } from '../protocol/errors.ts';
+import { folderId } from '../sandbox/folder-id.ts';
+import { fileRights } from '../sandbox/uid.ts';
 import { readableOf, writableOf } from './byte-streams.ts';
 import type { EnvironmentHandle, EnvironmentPrimitive, ExecExit, ExecOptions, Execution } from './contract.ts';
 import type { EnclosedExit, EnclosedLink, EnclosurePort } from './enclosure-port.ts';
 import { EnvironmentFiles } from './environment-files.ts';
 import { Executions } from './executions.ts';
-import { type EnvironmentFolders, insideOf, realFolder } from './folders.ts';
+import type { FilesRoot } from './files/files.ts';
+import { type EnvironmentFolders, type EnvironmentRoots, insideOf, type MappedFolder, realFolder } from './folders.ts';
 import { newEnvironmentId, RESTARTED, readHandle, TERMINATED } from './handle.ts';
 import { checkProgram, feed, GRACE_MS } from './program.ts';
 
@@ -19,6 +22,13 @@ export interface EnclosedOptions {
   readonly open: () => Promise<EnclosurePort>;
   /** Variables of every program, beside those that the enclosure itself gives. */
   readonly env?: Readonly<Record<string, string>>;
+}
+
+interface What {
+  readonly id: string;
+  readonly kind: EnclosedEnvironment['kind'];
+  readonly folders: EnvironmentFolders;
+  readonly roots: EnvironmentRoots;
 }
 
 type State =
@@ -36,12 +46,8 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   readonly #running = new Executions();
   #state: State;
 
-  private constructor(
-    { id, kind, folders }: Pick<EnclosedEnvironment, 'kind'> & { id: string; folders: EnvironmentFolders },
-    { open, env = {} }: EnclosedOptions,
-    state: State,
-  ) {
-    super(folders);
+  private constructor({ id, kind, folders, roots }: What, { open, env = {} }: EnclosedOptions, state: State) {
+    super(folders, roots);
     this.#id = id;
     this.kind = kind;
     this.#env = env;
@@ -52,7 +58,8 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   static async create(options: EnclosedOptions): Promise<EnclosedEnvironment> {
     const enclosure = await options.open();
     try {
-      const what = { id: newEnvironmentId(), kind: enclosure.kind, folders: foldersOf(enclosure) };
+      const { kind, files: roots } = enclosure;
+      const what = { id: newEnvironmentId(), kind, folders: foldersOf(enclosure), roots };
       return new EnclosedEnvironment(what, options, { kind: 'running', enclosure });
     } catch (error) {
       await enclosure.close();
@@ -64,7 +71,8 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   static async attach(handle: unknown, options: EnclosedOptions): Promise<EnclosedEnvironment> {
     const { id, kind, folders } = readHandle(handle, ['sandbox', 'docker']);
     if (kind === 'local') throw new CellaError('INVALID_OPTIONS', 'This is the handle of a local environment.');
-    return new EnclosedEnvironment({ id, kind, folders }, options, { kind: 'left', reason: RESTARTED });
+    const roots = rootsOf(kind, folders);
+    return new EnclosedEnvironment({ id, kind, folders, roots }, options, { kind: 'left', reason: RESTARTED });
   }
 
   getId(): string {
@@ -155,6 +163,16 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
       throw error;
     }
   }
+}
+
+/** How the files of an environment are reached that no enclosure is around yet. */
+function rootsOf(kind: EnclosedEnvironment['kind'], { workspace, home }: EnvironmentFolders): EnvironmentRoots {
+  const rootOf = ({ host, inside }: MappedFolder): FilesRoot => {
+    const path = realFolder(host);
+    const rights = process.getuid?.() === 0 ? fileRights(path, home.host, kind === 'docker') : undefined;
+    return { path, inside, id: folderId(path), rights };
+  };
+  return { workspace: rootOf(workspace), home: rootOf(home) };
 }
 
 function foldersOf({ onHost, paths }: EnclosurePort): EnvironmentFolders {

@@ -1,5 +1,7 @@
 /** What an enclosed environment needs of an enclosure; one that src/session/agent-enclosure.ts opens is one. */
 
+import type { FilesRoot } from './files/files.ts';
+
 export interface ByteSource {
   /** A chunk is only valid during the call. Returning false stops reading until `resume`. */
   read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void;
@@ -44,6 +46,8 @@ export interface EnclosurePort {
   readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
   /** The same two, on the host. */
   readonly onHost: { readonly workspace: string; readonly home: string };
+  /** How their files are reached there. */
+  readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
   /** Whether it can still run something. */
   readonly alive: boolean;
   /** Why it could not be closed around its first process, if it could not: nothing has begun in it. */

@@ -3,24 +3,26 @@
 import { CellaError } from '../protocol/errors.ts';
 import type { FileChange as TreeChange } from '../protocol/http/file-routes.ts';
 import type { BasePaths, FileChange, FileEntry, FileWrite, FileWritten } from './contract.ts';
+import { type FilesRoot, openFiles } from './files/files.ts';
 import { Glob } from './files/glob.ts';
-import { HeldFolder } from './files/held-folder.ts';
 import { listTree } from './files/list-tree.ts';
 import { explained, partsOf, refused } from './files/path.ts';
 import { ownWatches } from './files/watch-share.ts';
 import { watchTree } from './files/watch-tree.ts';
 import { Workspace } from './files/workspace.ts';
 import { writeMany } from './files/write-many.ts';
-import { basePathsOf, type EnvironmentFolders, placeOf } from './folders.ts';
+import { basePathsOf, type EnvironmentFolders, type EnvironmentRoots, placeOf } from './folders.ts';
 
 /** What is read is held in memory, whatever the code inside has made of the file. */
 const MOST_BYTES = 256 * 1024 * 1024;
 
 export abstract class EnvironmentFiles {
   protected readonly folders: EnvironmentFolders;
+  readonly #roots: EnvironmentRoots;
 
-  protected constructor(folders: EnvironmentFolders) {
+  protected constructor(folders: EnvironmentFolders, roots: EnvironmentRoots) {
     this.folders = folders;
+    this.#roots = roots;
   }
 
   getBasePaths(): BasePaths {
@@ -28,7 +30,7 @@ export abstract class EnvironmentFiles {
   }
 
   async readBytes(path: string): Promise<Uint8Array> {
-    const at = placeOf(this.folders, path);
+    const at = placeOf(this.folders, this.#roots, path);
     const { info, chunks } = await new Workspace(at.root).read(at.path);
     const parts: Uint8Array[] = [];
     let bytes = 0;
@@ -50,16 +52,16 @@ export abstract class EnvironmentFiles {
   }
 
   async writeFile(path: string, content: string | Uint8Array): Promise<void> {
-    const at = placeOf(this.folders, path);
+    const at = placeOf(this.folders, this.#roots, path);
     await new Workspace(at.root).write(at.path, only(bytesOf(content)));
   }
 
   async writeFiles(files: readonly FileWrite[]): Promise<readonly FileWritten[]> {
     const results = new Array<FileWritten>(files.length);
-    const roots = new Map<string, { index: number; path: string; content: Uint8Array }[]>();
+    const roots = new Map<FilesRoot, { index: number; path: string; content: Uint8Array }[]>();
     for (const [index, { path, content }] of files.entries()) {
       try {
-        const at = placeOf(this.folders, path);
+        const at = placeOf(this.folders, this.#roots, path);
         const inRoot = roots.get(at.root) ?? [];
         roots.set(at.root, inRoot);
         inRoot.push({ index, path: at.path, content: bytesOf(content) });
@@ -68,7 +70,7 @@ export abstract class EnvironmentFiles {
       }
     }
     for (const [root, inRoot] of roots) {
-      const errors = await writeMany(root, inRoot);
+      const errors = await writeMany(openFiles(root), inRoot);
       for (const [at, { index }] of inRoot.entries()) {
         const path = files[index]?.path ?? '';
         const error = errors[at];
@@ -79,22 +81,20 @@ export abstract class EnvironmentFiles {
   }
 
   async listFiles(path: string, pattern = '**'): Promise<readonly FileEntry[]> {
-    const at = placeOf(this.folders, path);
+    const at = placeOf(this.folders, this.#roots, path);
     const glob = new Glob(pattern);
     try {
-      await using root = await HeldFolder.root(at.root);
-      await using folder = await root.walk(partsOf(at.path));
-      return await listTree(folder, glob);
+      return await listTree(openFiles(at.root), partsOf(at.path).join('/'), glob);
     } catch (error) {
       throw explained(path, error);
     }
   }
 
   async watch(path: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<FileChange>> {
-    const at = placeOf(this.folders, path);
+    const at = placeOf(this.folders, this.#roots, path);
     const over = new AbortController();
     const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
-    const changes = watchTree({ root: at.root, path: at.path, share: ownWatches, signal: end });
+    const changes = watchTree({ files: openFiles(at.root), path: at.path, share: ownWatches, signal: end });
     // The first that it says is that it watches.
     await changes.next();
     // Also where nobody ever asks for the next.

@@ -4,6 +4,7 @@ import { realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import type { BasePaths } from './contract.ts';
+import type { FilesRoot } from './files/files.ts';
 import { partsOf, refused } from './files/path.ts';
 
 const absolute = z
@@ -45,16 +46,22 @@ export function realFolder(path: string): string {
   throw new CellaError('INVALID_OPTIONS', `${path} is not a folder.`);
 }
 
+/** How its folders are reached on the host. */
+export interface EnvironmentRoots {
+  readonly workspace: FilesRoot;
+  readonly home: FilesRoot;
+}
+
 /** Where something lies: a folder on the host, and the path in it. */
 export interface Place {
-  readonly root: string;
+  readonly root: FilesRoot;
   readonly path: string;
 }
 
 /** `path`: absolute as the environment sees it, or relative to the workspace. Links are looked at by whoever opens it. */
-export function placeOf(folders: EnvironmentFolders, path: string): Place {
+export function placeOf(folders: EnvironmentFolders, roots: EnvironmentRoots, path: string): Place {
   const at = folderOf(folders, path);
-  return { root: at.folder.host, path: at.parts.join('/') };
+  return { root: at.folder === folders.workspace ? roots.workspace : roots.home, path: at.parts.join('/') };
 }
 
 /** The same, as the environment calls it. */

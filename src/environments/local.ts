@@ -3,12 +3,14 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
+import { folderId } from '../sandbox/folder-id.ts';
 import { removeGroups } from '../sandbox/marked-group.ts';
 import { killMarked } from '../sandbox/process-tree.ts';
 import type { EnvironmentHandle, EnvironmentPrimitive, ExecOptions, Execution } from './contract.ts';
 import { EnvironmentFiles } from './environment-files.ts';
 import { Executions } from './executions.ts';
-import { type EnvironmentFolders, insideOf, realFolder } from './folders.ts';
+import type { FilesRoot } from './files/files.ts';
+import { type EnvironmentFolders, insideOf, type MappedFolder, realFolder } from './folders.ts';
 import { newEnvironmentId, RESTARTED, readHandle, TERMINATED } from './handle.ts';
 import { startLocal } from './local-process.ts';
 import { checkProgram, PLAIN_ENV } from './program.ts';
@@ -27,6 +29,8 @@ export interface LocalOptions {
 /** In the environment of every program: what a process that is gone has left is found by it. */
 const MARK = 'CELLA_ENVIRONMENT';
 
+const rootOf = ({ host, inside }: MappedFolder): FilesRoot => ({ path: host, inside, id: folderId(host) });
+
 type State = { kind: 'running' } | { kind: 'left'; reason: string } | { kind: 'ended'; reason: string };
 
 export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPrimitive {
@@ -38,7 +42,9 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
   #state: State;
 
   private constructor(id: string, folders: EnvironmentFolders, env: LocalOptions['env'], state: State) {
-    super(folders);
+    const { workspace, home } = folders;
+    // Its programs have the rights of this process too.
+    super(folders, { workspace: rootOf(workspace), home: rootOf(home) });
     this.#id = id;
     this.#env = { ...PLAIN_ENV, HOME: folders.home.inside, ...env, [MARK]: id };
     this.#state = state;

@@ -33,6 +33,12 @@ export const errorCodes = {
     retry: false,
     advice: 'Choose a folder that this user can write to, or leave `cwd` out to use the agent’s own workspace.',
   },
+  FOLDER_REPLACED: {
+    http: 409,
+    rpc: -32005,
+    retry: false,
+    advice: 'Look who may write to the folders above it. Put the folder back, or make the session again.',
+  },
   TEMPLATE_FAILED: {
     http: 500,
     rpc: -32004,

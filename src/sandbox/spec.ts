@@ -3,11 +3,14 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { CellaError } from '../protocol/errors.ts';
 import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/policy.ts';
+import { type FolderId, folderId, isSameFolder } from './folder-id.ts';
 
 export interface Folder {
   readonly path: string;
   /** Where it is inside the sandbox, if not at the same path. */
   readonly at?: string;
+  /** Which folder it must be, where a caller has named it. */
+  readonly id?: FolderId;
   /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
   readonly owner?: readonly [uid: number, gid: number];
 }
@@ -89,6 +92,13 @@ export function resolveFolder(path: string, option: string, dataDir: string, lin
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be shown to a sandbox: ${why}.`);
   }
   return real;
+}
+
+/** Which folder it is now; `FOLDER_REPLACED` where that is not the one that was recorded. */
+export function checkFolderId(path: string, recorded: FolderId | undefined): FolderId {
+  const id = folderId(path);
+  if (!recorded || isSameFolder(id, recorded)) return id;
+  throw new CellaError('FOLDER_REPLACED', `${path} is another folder than when the session was made.`);
 }
 
 /** Why a folder cannot be used, in words. */

@@ -1,6 +1,7 @@
 /** The user that a sandbox runs as: on a root host one of its own for every agent, else the host's. */
 
-import { readFileSync, statSync } from 'node:fs';
+import { lstatSync, readFileSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 export interface Identity {
   /** Whether this process is root, and the sandbox another user. */
@@ -36,6 +37,28 @@ export function identityOf(folder: string, isolated: boolean): Identity {
 /** Whether a uid is one that `identityOf` gives. */
 export function isOurs(uid: number): boolean {
   return RANGES.some(({ first, count }) => uid >= first && uid < first + count);
+}
+
+/** The rights of a session's code over a folder of its own, on a host that runs as root. */
+export interface FileRights {
+  readonly uid: number;
+  readonly gid: number;
+  /** Whether the code sees the folder through an idmapped mount, where its owner on disk is this user. */
+  readonly mapped: boolean;
+}
+
+/**
+ * `home` lies beside the workspace that an agent has of its own, and belongs to the user of its code. Undefined where that
+ * user is not known before the first kernel.
+ */
+export function fileRights(path: string, home: string, container: boolean): FileRights | undefined {
+  const facts = lstatSync(home, { throwIfNoEntry: false });
+  // Through a mapping the code is whoever owns the folder: any number does.
+  if (!facts) return container ? undefined : { ...identityOf(dirname(path), true), mapped: true };
+  const ours = isOurs(facts.uid);
+  const { uid, gid } = ours ? facts : identityOf(dirname(home), true);
+  const own = dirname(path) === dirname(home);
+  return { uid, gid, mapped: !container && !(own && ours) };
 }
 
 let mappedUids: number | undefined;

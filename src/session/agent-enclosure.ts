@@ -1,5 +1,6 @@
 /** An enclosure for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
 
+import type { FilesRoot } from '../environments/files/files.ts';
 import type { CommandLink, Enclosure, Program } from '../executors/contract.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PLACE, type AgentFolders } from '../sandbox/agent-place.ts';
@@ -26,6 +27,8 @@ export interface AgentEnclosure extends AsyncDisposable {
   readonly paths: typeof AGENT_PLACE & { readonly workspace: string; readonly home: string };
   /** The same two, on the host. */
   readonly onHost: { readonly workspace: string; readonly home: string };
+  /** How their files are reached there. */
+  readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
   /** The process, as the host sees it, that everything in here descends from. */
   readonly pid: number;
   /** Whether it can still run a program. */
@@ -62,6 +65,7 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
       kind: kind === 'container' ? 'docker' : 'sandbox',
       paths: { ...AGENT_PLACE, workspace: spec.cwd, home: spec.home },
       onHost: { workspace: launch.cwd, home: launch.home },
+      files: { workspace: launch.files, home: launch.homeFiles },
       get pid() {
         return enclosure.pid;
       },

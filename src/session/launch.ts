@@ -1,12 +1,16 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
 import { dirname, join, resolve } from 'node:path';
+import type { FilesRoot } from '../environments/files/files.ts';
 import { removeFolder } from '../environments/files/remove-folder.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import { type AgentFolders, agentFolders, checkPlace } from '../sandbox/agent-place.ts';
+import type { FolderId } from '../sandbox/folder-id.ts';
 import {
+  checkFolderId,
+  type Folder,
   type LaunchSpec,
   limitsToSpec,
   policyOf,
@@ -14,6 +18,7 @@ import {
   resolveFolder,
   writableFolder,
 } from '../sandbox/spec.ts';
+import { type FileRights, fileRights } from '../sandbox/uid.ts';
 import { folderName } from '../storage/folder-name.ts';
 import { checkReadable } from './agent-readable.ts';
 import { claimHome, discardHome, exists, type Home, homeOf, INSIDE, makeHome, sweepHomes } from './homes.ts';
@@ -40,6 +45,7 @@ export class Launch {
   /** Whose folder it is. */
   agentKey: string;
   readonly #elsewhere: string | undefined;
+  readonly #elsewhereId: FolderId | undefined;
   readonly #elsewhereStored: boolean;
   readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
   #shape: string | undefined;
@@ -55,9 +61,14 @@ export class Launch {
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
     const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir, options.folderLinks);
     this.#elsewhere = options.cwd === undefined ? undefined : folder('cwd')(resolve(options.cwd));
-    const readable = policy.readable.map(folder('sandbox.readable')).map((path) => readableFolder(path, root));
-    const writable = policy.writable.map(folder('sandbox.writable')).map((path) => writableFolder(path, root));
-    if (this.#elsewhere !== undefined) writable.unshift(writableFolder(this.#elsewhere, root));
+    const named = (made: Folder): Folder => ({ ...made, id: checkFolderId(made.path, options.folderIds?.[made.path]) });
+    const readable = policy.readable.map(folder('sandbox.readable')).map((path) => named(readableFolder(path, root)));
+    const writable = policy.writable.map(folder('sandbox.writable')).map((path) => named(writableFolder(path, root)));
+    if (this.#elsewhere !== undefined) {
+      const elsewhere = named(writableFolder(this.#elsewhere, root));
+      writable.unshift(elsewhere);
+      this.#elsewhereId = elsewhere.id;
+    }
     const packageFolder = join(dataDir, 'packages');
     this.packageFolder = { path: packageFolder, inside: this.isolated ? PACKAGES_INSIDE : packageFolder };
     this.#packageFacts = findPackageFolder(packageFolder);
@@ -105,6 +116,25 @@ export class Launch {
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
     return this.#elsewhere ?? join(this.#own, 'workspace');
+  }
+
+  /** How files of that folder are reached. */
+  get files(): FilesRoot {
+    const inside = this.#elsewhere ?? join(this.isolated ? INSIDE : this.#own, 'workspace');
+    return { path: this.cwd, inside, id: this.#elsewhereId, rights: this.#rightsIn(this.cwd) };
+  }
+
+  /** How files of its home are reached. */
+  get homeFiles(): FilesRoot {
+    return {
+      path: this.home,
+      inside: join(this.isolated ? INSIDE : this.#own, 'home'),
+      rights: this.#rightsIn(this.home),
+    };
+  }
+
+  #rightsIn(path: string): FileRights | undefined {
+    return this.#ownUser ? fileRights(path, this.home, this.recipe.kind === 'container') : undefined;
   }
 
   /** Its home, on the host. */

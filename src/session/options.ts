@@ -10,6 +10,7 @@ import { problemsOf } from '../protocol/problems.ts';
 import { isReserved } from '../protocol/reserved-key.ts';
 import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
+import { FolderId } from '../sandbox/folder-id.ts';
 import type { Storage } from '../storage/contract.ts';
 import { SeenOptions } from './seen-options.ts';
 
@@ -27,6 +28,8 @@ export const SessionOptions = z.strictObject({
   dataDir: text.min(1).optional(),
   /** Whether links in the paths of `cwd` and of the sandbox's folders are followed. `refused` is for paths without any. */
   folderLinks: z.enum(['followed', 'refused']).default('followed'),
+  /** Which folders those paths must lead to, by path, where that was recorded before. */
+  folderIds: z.record(z.string(), FolderId).optional(),
   /** How long the process that kernels are forked from may take to start, with all that is preloaded. */
   startTimeoutMs: z.int().min(100).max(2_147_483_647).default(60_000),
   /** Modules that the template imports once, so that every kernel has them at once. */

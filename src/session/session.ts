@@ -1,5 +1,6 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
+import type { FilesRoot } from '../environments/files/files.ts';
 import type { Executor } from '../executors/contract.ts';
 import { runCommand } from '../executors/run-command.ts';
 import { EventListener, EventQueue } from '../kernel/events.ts';
@@ -168,6 +169,11 @@ export class Session implements SessionApi {
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
     return this.#parts.launch.cwd;
+  }
+
+  /** How files of that folder are reached. */
+  get files(): FilesRoot {
+    return this.#parts.launch.files;
   }
 
   /** The process, on the host, that everything in this session descends from; 0 where none lives. */

@@ -1,26 +1,35 @@
 /** Where the code of an agent works, for whoever looks at its files while no kernel runs. */
 
 import { join, resolve } from 'node:path';
-import { type FolderLinks, resolveFolder } from '../sandbox/spec.ts';
+import type { FilesRoot } from '../environments/files/files.ts';
+import { checkFolderId, resolveFolder } from '../sandbox/spec.ts';
+import { fileRights } from '../sandbox/uid.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
-import { exists } from './homes.ts';
+import { exists, INSIDE } from './homes.ts';
+import type { SessionOptions } from './options.ts';
 
-export interface WhoseWorkspace {
+type Asked = 'cwd' | 'executor' | 'sandbox' | 'folderLinks' | 'folderIds';
+
+export interface WhoseWorkspace extends Pick<SessionOptions, Asked> {
   readonly agentKey: string;
-  /** The folder that its options name, if any. */
-  readonly cwd?: string | undefined;
-  readonly folderLinks?: FolderLinks;
   /** Freed of symbolic links. */
   readonly dataDir: string;
 }
 
-/** The folder on the host; undefined where no kernel has ever been there, so that it is still to be made. */
-export async function findWorkspace(whose: WhoseWorkspace, records: RecordStore): Promise<string | undefined> {
-  const { agentKey, cwd, dataDir, folderLinks } = whose;
-  if (cwd !== undefined) return resolveFolder(resolve(cwd), 'cwd', dataDir, folderLinks);
+/** Undefined where no kernel has ever been there, so that it is still to be made. */
+export async function findWorkspace(whose: WhoseWorkspace, records: RecordStore): Promise<FilesRoot | undefined> {
+  const { agentKey, cwd, dataDir, folderLinks, folderIds, executor = 'subprocess', sandbox } = whose;
   // A fork works in the folder of the agent that it was forked from.
   const owner = (await records.get(agentKey))?.workspaceOf ?? agentKey;
-  const workspace = join(dataDir, 'agents', folderName(owner), 'workspace');
-  return exists(workspace) ? workspace : undefined;
+  const own = join(dataDir, 'agents', folderName(owner));
+  const isolated = executor === 'container' || (executor === 'subprocess' && sandbox !== 'off');
+  const elsewhere = cwd === undefined ? undefined : resolveFolder(resolve(cwd), 'cwd', dataDir, folderLinks);
+  const path = elsewhere ?? join(own, 'workspace');
+  if (elsewhere === undefined && !exists(path)) return undefined;
+  const id = elsewhere === undefined ? undefined : checkFolderId(elsewhere, folderIds?.[elsewhere]);
+  const inside = elsewhere ?? join(executor === 'in-process' || isolated ? INSIDE : own, 'workspace');
+  if (!isolated || process.getuid?.() !== 0) return { path, inside, id };
+  const rights = fileRights(path, join(own, 'home'), executor === 'container');
+  return rights && { path, inside, id, rights };
 }

@@ -22,8 +22,14 @@ _COMMON = {
     "landlock_restrict_self": 446,
 }
 _BY_MACHINE = {
-    "x86_64": {"clone": 56, "pivot_root": 155, "capset": 126, "sched_setattr": 314},
-    "aarch64": {"clone": 220, "pivot_root": 41, "capset": 91, "sched_setattr": 274},
+    "x86_64": {
+        "clone": 56, "pivot_root": 155, "capset": 126, "sched_setattr": 314,
+        "setgroups": 116, "setfsuid": 122, "setfsgid": 123,
+    },
+    "aarch64": {
+        "clone": 220, "pivot_root": 41, "capset": 91, "sched_setattr": 274,
+        "setgroups": 159, "setfsuid": 151, "setfsgid": 152,
+    },
 }
 
 NEWNS = 0x00020000

@@ -1,12 +1,15 @@
 /** How much room the files in a folder take on the disk. The folder is written by code that nobody trusts. */
 
-import { lstat, opendir } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
 import { systemCode } from '../../storage/file/failure.ts';
 
 /** What a file system takes for an entry without any data. */
 const ENTRY_BYTES = 512;
 const BLOCK_BYTES = 512;
 const MOST_ENTRIES = 1_000_000;
+/** Leads to a folder, also to one that may not be read. Node has no name for O_PATH. */
+const WAY = (process.platform === 'linux' ? 0o10000000 : 0) | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
  * Links are not followed, holes are not counted, and what goes away meanwhile is nothing. What cannot be counted is
@@ -15,15 +18,18 @@ const MOST_ENTRIES = 1_000_000;
 export async function folderBytes(path: string, { mostEntries = MOST_ENTRIES } = {}): Promise<number> {
   let [bytes, entries] = [0, 0];
   // Not by recursion: folders may lie as deep in each other as the code likes.
-  for (const folders = [Buffer.from(path)]; ; ) {
+  for (const folders = await realPaths(path); ; ) {
     const folder = folders.pop();
     if (folder === undefined) return bytes;
     try {
+      await using held = await open(folder, WAY);
+      const at = await placeOf(held, folder);
+      if (!at) continue;
       // A name is bytes: one that is no text is there all the same, and every byte is a letter of Latin-1.
-      for await (const entry of await opendir(folder, { bufferSize: 256, encoding: 'latin1' })) {
-        const file = Buffer.concat([folder, Buffer.from(`/${entry.name}`, 'latin1')]);
-        if (entry.isDirectory()) folders.push(file);
-        bytes += await bytesOf(file, entry.isDirectory());
+      for await (const entry of await opendir(Buffer.concat([at, DOT]), { bufferSize: 256, encoding: 'latin1' })) {
+        const name = Buffer.from(`/${entry.name}`, 'latin1');
+        if (entry.isDirectory()) folders.push(Buffer.concat([folder, name]));
+        bytes += await bytesOf(Buffer.concat([at, name]), entry.isDirectory());
         entries += 1;
         if (entries > mostEntries) return Infinity;
       }
@@ -31,6 +37,26 @@ export async function folderBytes(path: string, { mostEntries = MOST_ENTRIES } =
       bytes += bytesWithout(error);
     }
   }
+}
+
+const DOT = Buffer.from('/.');
+
+async function realPaths(path: string): Promise<Buffer[]> {
+  try {
+    return [await realpath(path, { encoding: 'buffer' })];
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** A path to the open folder itself. None where code has put a link above it: what that leads to is not the user's. */
+async function placeOf(held: FileHandle, folder: Buffer): Promise<Buffer | undefined> {
+  // Elsewhere folders cannot be held, and code runs in containers alone.
+  if (process.platform !== 'linux') return folder;
+  const at = `/proc/self/fd/${held.fd}`;
+  const real = await readlink(at, { encoding: 'latin1' });
+  return real === folder.toString('latin1') ? Buffer.from(at) : undefined;
 }
 
 async function bytesOf(file: Buffer, isFolder: boolean): Promise<number> {

@@ -1,27 +1,32 @@
 /** What can be told of a session whose kernel sleeps, without waking it: storage and the disk know. */
 
+import type { FilesRoot } from '../../environments/files/files.ts';
 import type { HistoryEntry } from '../../session/api.ts';
 import { findWorkspace } from '../../session/workspace.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import type { HostShare } from './share.ts';
 
-type Place = Pick<HostShare, 'storage' | 'dataDir'>;
+type Place = Pick<HostShare, 'storage' | 'dataDir' | 'session'>;
 
 /** Undefined where it has none yet. */
 export async function workspaceAsleep(
-  { storage, dataDir }: Place,
-  definition: Definition,
-): Promise<string | undefined> {
-  const { ownerId, agentKey, settings } = definition;
+  { storage, dataDir, session }: Place,
+  { ownerId, agentKey, settings, folderIds }: Definition,
+): Promise<FilesRoot | undefined> {
+  const { cwd, executor, sandbox } = { ...session, ...settings };
+  const key = storageKeyOf(ownerId, agentKey);
   return await findWorkspace(
-    { agentKey: storageKeyOf(ownerId, agentKey), cwd: settings.cwd, dataDir, folderLinks: 'refused' },
+    { agentKey: key, cwd, executor, sandbox, dataDir, folderLinks: 'refused', folderIds },
     storage.records,
   );
 }
 
 /** As the last process that had its kernel has left it. */
-export async function historyAsleep({ storage }: Place, { ownerId, agentKey }: Definition): Promise<HistoryEntry[]> {
+export async function historyAsleep(
+  { storage }: Pick<Place, 'storage'>,
+  { ownerId, agentKey }: Definition,
+): Promise<HistoryEntry[]> {
   const record = await storage.records.get(storageKeyOf(ownerId, agentKey));
   return (record?.history ?? []).map(({ execution, code, status }) => ({ execution, code, status }));
 }

@@ -3,6 +3,7 @@
  * there is `NOT_FOUND`, and everything that is written down has been checked.
  */
 
+import type { FilesRoot } from '../../environments/files/files.ts';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ExecutionResult } from '../../protocol/http/results.ts';
 import type {
@@ -98,7 +99,7 @@ export interface HostedSession {
   /** What was too large for an event; `NOT_FOUND` where there is no such file, or it is gone by now. */
   openOutput(file: string): Promise<OutputContent>;
   /** The folder of its files on the host; undefined where no kernel has made it yet. Wakes no kernel. */
-  workspace(): Promise<string | undefined>;
+  workspace(): Promise<FilesRoot | undefined>;
   /** The cells that it has run, oldest first. Wakes no kernel. */
   history(): Promise<readonly HistoryEntry[]>;
   /** The rest. What it runs is in the log as well, and so is what it does to the session. Wakes the kernel. */

@@ -9,7 +9,7 @@ import type { Deletions } from './deletions.ts';
 import type { HostedSession } from './hosted-session.ts';
 import type { Listing } from './listing.ts';
 import type { OpenSessions } from './open-sessions.ts';
-import { withRealFolders } from './real-folders.ts';
+import { recordFolders, withRealFolders } from './real-folders.ts';
 
 /** `created` is false where the owner has it already. */
 export interface Created {
@@ -49,7 +49,8 @@ export class Creations {
 
   async #create(ownerId: string, wanted: NewSession): Promise<Created> {
     const { definitions, open, deletions, listing } = this.#parts;
-    const definition = newDefinition(ownerId, withRealFolders(wanted));
+    const named = withRealFolders(wanted);
+    const definition: Definition = { ...newDefinition(ownerId, named), folderIds: recordFolders(named) };
     for (;;) {
       const there = await definitions.add(definition);
       if (!there) {
@@ -70,9 +71,10 @@ export class Creations {
     const { definitions, open, deletions } = this.#parts;
     const parent = await open.get(id);
     const { from, replace = false, ...facts } = wanted;
-    const { settings } = parent.definition;
+    const { settings, folderIds } = parent.definition;
     // Until the kernel is there, a server that starts would take it away again.
-    const definition: Definition = { ...newDefinition(ownerId, { ...settings, ...facts }), life: 'making', forkOf: id };
+    const made = newDefinition(ownerId, { ...settings, ...facts });
+    const definition: Definition = { ...made, ...(folderIds ? { folderIds } : {}), life: 'making', forkOf: id };
     for (let there = await definitions.add(definition); there; there = await definitions.add(definition)) {
       if (!replace || there.id === id) throw conflict(there);
       await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));

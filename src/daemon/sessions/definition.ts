@@ -6,6 +6,7 @@ import { Share } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Labels, NewSession, SessionChange, SessionId } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
+import { FolderId } from '../../sandbox/folder-id.ts';
 import { checkOptions, checkPoolOptions } from '../../session/options.ts';
 import { newSessionId } from './ids.ts';
 
@@ -20,6 +21,8 @@ export const Definition = z.object({
   labels: Labels,
   shares: z.array(Share),
   settings,
+  /** Which folders of the machine its settings name: what has their paths later may be others. */
+  folderIds: z.record(z.string(), FolderId).optional(),
   /** `making` and `deleting` are undone and finished at the next start. */
   life: z.enum(['making', 'present', 'deleting']),
   forkOf: SessionId.optional(),

@@ -60,7 +60,10 @@ export type HostOptions = z.input<typeof HostLimits> & {
   /** Runs the turns of agents. */
   readonly agents?: AgentRunner | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
-  readonly session?: Omit<SessionOptions, 'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist' | 'folderLinks'>;
+  readonly session?: Omit<
+    SessionOptions,
+    'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist' | 'folderLinks' | 'folderIds'
+  >;
 };
 
 export function checkHostOptions(options: HostOptions) {

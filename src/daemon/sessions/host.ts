@@ -26,6 +26,7 @@ import type { HostedSession } from './hosted-session.ts';
 import { isLocal, storageKeyOf } from './ids.ts';
 import { Listing } from './listing.ts';
 import { OpenSessions } from './open-sessions.ts';
+import { recordFolders } from './real-folders.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
 import { thingsOf } from './things.ts';
@@ -67,7 +68,7 @@ export class LocalSessionHost implements contract.SessionHost {
       pool: new KernelPool({ ...pool, idleTtlMs: 0, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       stopping: () => this.#stopping,
-      current: (definition) => this.#definitions.again(definition),
+      current: async (definition) => await this.#recorded(await this.#definitions.again(definition)),
       refused: ({ id, ownerId }, refusal) => refused?.({ ...refusal, userId: ownerId, session: id }),
       hooksOf: (definition) => ({
         approve: async (request) => await (await this.#open.get(definition.id)).permissions.ask(request),
@@ -233,6 +234,13 @@ export class LocalSessionHost implements contract.SessionHost {
     await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
+  }
+
+  /** Sessions of earlier versions have no record of their folders: it is made when they are opened. */
+  async #recorded(definition: Definition): Promise<Definition> {
+    const { id, settings } = definition;
+    if (definition.folderIds || (settings.cwd === undefined && typeof settings.sandbox !== 'object')) return definition;
+    return await this.#definitions.update(id, (there) => ({ ...there, folderIds: recordFolders(settings) }));
   }
 
   #checkRunning(): void {

@@ -1,5 +1,6 @@
 /** A session of the server: its log, its executions, its kernel and whoever reads along, put together. */
 
+import type { FilesRoot } from '../../environments/files/files.ts';
 import type { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
@@ -226,9 +227,9 @@ export class HostedSession implements contract.HostedSession {
     return this.#outputs.open(file);
   }
 
-  async workspace(): Promise<string | undefined> {
+  async workspace(): Promise<FilesRoot | undefined> {
     this.#ending.checkOpen();
-    return this.#lodging.session?.cwd ?? (await workspaceAsleep(this.#share, this.#definition));
+    return this.#lodging.session?.files ?? (await workspaceAsleep(this.#share, this.#definition));
   }
 
   async history(): Promise<readonly HistoryEntry[]> {

@@ -93,7 +93,8 @@ export class Lodging {
   }
 
   get #options() {
-    return { ...this.#parts.definition().settings, ...this.#own };
+    const { settings, folderIds } = this.#parts.definition();
+    return { ...settings, ...(folderIds ? { folderIds } : {}), ...this.#own };
   }
 
   async #acquire(): Promise<Session> {

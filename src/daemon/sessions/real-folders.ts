@@ -3,9 +3,10 @@
  * put there by somebody else than who named them.
  */
 
-import { realpathSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { NewSession } from '../../protocol/http/sessions.ts';
+import { type FolderId, folderId } from '../../sandbox/folder-id.ts';
 
 export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(wanted: T): T {
   const { cwd, sandbox } = wanted;
@@ -17,6 +18,14 @@ export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(w
     ...(writable === undefined ? {} : { writable: writable.map(real) }),
   };
   return { ...wanted, ...place, sandbox: { ...sandbox, ...folders } };
+}
+
+/** Which folders they are, by path. */
+export function recordFolders({ cwd, sandbox }: Pick<NewSession, 'cwd' | 'sandbox'>): Record<string, FolderId> {
+  const { readable = [], writable = [] } = typeof sandbox === 'object' ? sandbox : {};
+  const paths = [...(cwd === undefined ? [] : [cwd]), ...readable, ...writable];
+  const there = paths.filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
+  return Object.fromEntries(there.map((path) => [path, folderId(path)]));
 }
 
 function real(path: string): string {

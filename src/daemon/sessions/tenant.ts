@@ -10,11 +10,11 @@ type Share = Pick<HostShare, 'storage' | 'dataDir' | 'session'>;
 
 export async function tenantOf(
   { storage, dataDir, session }: Share,
-  { ownerId, agentKey, settings }: Definition,
+  { ownerId, agentKey, settings, folderIds }: Definition,
   info: SessionInfo,
 ): Promise<Omit<Tenant, 'tellDenied'>> {
   const key = storageKeyOf(ownerId, agentKey);
   const workspaceOf = (await storage.records.get(key))?.workspaceOf;
-  const options = { ...session, ...settings, agentKey: key, dataDir };
+  const options = { ...session, ...settings, ...(folderIds ? { folderIds } : {}), agentKey: key, dataDir };
   return { info, options, ...(workspaceOf === undefined ? {} : { workspaceOf }) };
 }

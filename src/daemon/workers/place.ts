@@ -5,7 +5,7 @@ import { EnclosedEnvironment } from '../../environments/enclosed.ts';
 import { LocalEnvironment } from '../../environments/local.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/gateway-folder.ts';
-import { resolveFolder } from '../../sandbox/spec.ts';
+import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
 import { openAgentEnclosure } from '../../session/agent-enclosure.ts';
 import { dataFolder } from '../../session/data-folder.ts';
 import { homeOf } from '../../session/homes.ts';
@@ -49,8 +49,9 @@ async function enclosedPlace(tenant: Tenant, { gateway, onDenied }: Ways, progra
 async function localPlace({ options, workspaceOf }: Tenant, gateway: string, programs: Programs): Promise<Place> {
   const dataDir = dataFolder(options.dataDir);
   const { own } = homeOf(join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')), false);
-  const cwd =
-    options.cwd === undefined ? join(own, 'workspace') : resolveFolder(resolve(options.cwd), 'cwd', dataDir, 'refused');
+  const named = options.cwd === undefined ? undefined : resolveFolder(resolve(options.cwd), 'cwd', dataDir, 'refused');
+  if (named !== undefined) checkFolderId(named, options.folderIds?.[named]);
+  const cwd = named ?? join(own, 'workspace');
   const home = join(own, 'home');
   const environment = await LocalEnvironment.create({ kind: 'local', workspace: cwd, home, app: programs.runner });
   return {

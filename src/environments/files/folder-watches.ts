@@ -1,7 +1,7 @@
 /** The folders of one tree that the system watches, by their paths. Each is watched as itself, whatever has its name later. */
 
 import { type FSWatcher, watch } from 'node:fs';
-import type { HeldFolder } from './held-folder.ts';
+import type { FileHandle } from 'node:fs/promises';
 import type { WatchShare } from './watch-share.ts';
 
 /** `name`: something of that name was made, removed or replaced. `content`: it was written to. */
@@ -32,11 +32,11 @@ export class FolderWatches {
   }
 
   /** False where one more cannot be had. */
-  add(path: string, folder: HeldFolder): boolean {
+  add(path: string, folder: FileHandle): boolean {
     this.#drop(path);
     if (this.#watchers.size >= MOST_FOLDERS || !this.#share.takeFolder()) return false;
     try {
-      const watcher = watch(folder.path(), { persistent: false }, (event, name) => {
+      const watcher = watch(`/proc/self/fd/${folder.fd}/.`, { persistent: false }, (event, name) => {
         this.#share.count();
         // What happens to the folder itself is told by the one that it is in.
         if (name !== null && name !== '.') this.#listener.happened(below(path, name), toHow[event]);

@@ -3,15 +3,19 @@
  * code in the session does to its name meanwhile.
  *
  * Linux gives every open folder a path, `/proc/self/fd/N`, that leads to the folder itself: a name below it is looked up
- * in that folder alone. Links are never followed.
+ * in that folder alone.
  */
 
 import { constants, type Stats } from 'node:fs';
-import { chmod, type FileHandle, mkdir, open } from 'node:fs/promises';
+import { chmod, type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
+import { idOf, isSameFolder } from '../../sandbox/folder-id.ts';
+import type { FilesRoot } from './files.ts';
+import { replaced } from './path.ts';
 
+/** Leads to something, also to what may not be read. Node has no name for O_PATH. */
+export const WAY = 0o10000000;
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-/** Leads to a folder, also to one that may not be read. Node has no name for O_PATH. */
-const WAY = 0o10000000 | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const FOLDER_WAY = WAY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const FOLDER_MODE = 0o755;
 const OWNERS = 0o700;
 
@@ -19,16 +23,25 @@ export class HeldFolder implements AsyncDisposable {
   readonly #handle: FileHandle;
   #owner: Promise<Stats> | undefined;
 
-  private constructor(handle: FileHandle) {
+  constructor(handle: FileHandle) {
     this.#handle = handle;
   }
 
-  /**
-   * The root of a workspace: a path of the host's own, without links. Where code runs as the host's own user it can put
-   * a link in the place of its workspace: that is not followed.
-   */
-  static async root(path: string): Promise<HeldFolder> {
-    return new HeldFolder(await open(path, FOLDER));
+  /** A path of the host's own, without links: if one stands in it, or another folder in its place, code has put it there. */
+  static async root({ path, id }: Pick<FilesRoot, 'path' | 'id'>): Promise<HeldFolder> {
+    const handle = await open(path, FOLDER_WAY).catch((error) => {
+      throw isLink(error) ? replaced(path, error) : error;
+    });
+    const held = new HeldFolder(handle);
+    try {
+      const real = await held.realPath();
+      if (real !== Buffer.from(path).toString('latin1')) throw replaced(path);
+      if (id && !isSameFolder(id, idOf(await handle.stat({ bigint: true })))) throw replaced(path);
+      return held;
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
   }
 
   /** A path that leads to this folder, or to what has that name in it. */
@@ -42,39 +55,18 @@ export class HeldFolder implements AsyncDisposable {
     return Buffer.concat([Buffer.from(this.path('')), name]);
   }
 
-  /** Whether it is in no other folder any more. */
-  async removed(): Promise<boolean> {
-    return (await this.#handle.stat()).nlink === 0;
+  /** Where it lies now. Every byte of it is a letter of Latin-1: names may be no text. */
+  async realPath(): Promise<string> {
+    return await readlink(`/proc/self/fd/${this.#handle.fd}`, { encoding: 'latin1' });
   }
 
-  async folder(name: string | Buffer): Promise<HeldFolder> {
-    return new HeldFolder(await open(typeof name === 'string' ? this.path(name) : this.bytes(name), FOLDER));
-  }
-
-  /** As `folder`, for who empties it: its owner may, whatever code has taken from it. Root may do so anyway. */
+  /** For who empties it: its owner may, whatever code has taken from it. Root may do so anyway. */
   async unlocked(name: Buffer): Promise<HeldFolder> {
-    {
-      await using way = await open(this.bytes(name), WAY);
-      const { mode } = await way.stat();
-      // By what is held: a name could be another folder's by now. Who does not own it finds out what it may do there.
-      if ((mode & OWNERS) !== OWNERS) await chmod(`/proc/self/fd/${way.fd}`, OWNERS).catch(() => {});
-    }
-    return await this.folder(name);
-  }
-
-  /** The folder that the names lead to, made where it is missing and `create` says so. This one stays open. */
-  async walk(names: readonly string[], { create = false } = {}): Promise<HeldFolder> {
-    let at = await this.folder('.');
-    for (const name of names) {
-      const before = at;
-      try {
-        if (create) await before.#make(name);
-        at = await before.folder(name);
-      } finally {
-        await before[Symbol.asyncDispose]();
-      }
-    }
-    return at;
+    await using way = await open(this.bytes(name), FOLDER_WAY);
+    const { mode } = await way.stat();
+    // By what is held: a name could be another folder's by now. Who does not own it finds out what it may do there.
+    if ((mode & OWNERS) !== OWNERS) await chmod(`/proc/self/fd/${way.fd}`, OWNERS).catch(() => {});
+    return new HeldFolder(await open(`/proc/self/fd/${way.fd}/.`, FOLDER));
   }
 
   /**
@@ -88,7 +80,8 @@ export class HeldFolder implements AsyncDisposable {
     if (made.uid !== own.uid || made.gid !== own.gid) await file.chown(own.uid, own.gid);
   }
 
-  async #make(name: string): Promise<void> {
+  /** A folder in it, unless there is one of that name. */
+  async make(name: string): Promise<void> {
     try {
       await mkdir(this.path(name), FOLDER_MODE);
     } catch (error) {
@@ -103,3 +96,7 @@ export class HeldFolder implements AsyncDisposable {
     await this.#handle.close();
   }
 }
+
+/** Of a link, the system says that it is no folder. */
+const isLink = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'ELOOP' || error.code === 'ENOTDIR');

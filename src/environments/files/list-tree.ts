@@ -1,59 +1,48 @@
 /** What lies below a folder and fits a pattern, by path. Links are told and not followed. */
 
-import { lstat, opendir } from 'node:fs/promises';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileEntry } from '../contract.ts';
+import type { Files } from './files.ts';
 import { below } from './folder-watches.ts';
 import type { Glob } from './glob.ts';
-import type { HeldFolder } from './held-folder.ts';
-import { kindOf } from './kind.ts';
+import { isGone } from './remove-tree.ts';
 
 /** A list that is cut without a word would be taken for the whole. */
 const MOST_LISTED = 100_000;
 const MOST_LOOKED_AT = 1_000_000;
 const MOST_DEEP = 64;
-const AT_ONCE = 64;
 
-export async function listTree(folder: HeldFolder, glob: Glob): Promise<FileEntry[]> {
+/** `top`: the folder, whose path the found ones are relative to. */
+export async function listTree(files: Files, top: string, glob: Glob): Promise<FileEntry[]> {
   const found: FileEntry[] = [];
   let lookedAt = 0;
 
-  const look = async (at: HeldFolder, path: string, depth: number): Promise<void> => {
+  const look = async (path: string, depth: number): Promise<void> => {
+    const listing = await files.list(below(top, path), MOST_LISTED + 1);
+    lookedAt += listing.files.length;
+    if (listing.cut || lookedAt > MOST_LOOKED_AT) throw tooMany();
     const folders: string[] = [];
-    let names: string[] = [];
-    const take = async () => {
-      const taken = names;
-      names = [];
-      for (const entry of await Promise.all(taken.map((name) => entryOf(at, path, name)))) {
-        if (entry) found.push(entry);
-      }
-      if (found.length > MOST_LISTED) throw tooMany();
-    };
-    for await (const entry of await opendir(at.path(), { bufferSize: 512 })) {
-      if (++lookedAt > MOST_LOOKED_AT) throw tooMany();
-      const inner = below(path, entry.name);
-      if (entry.isDirectory() && depth < MOST_DEEP && glob.reaches(inner)) folders.push(entry.name);
-      if (glob.matches(inner)) names.push(entry.name);
-      if (names.length >= AT_ONCE) await take();
+    for (const { name, kind, size, modifiedAt } of listing.files) {
+      const inner = below(path, name);
+      if (kind === 'folder' && depth < MOST_DEEP && glob.reaches(inner)) folders.push(inner);
+      if (glob.matches(inner)) found.push({ path: inner, type: kind, bytes: size, modifiedAt });
     }
-    await take();
-    for (const name of folders) {
-      const opened = await at.folder(name).catch(() => undefined); // gone meanwhile, or a link by now
-      if (!opened) continue;
-      await using inside = opened;
-      await look(inside, below(path, name), depth + 1);
+    if (found.length > MOST_LISTED) throw tooMany();
+    for (const inner of folders) {
+      await look(inner, depth + 1).catch((error) => {
+        // Gone meanwhile, a link by now, or closed to the code: there is nothing to tell.
+        if (error instanceof CellaError || !isSkipped(error)) throw error;
+      });
     }
   };
 
-  await look(folder, '', 0);
+  await look('', 0);
   return found.sort((one, other) => (one.path < other.path ? -1 : 1));
 }
 
-async function entryOf(folder: HeldFolder, path: string, name: string): Promise<FileEntry | undefined> {
-  const stats = await lstat(folder.path(name)).catch(() => undefined); // gone meanwhile
-  if (!stats) return undefined;
-  const modifiedAt = Math.trunc(stats.mtimeMs);
-  return { path: below(path, name), type: kindOf(stats), bytes: stats.size, modifiedAt };
+function isSkipped(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return isGone(error) || code === 'ENOTDIR' || code === 'EXDEV' || code === 'ELOOP' || code === 'EACCES';
 }
 
 function tooMany(): CellaError {

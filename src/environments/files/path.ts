@@ -41,21 +41,42 @@ export function missing(path: string): CellaError {
   return new CellaError('NOT_FOUND', `There is no ${JSON.stringify(path.slice(0, 200))} in the workspace.`);
 }
 
-/** Whether there is nothing of that path: not there, below a file, or below a link. */
+/** As the system says it: ENOFILE is our own, of what is neither file nor folder. */
+export function errorOf(code: string, message = code): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+export function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && !(error instanceof CellaError) && 'code' in error && error.code === code;
+}
+
+/** Whether there is nothing of that path: not there, below a file, or below a link that leads out. */
 export function isAbsence(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP';
+  return ['ENOENT', 'ENOTDIR', 'ELOOP', 'EXDEV'].some((code) => isCode(error, code));
+}
+
+/** The folder of a session is not the one that it was made with. */
+export function replaced(what: string, cause?: unknown): CellaError {
+  return new CellaError('FOLDER_REPLACED', `Another folder, or a link, stands in the place of a folder: ${what}.`, {
+    cause,
+    ...leadsOut,
+  });
 }
 
 /** What the operating system said, in words for whoever asked. */
 export function explained(path: string, error: unknown): unknown {
+  if (error instanceof CellaError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') return missing(path);
-  if (code === 'ELOOP') return refused(path, 'it is a link', leadsOut);
+  if (code === 'EXDEV') return refused(path, 'it leads out of its folder', leadsOut);
+  if (code === 'ELOOP') return refused(path, 'links in it lead nowhere');
   if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
   if (code === 'EISDIR') return refused(path, 'it is a folder');
-  if (code === 'ENXIO') return refused(path, 'it is no file');
-  if (code === 'EACCES') return refused(path, 'whoever made it has closed it');
+  if (code === 'ENXIO' || code === 'ENOFILE') return refused(path, 'it is no file');
+  // The code of the session would be told the same.
+  if (code === 'EACCES' || code === 'EPERM') return refused(path, 'whoever made it has closed it');
+  if (code === 'EOVERFLOW') return refused(path, 'it belongs to another user');
+  if (code === 'EBUSY') return refused(path, 'something is mounted there');
   if (code === 'ENOTEMPTY') {
     const advice = 'Empty it first, or delete it with `recursive=true`.';
     return refused(path, 'the folder is not empty', { advice });

@@ -13,7 +13,7 @@ export async function removeFolder(path: string): Promise<void> {
   // Elsewhere folders cannot be held, and code runs in containers alone.
   if (process.platform !== 'linux') return await rm(path, { recursive: true, force: true });
   try {
-    await using parent = await HeldFolder.root(await realpath(dirname(path)));
+    await using parent = await HeldFolder.root({ path: await realpath(dirname(path)) });
     await removeTree(parent, Buffer.from(basename(path)));
   } catch (error) {
     if (!isGone(error)) throw error;

@@ -8,8 +8,6 @@ import { opendir, rename, rmdir, unlink } from 'node:fs/promises';
 import type { HeldFolder } from './held-folder.ts';
 import { refused } from './path.ts';
 
-/** More than anybody makes who does not mean harm. */
-const MOST_LEVELS = 4096;
 /** Of folders that cannot be brought up, each of which is held open with those above it. */
 const MOST_HELD = 64;
 const AT_ONCE = 256;
@@ -18,10 +16,9 @@ const AT_ONCE = 256;
 export async function removeTree(parent: HeldFolder, name: Buffer, held = 0): Promise<void> {
   if (held > MOST_HELD) throw refused(name.toString(), 'folders in it are too deep');
   {
+    if (await isRemoved(parent, name, true)) return;
     await using top = await parent.unlocked(name);
-    for (let level = 0; (await removeLevel(top, held)) > 0; level++) {
-      if (level > MOST_LEVELS) throw refused(name.toString(), 'folders in it are too deep');
-    }
+    while ((await removeLevel(top, held)) > 0);
   }
   await rmdir(parent.bytes(name));
 }
@@ -73,7 +70,16 @@ async function* entriesOf(folder: HeldFolder): AsyncIterable<{ readonly name: Bu
 /** False where it is a folder with something in it. */
 async function isRemoved(folder: HeldFolder, name: Buffer, isFolder: boolean): Promise<boolean> {
   const path = folder.bytes(name);
-  if (isFolder) return await succeeds(rmdir(path));
+  if (isFolder) {
+    return await rmdir(path).then(
+      () => true,
+      (error) => {
+        // A mount is busy: it is not entered.
+        if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(error.code)) throw error;
+        return error.code === 'ENOENT';
+      },
+    );
+  }
   await unlink(path).catch((error) => {
     if (!isGone(error)) throw error; // somebody else was faster
   });

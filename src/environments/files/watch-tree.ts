@@ -1,18 +1,15 @@
 /**
  * What changes below a folder of a workspace, as it changes: created, changed, deleted, by path.
  *
- * Links are not followed. Nothing is remembered of the files themselves, so that code which makes a hundred thousand
+ * Links below it are not followed. Nothing is remembered of the files themselves, so that code which makes a hundred thousand
  * costs no memory here: where there is too much to tell, one `overflow` says to list again.
  */
 
-import type { Dirent } from 'node:fs';
-import { lstat, opendir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { Changes } from './changes.ts';
+import type { FileInfo, Files } from './files.ts';
 import { below, FolderWatches, type How } from './folder-watches.ts';
-import { HeldFolder } from './held-folder.ts';
-import { kindOf } from './kind.ts';
 import { explained, isAbsence, missing, partsOf } from './path.ts';
 import type { WatchShare } from './watch-share.ts';
 
@@ -32,19 +29,18 @@ const MOST_INSIDE = 1000;
 const PARTIAL = /(^|\/)\.[0-9a-f-]{36}\.part$/;
 
 export interface WatchOptions {
-  readonly root: string;
+  readonly files: Files;
   readonly path: string;
   readonly share: WatchShare;
   readonly signal: AbortSignal;
 }
 
-export async function* watchTree({ root, path, share, signal }: WatchOptions): AsyncGenerator<FileChange> {
-  const parts = partsOf(path);
-  await using top = await HeldFolder.root(root);
-  await using folder = await top.walk(parts).catch((error) => {
+export async function* watchTree({ files, path, share, signal }: WatchOptions): AsyncGenerator<FileChange> {
+  const top = partsOf(path).join('/');
+  await using folder = await files.folder(top).catch((error) => {
     throw explained(path, error);
   });
-  const tree = new WatchedTree(folder, share);
+  const tree = new WatchedTree(files, top, share);
   let restMs = REST_MS;
   try {
     await tree.begin();
@@ -54,7 +50,7 @@ export async function* watchTree({ root, path, share, signal }: WatchOptions): A
       await newsOrLook(tree.changes.news, signal);
       await sleep(GATHER_MS, signal);
       if (signal.aborted) return;
-      if (await folder.removed()) throw missing(path);
+      if ((await folder.stat()).nlink === 0) throw missing(path);
       const taken = tree.changes.take();
       if (taken !== 'lost') {
         restMs = REST_MS;
@@ -69,6 +65,8 @@ export async function* watchTree({ root, path, share, signal }: WatchOptions): A
         if (tree.cut) yield { type: 'overflow', reason: 'folders' };
       }
     }
+  } catch (error) {
+    throw explained(path, error);
   } finally {
     tree.close();
   }
@@ -76,13 +74,15 @@ export async function* watchTree({ root, path, share, signal }: WatchOptions): A
 
 class WatchedTree {
   readonly changes = new Changes();
-  readonly #folder: HeldFolder;
+  readonly #files: Files;
+  readonly #top: string;
   readonly #watches: FolderWatches;
   #entriesLeft = 0;
   #cut = false;
 
-  constructor(folder: HeldFolder, share: WatchShare) {
-    this.#folder = folder;
+  constructor(files: Files, top: string, share: WatchShare) {
+    this.#files = files;
+    this.#top = top;
     this.#watches = new FolderWatches(share, this.changes);
   }
 
@@ -97,8 +97,7 @@ class WatchedTree {
 
   async begin(): Promise<void> {
     this.#cut = false;
-    await using folder = await this.#folder.folder('.');
-    await this.#enter('', folder, () => {});
+    await this.#enter('', () => {});
   }
 
   /** Looks at each path now: what has happened in between is over. */
@@ -117,18 +116,14 @@ class WatchedTree {
   }
 
   async *#look(path: string, how: How): AsyncGenerator<FileChange> {
-    const names = path.split('/');
-    const name = names.pop() ?? '';
     try {
-      await using folder = await this.#folder.walk(names);
-      const kind = kindOf(await lstat(folder.path(name)));
+      const { kind } = await this.#files.entry(below(this.#top, path));
       yield { type: how === 'name' ? 'created' : 'changed', path, kind };
       if (how !== 'name' || kind !== 'folder') return;
-      await using made = await folder.folder(name);
       const inside: FileChange[] = [];
-      await this.#enter(path, made, (found, entry) => {
+      await this.#enter(path, (found, entry) => {
         if (PARTIAL.test(found)) return;
-        if (inside.length < MOST_INSIDE) inside.push({ type: 'created', path: found, kind: kindOf(entry) });
+        if (inside.length < MOST_INSIDE) inside.push({ type: 'created', path: found, kind: entry.kind });
         else this.changes.lost();
       });
       yield* inside;
@@ -141,33 +136,30 @@ class WatchedTree {
   }
 
   /** Watches a folder, and then what is in it: what is made meanwhile is seen by one or the other. */
-  async #enter(path: string, folder: HeldFolder, found: (path: string, entry: Dirent) => void): Promise<void> {
+  async #enter(path: string, found: (path: string, entry: FileInfo) => void): Promise<void> {
     this.#entriesLeft = MOST_ENTRIES;
-    await this.#enterBelow(path, folder, found, 0);
+    await this.#enterBelow(path, found, 0);
   }
 
-  async #enterBelow(
-    path: string,
-    folder: HeldFolder,
-    found: (path: string, entry: Dirent) => void,
-    depth: number,
-  ): Promise<void> {
-    if (depth > MOST_DEEP || !this.#watches.add(path, folder)) {
-      this.#cut = true;
-      return;
-    }
-    for await (const entry of await opendir(folder.path(), { bufferSize: 512 })) {
-      if (this.#entriesLeft-- <= 0) {
+  async #enterBelow(path: string, found: (path: string, entry: FileInfo) => void, depth: number): Promise<void> {
+    {
+      await using folder = await this.#files.folder(below(this.#top, path));
+      if (depth > MOST_DEEP || !this.#watches.add(path, folder)) {
         this.#cut = true;
         return;
       }
+    }
+    const { files, cut } = await this.#files.list(below(this.#top, path), this.#entriesLeft);
+    this.#entriesLeft -= files.length;
+    if (cut) this.#cut = true;
+    for (const entry of files) {
       const inner = below(path, entry.name);
       found(inner, entry);
-      if (!entry.isDirectory()) continue;
-      const opened = await folder.folder(entry.name).catch(() => undefined); // gone meanwhile
-      if (!opened) continue;
-      await using held = opened;
-      await this.#enterBelow(inner, held, found, depth + 1);
+      if (entry.kind !== 'folder') continue;
+      await this.#enterBelow(inner, found, depth + 1).catch(() => {
+        // Gone meanwhile, or closed to the code, which cannot watch it either.
+        this.#watches.dropTree(inner);
+      });
     }
   }
 }

@@ -25,7 +25,7 @@ beforeEach(() => {
   mkdirSync(root);
   mkdirSync(join(top, 'work-evil'));
   writeFileSync(join(top, 'secret'), 'secret');
-  workspace = new Workspace(root);
+  workspace = new Workspace({ path: root });
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
@@ -148,12 +148,32 @@ describe('a workspace', () => {
     expect(existsSync(join(top, 'secret'))).toBe(true);
   });
 
+  it('follows links that stay inside, by whatever name the code has for its folder', async () => {
+    const named = new Workspace({ path: root, inside: '/agent/workspace' });
+    await workspace.write('a/b/file', bytes('inside'));
+    symlinkSync('b/../b/file', join(root, 'a', 'relative'));
+    symlinkSync('/agent/workspace/a', join(root, 'absolute'));
+    symlinkSync('/agent/workspace-evil', join(root, 'beside'));
+    symlinkSync('../../..', join(root, 'a', 'b', 'up'));
+    const read = async (path: string) => (await (await named.read(path)).chunks[Symbol.asyncIterator]().next()).value;
+    for (const path of ['a/relative', 'absolute/b/file', 'absolute/relative']) {
+      expect(Buffer.from(await read(path)).toString()).toBe('inside');
+    }
+    expect((await named.list('absolute')).files.map(({ name }) => name)).toEqual(['b', 'relative']);
+    await named.write('absolute/new', bytes('x'));
+    expect(readFileSync(join(root, 'a', 'new'), 'utf8')).toBe('x');
+    await named.delete('absolute');
+    expect(existsSync(join(root, 'a', 'new'))).toBe(true);
+    for (const path of ['beside/x', 'a/b/up/secret']) await expect(named.read(path)).rejects.toThrow();
+    await expect(named.list('a/b/up')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+
   it('is not followed to where code has put a link in its place', async () => {
     rmSync(root, { recursive: true });
     symlinkSync('/etc', root);
-    await expect(workspace.read('passwd')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
-    await expect(workspace.list('')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
-    await expect(workspace.write('cella-test', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(workspace.read('passwd')).rejects.toMatchObject({ code: 'FOLDER_REPLACED' });
+    await expect(workspace.list('')).rejects.toMatchObject({ code: 'FOLDER_REPLACED' });
+    await expect(workspace.write('cella-test', bytes('x'))).rejects.toMatchObject({ code: 'FOLDER_REPLACED' });
   });
 
   it('waits for no pipe', async () => {

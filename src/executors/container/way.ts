@@ -18,6 +18,7 @@ import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
 import { Container } from './container.ts';
 import { Door } from './door.ts';
 import type { Engine } from './engine.ts';
+import { outermost } from './folders.ts';
 import { LABEL } from './owner.ts';
 import { Pipes } from './pipes.ts';
 import { type ContainerPlan, containerSettings, INSIDE } from './settings.ts';
@@ -124,7 +125,10 @@ export class ContainerWay implements Way {
     door.hide();
     unlinkSync(join(folder, WORD));
     const { uid, gid, home, cwd, limits } = spec;
-    const policy = { uid, gid, home, cwd, limits, ...(proxy ? { proxy: proxySpec(INSIDE.door) } : {}) };
+    // The engine has found its folders by their names: pid 1 looks whether they are those that were meant.
+    const folders = process.platform === 'linux' ? [...spec.readable, ...outermost(spec.writable)] : [];
+    const named = folders.flatMap(({ path, at, id }) => (id ? [{ path: at ?? path, id }] : []));
+    const policy = { uid, gid, home, cwd, limits, folders: named, ...(proxy ? { proxy: proxySpec(INSIDE.door) } : {}) };
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.

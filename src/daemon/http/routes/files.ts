@@ -24,7 +24,7 @@ export function addFileRoutes(service: Service): void {
     if (there !== undefined) return new Workspace(there);
     // The first kernel makes it.
     await kernels.admit(info);
-    return new Workspace((await session.session()).cwd);
+    return new Workspace((await session.session()).files);
   };
 
   routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));

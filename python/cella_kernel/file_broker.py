@@ -1,0 +1,577 @@
+"""Does the file work of a server that runs as root, with the rights that the code of each session has.
+
+One process for all sessions, which reads a request from each line of stdin and answers on stdout. For each request a
+thread takes on the user of the code (a user other than root loses root's rights over files by that), and looks names
+up beneath a folder that is the session's. Where the code sees the folder through an idmapped mount, so does the thread.
+
+Content does not pass through here: the server opens `/proc/PID/fd/N`, where N is a descriptor of this process's, and
+says when it is done with that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import queue
+import select
+import signal
+import stat
+import struct
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from cella_kernel.sandbox import linux, trees
+from cella_kernel.sandbox.linux import LayerError
+
+_THREADS = 8
+_MOST_WAITING = 1024
+# Views of idmapped folders are kept for a while: making one costs more than all else.
+_MOST_VIEWS = 64
+_IDLE_SECONDS = 20
+_MOST_OPEN = 4096
+_MOST_LINKS = 40
+_REMOVED_AT_ONCE = 2000
+
+_BENEATH, _NO_MAGIC, _NO_XDEV = 0x08, 0x02, 0x01
+_FOLDER_MODE, _FILE_MODE = 0o755, 0o644
+_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
+
+# Codes of our own, beside those of the system.
+REPLACED, NO_FILE = "EREPLACED", "ENOFILE"
+
+
+class Refusal(Exception):
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(message or code)
+        self.code = code
+
+
+class Views:
+    """Idmapped copies of folders, by the folder and its owner."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._views: "OrderedDict[tuple, Tuple[int, float]]" = OrderedDict()
+        self._namespaces: "OrderedDict[tuple, int]" = OrderedDict()
+
+    def copy(self, folder: int, path: str, uid: int, gid: int) -> int:
+        """A descriptor that the caller closes."""
+        facts = os.fstat(folder)
+        key = (facts.st_dev, facts.st_ino, facts.st_uid, facts.st_gid, uid, gid)
+        with self._lock:
+            known = self._views.pop(key, None)
+            view = known[0] if known else self._make(folder, path, key)
+            self._views[key] = (view, time.monotonic())
+            if len(self._views) > _MOST_VIEWS:
+                os.close(self._views.popitem(last=False)[1][0])
+            return os.dup(view)
+
+    def sweep(self) -> None:
+        with self._lock:
+            old = time.monotonic() - _IDLE_SECONDS
+            for key in [key for key, (_, used) in self._views.items() if used < old]:
+                os.close(self._views.pop(key)[0])
+
+    def _make(self, folder: int, path: str, key: tuple) -> int:
+        _, _, owner, group, uid, gid = key
+        who = (owner, group, uid, gid)
+        namespace = self._namespaces.pop(who, None)
+        if namespace is None:
+            namespace = trees.user_namespace((owner, group), uid, gid)
+        self._namespaces[who] = namespace
+        if len(self._namespaces) > _MOST_VIEWS:
+            os.close(self._namespaces.popitem(last=False)[1])
+        return trees.copy(folder, path, trees.ATTR_NOSUID | trees.ATTR_NODEV, namespace)
+
+
+class Opened:
+    """Descriptors that the server was told of, each with what is to be done about it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Dict[int, Tuple[int, str, str]] = {}
+
+    def add(self, fd: int, parent: int = -1, partial: str = "", name: str = "") -> None:
+        with self._lock:
+            if len(self._held) >= _MOST_OPEN:
+                os.close(fd)
+                raise OSError(errno.EMFILE, "too many files are open")
+            self._held[fd] = (parent, partial, name)
+
+    def take(self, fd: int) -> Tuple[int, str, str]:
+        with self._lock:
+            return self._held.pop(fd)
+
+
+class Root:
+    """The folder of one request, held open; `close` lets go of it."""
+
+    def __init__(self, wanted: Dict[str, Any], views: Views) -> None:
+        self.uid, self.gid = int(wanted["uid"]), int(wanted["gid"])
+        if self.uid == 0 or self.gid == 0:
+            raise Refusal("EPERM", "root works for nobody")
+        self.inside: Optional[str] = wanted.get("inside")
+        path, mapped = wanted["path"], bool(wanted.get("mapped"))
+        try:
+            folder = trees.open_folder(path, wanted.get("id"))
+        except LayerError as error:
+            raise Refusal(REPLACED if os.path.lexists(path) else "ENOENT", error.message) from error
+        self.fd = folder
+        # The code does not see what is mounted below an idmapped folder.
+        self._resolve = _BENEATH | _NO_MAGIC | (_NO_XDEV if mapped else 0)
+        if mapped:
+            try:
+                self.fd = views.copy(folder, path, self.uid, self.gid)
+            except LayerError as error:
+                raise Refusal("EPERM", error.message) from error
+            finally:
+                os.close(folder)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def open(self, path: str, flags: int) -> int:
+        """Links that stay inside are followed."""
+        try:
+            return self._openat2(path, flags, self._resolve)
+        except OSError as error:
+            if error.errno != errno.EXDEV or not self.inside:
+                raise
+        # An absolute link may lead to the folder by the name that the code has for it.
+        return self._openat2(self._freed(path), flags, self._resolve | trees.RESOLVE_NO_SYMLINKS)
+
+    def parent(self, path: str, create: bool = False) -> "tuple[int, str]":
+        """The folder that holds the last name of the path, which nobody has looked at yet."""
+        above, _, name = path.rpartition("/")
+        if create:
+            self.make(above)
+        return self.open(above, _WAY), name
+
+    def make(self, path: str) -> None:
+        """The folders of a path that are missing."""
+        try:
+            os.close(self.open(path, _WAY))
+            return
+        except FileNotFoundError:
+            pass
+        names = path.split("/")
+        for index, name in enumerate(names):
+            above = self.open("/".join(names[:index]), _WAY)
+            try:
+                os.mkdir(name, _FOLDER_MODE, dir_fd=above)
+            except FileExistsError:
+                pass  # by now, or before
+            finally:
+                os.close(above)
+        os.close(self.open(path, _WAY))
+
+    def _openat2(self, path: str, flags: int, resolve: int) -> int:
+        how = struct.pack("QQQ", flags, 0, resolve)
+        for _ in range(16):
+            fd = linux.syscall(
+                "openat2", ctypes.c_int(self.fd), os.fsencode(path or "."), how, ctypes.c_size_t(len(how))
+            )
+            if fd >= 0:
+                return fd
+            code = ctypes.get_errno()
+            # Something was renamed meanwhile, and it cannot be told whether the path has left the folder.
+            if code != errno.EAGAIN:
+                break
+        raise OSError(code, os.strerror(code), path)
+
+    def _freed(self, path: str) -> str:
+        """The path without links, as far as it exists: each step begins at the folder itself."""
+        left, done, links = path.split("/"), [], 0  # type: List[str], List[str], int
+        while left:
+            name = left.pop(0)
+            if name in ("", "."):
+                continue
+            if name == "..":
+                if not done:
+                    raise OSError(errno.EXDEV, "it leads out", path)
+                done.pop()
+                continue
+            target = self._link("/".join([*done, name]))
+            if target is None:
+                done.append(name)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, "too many links", path)
+            if target.startswith("/"):
+                target = self._below(target, path)
+                done = []
+            left = [*target.split("/"), *left]
+        return "/".join(done)
+
+    def _below(self, target: str, path: str) -> str:
+        inside = (self.inside or "").rstrip("/")
+        whole = target.rstrip("/")
+        if whole != inside and not whole.startswith(inside + "/"):
+            raise OSError(errno.EXDEV, "it leads out", path)
+        return whole[len(inside) + 1 :]
+
+    def _link(self, path: str) -> Optional[str]:
+        how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = self._openat2(path, how, self._resolve)
+        except FileNotFoundError:
+            return None
+        try:
+            return os.readlink("", dir_fd=fd) if stat.S_ISLNK(os.fstat(fd).st_mode) else None
+        finally:
+            os.close(fd)
+
+
+def _entry(name: str, facts: os.stat_result) -> Dict[str, Any]:
+    return {
+        "name": os.fsencode(name).decode("utf-8", "replace"),
+        "kind": _kind(facts.st_mode),
+        "size": facts.st_size,
+        "modifiedAt": facts.st_mtime_ns // 1_000_000,
+    }
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "other"
+
+
+def _told(fd: int) -> Dict[str, Any]:
+    """What the server opens, and by what it knows that it has opened that."""
+    facts = os.fstat(fd)
+    return {"fd": fd, "device": str(facts.st_dev), "inode": str(facts.st_ino)}
+
+
+class Broker:
+    def __init__(self) -> None:
+        self._views = Views()
+        self._opened = Opened()
+
+    def handle(self, request: Dict[str, Any]) -> Any:
+        """On a thread of its own identity: root before and after, the session's user in between."""
+        work: Callable[..., Any] = getattr(self, "do_" + str(request["op"]))
+        if request["op"] == "close":
+            return work(request["fd"])
+        root = Root(request["root"], self._views)
+        try:
+            _become(root.uid, root.gid)
+            return work(root, **request.get("args", {}))
+        finally:
+            _become(0, 0)
+            root.close()
+
+    def sweep(self) -> None:
+        self._views.sweep()
+
+    def do_close(self, fd: int) -> None:
+        parent = self._opened.take(fd)[0]
+        os.close(fd)
+        if parent >= 0:
+            os.close(parent)
+
+    def do_list(self, root: Root, path: str, most: int) -> Dict[str, Any]:
+        folder = root.open(path, _FOLDER)
+        try:
+            files: List[Dict[str, Any]] = []
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if len(files) >= most:
+                        return {"files": files, "cut": True}
+                    found = _listed(entry)
+                    if found:
+                        files.append(found)
+            return {"files": files, "cut": False}
+        finally:
+            os.close(folder)
+
+    def do_entry(self, root: Root, path: str) -> Dict[str, Any]:
+        parent, name = root.parent(path)
+        try:
+            return _entry(name, os.stat(name, dir_fd=parent, follow_symlinks=False))
+        finally:
+            os.close(parent)
+
+    def do_read(self, root: Root, path: str) -> Dict[str, Any]:
+        # Looked at before it is opened: to open a pipe or a device does something.
+        way = root.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            facts = os.fstat(way)
+            if not stat.S_ISREG(facts.st_mode):
+                raise Refusal("EISDIR" if stat.S_ISDIR(facts.st_mode) else NO_FILE)
+            fd = os.open("/proc/self/fd/%d" % way, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        finally:
+            os.close(way)
+        return {**_entry(path.rpartition("/")[2], facts), **self._tell(fd)}
+
+    def do_folder(self, root: Root, path: str) -> Dict[str, Any]:
+        return self._tell(root.open(path, _FOLDER))
+
+    def do_create(self, root: Root, path: str) -> Dict[str, Any]:
+        """A file beside the place where it is to be; `commit` puts it there."""
+        parent, name = root.parent(path, create=True)
+        try:
+            _check_replaceable(parent, name)
+            partial = ".%s.part" % uuid.uuid4()
+            fd = os.open(
+                partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE, dir_fd=parent
+            )
+        except BaseException:
+            os.close(parent)
+            raise
+        return self._tell(fd, parent, partial, name)
+
+    def do_commit(self, _root: Root, fd: int) -> Dict[str, Any]:
+        parent, partial, name = self._opened.take(fd)
+        try:
+            os.rename(partial, name, src_dir_fd=parent, dst_dir_fd=parent)
+            return _entry(name, os.fstat(fd))
+        except OSError:
+            _unlink(parent, partial)
+            raise
+        finally:
+            os.close(fd)
+            os.close(parent)
+
+    def do_discard(self, _root: Root, fd: int) -> None:
+        parent, partial, _ = self._opened.take(fd)
+        os.close(fd)
+        try:
+            _unlink(parent, partial)
+        finally:
+            os.close(parent)
+
+    def do_make(self, root: Root, path: str) -> None:
+        root.make(path)
+
+    def do_move(self, root: Root, path: str, to: str, replace: bool) -> Dict[str, Any]:
+        source, name = root.parent(path)
+        try:
+            os.stat(name, dir_fd=source, follow_symlinks=False)
+            target, new = root.parent(to, create=True)
+            try:
+                if not replace and _exists(target, new):
+                    raise FileExistsError(errno.EEXIST, "it is there already", to)
+                os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
+                return _entry(new, os.stat(new, dir_fd=target, follow_symlinks=False))
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+
+    def do_remove(self, root: Root, path: str, recursive: bool) -> bool:
+        """True when it is gone. A large folder takes several requests, so that nobody waits long for this thread."""
+        parent, name = root.parent(path)
+        try:
+            if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                os.unlink(name, dir_fd=parent)
+                return True
+            if recursive:
+                return _remove_some(parent, name)
+            os.rmdir(name, dir_fd=parent)
+            return True
+        finally:
+            os.close(parent)
+
+    def _tell(self, fd: int, parent: int = -1, partial: str = "", name: str = "") -> Dict[str, Any]:
+        try:
+            self._opened.add(fd, parent, partial, name)
+        except OSError:
+            if parent >= 0:
+                _unlink(parent, partial)
+                os.close(parent)
+            raise
+        return _told(fd)
+
+
+def _listed(entry: "os.DirEntry[str]") -> Optional[Dict[str, Any]]:
+    try:
+        return _entry(entry.name, entry.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return None  # gone meanwhile
+    except OSError:
+        # A folder that may be read and not searched tells names alone.
+        kind = stat.S_IFDIR if entry.is_dir(follow_symlinks=False) else stat.S_IFREG
+        return _entry(entry.name, os.stat_result((kind, *([0] * 9))))
+
+
+def _check_replaceable(parent: int, name: str) -> None:
+    try:
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        raise Refusal(NO_FILE)
+
+
+def _exists(parent: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=parent, follow_symlinks=False)
+        return True
+    except FileNotFoundError:
+        return False
+
+
+def _unlink(parent: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=parent)
+    except FileNotFoundError:
+        pass  # the code was faster
+
+
+class _Enough(Exception):
+    """As much was removed as one request may."""
+
+
+class _Removal:
+    """Empties a folder. What lies deeper is brought up into it: few folders are open at a time, however deep they lie."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._left = _REMOVED_AT_ONCE
+
+    def empty(self) -> None:
+        while self._empty_once():
+            pass
+
+    def _empty_once(self) -> int:
+        raised = 0
+        for entry in _entries(self._top):
+            self._count()
+            if not _gone(self._top, entry):
+                raised += self._dissolve(entry.name)
+        return raised
+
+    def _dissolve(self, name: str) -> int:
+        """How many folders have come to the top in its place."""
+        raised = 0
+        folder = _unlocked(self._top, name)
+        try:
+            for entry in _entries(folder):
+                self._count()
+                if not _gone(folder, entry):
+                    # A folder that its owner may not write to is not moved either.
+                    os.close(_unlocked(folder, entry.name))
+                    os.rename(entry.name, ".removed-%s" % uuid.uuid4(), src_dir_fd=folder, dst_dir_fd=self._top)
+                    raised += 1
+        finally:
+            os.close(folder)
+        os.rmdir(name, dir_fd=self._top)
+        return raised
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _Enough
+
+
+def _remove_some(parent: int, name: str) -> bool:
+    """Whether it is gone, or another request is needed."""
+    top = _unlocked(parent, name)
+    try:
+        _Removal(top).empty()
+    except _Enough:
+        return False
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=parent)
+    return True
+
+
+def _gone(parent: int, entry: "os.DirEntry[str]") -> bool:
+    """Removes it, unless it is a folder with something in it."""
+    if not entry.is_dir(follow_symlinks=False):
+        _unlink(parent, entry.name)
+        return True
+    try:
+        os.rmdir(entry.name, dir_fd=parent)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        # A mount is busy: it is not entered.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def _entries(folder: int) -> "Iterator[os.DirEntry[str]]":
+    with os.scandir(folder) as entries:
+        yield from entries
+
+
+def _unlocked(parent: int, name: str) -> int:
+    """Opens a folder to be emptied: its owner may, whatever it has taken from itself."""
+    way = os.open(name, _WAY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        if os.fstat(way).st_mode & 0o700 != 0o700:
+            try:
+                os.chmod("/proc/self/fd/%d" % way, 0o700)
+            except OSError:
+                pass  # who does not own it finds out what may be done there
+        return os.open(".", _FOLDER, dir_fd=way)
+    finally:
+        os.close(way)
+
+
+def _become(uid: int, gid: int) -> None:
+    """This thread alone. Whoever is not root has none of root's rights over files."""
+    for name, wanted in (("setfsgid", gid), ("setfsuid", uid)):
+        linux.syscall(name, ctypes.c_uint(wanted))
+        # It says nothing of failing, but tells who one was.
+        if linux.syscall(name, ctypes.c_uint(0xFFFFFFFF)) & 0xFFFFFFFF != wanted:
+            os._exit(1)
+
+
+def _answer(broker: Broker, request: Dict[str, Any]) -> Dict[str, Any]:
+    try:
+        return {"id": request["id"], "result": broker.handle(request)}
+    except Refusal as error:
+        return {"id": request["id"], "error": error.code, "message": str(error)}
+    except OSError as error:
+        return {"id": request["id"], "error": errno.errorcode.get(error.errno or 0, "EIO"), "message": str(error)}
+    except Exception as error:
+        return {"id": request["id"], "error": "EIO", "message": "%s: %s" % (type(error).__name__, error)}
+
+
+def _serve(broker: Broker, requests: "queue.Queue[bytes]", writing: threading.Lock) -> None:
+    # By the system call itself, which is for this thread; the library's is for all.
+    if linux.syscall("setgroups", ctypes.c_size_t(0), None) != 0:
+        os._exit(1)
+    while True:
+        request = json.loads(requests.get())
+        answer = json.dumps(_answer(broker, request)).encode() + b"\n"
+        # Whoever has changed its user is hidden from /proc, where the server reaches descriptors.
+        linux.set_dumpable(True)
+        with writing:
+            while answer:
+                answer = answer[os.write(1, answer) :]
+
+
+def main(_options: Dict[str, Any]) -> None:
+    # The server's terminal is not for this process; it ends with the server.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.umask(0)
+    broker = Broker()
+    requests: "queue.Queue[bytes]" = queue.Queue(_MOST_WAITING)
+    writing = threading.Lock()
+    for _ in range(_THREADS):
+        threading.Thread(target=_serve, args=(broker, requests, writing), daemon=True).start()
+    pending = b""
+    while True:
+        if not select.select([0], [], [], _IDLE_SECONDS / 2)[0]:
+            broker.sweep()
+            continue
+        chunk = os.read(0, 1 << 16)
+        if not chunk:
+            os._exit(0)
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            requests.put(line)

@@ -1,0 +1,66 @@
+/** Files below one folder, reached with the rights of the code that works there: no more and no less. */
+
+import type { FileHandle } from 'node:fs/promises';
+import { CellaError } from '../../protocol/errors.ts';
+import type { FolderId } from '../../sandbox/folder-id.ts';
+import type { FileRights } from '../../sandbox/uid.ts';
+import { BrokeredFiles } from './brokered-files.ts';
+import type { FileKind } from './kind.ts';
+import { OwnFiles } from './own-files.ts';
+
+export interface FilesRoot {
+  /** On the host, without links. */
+  readonly path: string;
+  /** Which folder it must be. */
+  readonly id?: FolderId | undefined;
+  /** What the code calls it: an absolute link that begins with this stays inside. */
+  readonly inside?: string | undefined;
+  /** Without them, the rights of this process: those that the code has too. */
+  readonly rights?: FileRights | undefined;
+}
+
+export interface FileInfo {
+  readonly name: string;
+  readonly kind: FileKind;
+  readonly size: number;
+  /** Milliseconds since 1970. */
+  readonly modifiedAt: number;
+}
+
+export interface Listing {
+  readonly files: readonly FileInfo[];
+  /** Where there are more than a listing holds. */
+  readonly cut: boolean;
+}
+
+/** A file that is not in its place yet: nobody sees it before `commit`. */
+export interface NewFile {
+  readonly file: FileHandle;
+  commit(): Promise<FileInfo>;
+  discard(): Promise<void>;
+}
+
+/**
+ * Paths are relative to the folder, without `..`. Links in them that stay inside are followed, those that leave it are
+ * EXDEV. The last name of a path that is changed, moved or removed is not followed.
+ */
+export interface Files {
+  list(path: string, most: number): Promise<Listing>;
+  entry(path: string): Promise<FileInfo>;
+  /** A regular file. The caller closes it. */
+  read(path: string): Promise<{ readonly info: FileInfo; readonly file: FileHandle }>;
+  /** With the folders on the way that are missing. */
+  create(path: string): Promise<NewFile>;
+  makeFolder(path: string): Promise<void>;
+  move(from: string, to: string, replace: boolean): Promise<FileInfo>;
+  remove(path: string, recursive: boolean): Promise<void>;
+  /** A folder that may be read, held open. The caller closes it. */
+  folder(path: string): Promise<FileHandle>;
+}
+
+export function openFiles(root: FilesRoot): Files {
+  if (process.platform !== 'linux') {
+    throw new CellaError('CAPABILITY_MISSING', 'Files of a session can be reached on Linux only.');
+  }
+  return root.rights ? new BrokeredFiles(root, root.rights) : new OwnFiles(root);
+}

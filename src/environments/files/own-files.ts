@@ -1,0 +1,202 @@
+/** Files that are reached with the rights of this process. Everything is done by folders that are held open. */
+
+import { randomUUID } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, lstat, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
+import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
+import { HeldFolder, WAY } from './held-folder.ts';
+import { kindOf } from './kind.ts';
+import { errorOf, isCode } from './path.ts';
+import { removeTree } from './remove-tree.ts';
+
+const FILE_MODE = 0o644;
+const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+const READ = constants.O_RDONLY | constants.O_NONBLOCK;
+const FOLDER = READ | constants.O_DIRECTORY;
+const MOST_LINKS = 40;
+
+export class OwnFiles implements Files {
+  readonly #root: FilesRoot;
+
+  constructor(root: FilesRoot) {
+    this.#root = root;
+  }
+
+  async list(path: string, most: number): Promise<Listing> {
+    await using folder = await this.#folder(path);
+    const files: FileInfo[] = [];
+    for await (const { name } of await opendir(folder.path(), { bufferSize: 256 })) {
+      if (files.length >= most) return { files, cut: true };
+      const stats = await lstat(folder.path(name)).catch(() => undefined); // gone meanwhile
+      if (stats) files.push(infoOf(name, stats));
+    }
+    return { files, cut: false };
+  }
+
+  async entry(path: string): Promise<FileInfo> {
+    const [above, name] = split(path);
+    await using parent = await this.#folder(above);
+    return infoOf(name, await lstat(parent.path(name)));
+  }
+
+  async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
+    await using root = await HeldFolder.root(this.#root);
+    // Looked at before it is opened: to open a pipe or a device does something.
+    await using way = await this.#reach(root, path, 0);
+    const stats = await way.stat();
+    if (!stats.isFile()) throw errorOf(stats.isDirectory() ? 'EISDIR' : 'ENOFILE');
+    return { info: infoOf(split(path)[1], stats), file: await open(`/proc/self/fd/${way.fd}`, READ) };
+  }
+
+  async create(path: string): Promise<NewFile> {
+    const [above, name] = split(path);
+    await this.makeFolder(above);
+    const parent = await this.#folder(above);
+    try {
+      const there = await lstat(parent.path(name)).catch(() => undefined); // nothing there is well
+      if (there && !there.isFile() && !there.isSymbolicLink()) throw errorOf('ENOFILE');
+      const partial = parent.path(`.${randomUUID()}.part`);
+      const file = await open(partial, CREATE, FILE_MODE);
+      const end = async () => {
+        await file.close();
+        await parent[Symbol.asyncDispose]();
+      };
+      const discard = async () => {
+        await unlink(partial).catch(() => {}); // the first failure is the one to tell
+        await end();
+      };
+      return {
+        file,
+        commit: async () => {
+          try {
+            await parent.adopt(file, FILE_MODE);
+            await rename(partial, parent.path(name));
+          } catch (error) {
+            await discard();
+            throw error;
+          }
+          const info = infoOf(name, await file.stat());
+          await end();
+          return info;
+        },
+        discard,
+      };
+    } catch (error) {
+      await parent[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async makeFolder(path: string): Promise<void> {
+    try {
+      await using _there = await this.#folder(path);
+      return;
+    } catch (error) {
+      if (!isCode(error, 'ENOENT')) throw error;
+    }
+    const names = path.split('/');
+    for (const [index, name] of names.entries()) {
+      await using above = await this.#folder(names.slice(0, index).join('/'));
+      await above.make(name);
+    }
+  }
+
+  async move(from: string, to: string, replace: boolean): Promise<FileInfo> {
+    const [[above, name], [newAbove, newName]] = [split(from), split(to)];
+    await using source = await this.#folder(above);
+    await lstat(source.path(name));
+    await this.makeFolder(newAbove);
+    await using target = await this.#folder(newAbove);
+    const taken = await lstat(target.path(newName)).catch(() => undefined); // nothing there is well
+    if (taken && !replace) throw errorOf('EEXIST');
+    await rename(source.path(name), target.path(newName));
+    return infoOf(newName, await lstat(target.path(newName)));
+  }
+
+  async remove(path: string, recursive: boolean): Promise<void> {
+    const [above, name] = split(path);
+    await using parent = await this.#folder(above);
+    const stats = await lstat(parent.path(name));
+    if (!stats.isDirectory()) await unlink(parent.path(name));
+    else if (recursive) await removeTree(parent, Buffer.from(name));
+    else await rmdir(parent.path(name));
+  }
+
+  async folder(path: string): Promise<FileHandle> {
+    await using root = await HeldFolder.root(this.#root);
+    await using way = await this.#reach(root, path, constants.O_DIRECTORY);
+    return await open(`/proc/self/fd/${way.fd}/.`, FOLDER);
+  }
+
+  async #folder(path: string): Promise<HeldFolder> {
+    await using root = await HeldFolder.root(this.#root);
+    return new HeldFolder(await this.#reach(root, path, constants.O_DIRECTORY));
+  }
+
+  /** What a path leads to, held and not opened: where that lies is known by then, and cannot change. */
+  async #reach(root: HeldFolder, path: string, flags: number): Promise<FileHandle> {
+    try {
+      return await this.#reachPlain(root, path, flags);
+    } catch (error) {
+      const { inside } = this.#root;
+      if (inside === undefined || !(isCode(error, 'EXDEV') || isCode(error, 'ENOENT'))) throw error;
+      // An absolute link may lead to the folder by the name that the code has for it.
+      const freed = await freeOfLinks(root, path, inside);
+      if (freed === path) throw error;
+      return await this.#reachPlain(root, freed, flags);
+    }
+  }
+
+  async #reachPlain(root: HeldFolder, path: string, flags: number): Promise<FileHandle> {
+    const way = await open(root.path(path === '' ? '.' : path), WAY | flags);
+    try {
+      const [top, real] = await Promise.all([root.realPath(), realPathOf(way)]);
+      if (real !== top && !real.startsWith(`${top}/`)) throw errorOf('EXDEV');
+      return way;
+    } catch (error) {
+      await way.close();
+      throw error;
+    }
+  }
+}
+
+/** Each step begins at the root; what somebody changes meanwhile is noticed when the path is opened. */
+async function freeOfLinks(root: HeldFolder, path: string, inside: string): Promise<string> {
+  let left = path.split('/');
+  let done: string[] = [];
+  for (let links = 0; left.length > 0; ) {
+    const [name = '', ...rest] = left;
+    left = rest;
+    if (name === '' || name === '.') continue;
+    if (name === '..') {
+      if (done.pop() === undefined) throw errorOf('EXDEV');
+      continue;
+    }
+    const target = await readlink(root.path([...done, name].join('/'))).catch(() => undefined); // no link, or nothing
+    if (target === undefined) {
+      done.push(name);
+      continue;
+    }
+    if (++links > MOST_LINKS) throw errorOf('ELOOP');
+    if (target.startsWith('/')) {
+      if (target !== inside && !target.startsWith(`${inside}/`)) throw errorOf('EXDEV');
+      done = [];
+      left = [...target.slice(inside.length).split('/'), ...left];
+    } else left = [...target.split('/'), ...left];
+  }
+  return done.join('/');
+}
+
+/** Every byte of it is a letter of Latin-1: names may be no text. */
+export async function realPathOf(file: FileHandle): Promise<string> {
+  return await readlink(`/proc/self/fd/${file.fd}`, { encoding: 'latin1' });
+}
+
+function split(path: string): readonly [above: string, name: string] {
+  const at = path.lastIndexOf('/');
+  return at < 0 ? ['', path] : [path.slice(0, at), path.slice(at + 1)];
+}
+
+function infoOf(name: string, stats: Stats): FileInfo {
+  return { name, kind: kindOf(stats), size: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) };
+}
