@@ -1,0 +1,79 @@
+/** The table: each row is one attempt of a hostile tenant, next to the promise that it attacks. */
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Verdicts } from '../support/attack.ts';
+import { everything } from '../support/depth.ts';
+import { type Place, World } from './world.ts';
+
+export interface Row {
+  readonly name: string;
+  readonly promise: string;
+  readonly on: readonly Place[];
+  /** Also in `npm test`; all rows run in `npm run test:attack`. */
+  readonly quick?: boolean;
+  /** False where the attempt takes all processors for itself: whose turn it is, is the system's business. */
+  readonly stalls?: boolean;
+  readonly timeoutMs?: number;
+  /** Throws where the attempt came through. What it did outside is looked at after it. */
+  readonly attempt: (world: World) => Promise<void>;
+}
+
+export const everywhere: readonly Place[] = ['subprocess', 'container', 'user'];
+/** What does not depend on where code runs. */
+export const once: readonly Place[] = ['subprocess'];
+export const rootHost: readonly Place[] = ['subprocess', 'container'];
+
+type Options = Partial<Omit<Row, 'name' | 'promise' | 'attempt'>>;
+
+/** Code whose value maps what it tried to how that ended: nothing may have been done. */
+export function refused(name: string, promise: string, code: string, options: Options = {}): Row {
+  const attempt = async ({ mallory }: World) => {
+    const through: Verdicts = await mallory.through(code);
+    expect(through).toEqual({});
+  };
+  return { name, promise, on: everywhere, ...options, attempt };
+}
+
+/** Code that may do what it likes to itself: nobody else may notice. */
+export function contained(name: string, promise: string, code: string, options: Options & { ms?: number } = {}): Row {
+  const { ms = 10_000, ...rest } = options;
+  const attempt = async ({ mallory }: World) => void (await mallory.run(code, { timeoutMs: ms }));
+  return { name, promise, on: everywhere, ...rest, attempt };
+}
+
+/** Rows that this code does not pass yet: they are in the whole run, and fail there. */
+const STILL_OPEN: readonly RegExp[] = [
+  /nested JSON to pid 1/,
+  /login code used up by a HEAD/,
+  /another person fork/,
+  /headers hold names/,
+  /lone surrogates|100 million bits|300,000 kinds/,
+  /repeat the key (in an event|escaped|half|in two|as the arg)/,
+  /^asks for (servers of MCP|a picture|a document|the provider|a container|a verdict|a field)/,
+  /hides a field|gives a verdict|results of tools/,
+  /where a folder above|admin’s token by way|root alone may touch|9,000 folders/,
+];
+
+const MOST_MS = 180_000;
+
+export function attackTable(place: Place, rows: readonly Row[]): void {
+  const here = rows.filter(
+    ({ name, on, quick }) =>
+      on.includes(place) && (everything || (quick && !STILL_OPEN.some((open) => open.test(name)))),
+  );
+  let world: World;
+  beforeAll(async () => {
+    world = await World.open(place);
+  }, 300_000);
+  afterAll(async () => await world?.[Symbol.asyncDispose](), 60_000);
+  const promises = Map.groupBy(here, ({ promise }) => promise);
+  for (const [promise, attempts] of promises) {
+    describe(promise, () => {
+      it.each(attempts)('$name', { timeout: MOST_MS }, async ({ attempt, stalls = true }) => {
+        await world.arm();
+        await attempt(world);
+        await world.check({ stalls });
+      });
+    });
+  }
+}
