@@ -24,7 +24,7 @@ import {
   type PermissionInfo,
   type PermissionRule,
 } from '../protocol/http/permission-routes.ts';
-import { DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
+import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
 import type { SessionInfo } from '../protocol/http/sessions.ts';
 import * as state from '../protocol/http/state.ts';
 import { toBackground } from '../protocol/http/to-background.ts';
@@ -172,6 +172,11 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   deleteCheckpoint(idOrName: string): Promise<void> {
     return this.#call(state.DeleteCheckpoint, undefined, { checkpoint: idOrName });
+  }
+
+  /** Confirms a fork of somebody else's session: its code may use what is yours. For its owner. */
+  async confirm(): Promise<void> {
+    await this.#call(ConfirmFork);
   }
 
   /** What is used as this one is, but for approvals: nobody can tell whose are asked about. */

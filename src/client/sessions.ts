@@ -50,6 +50,11 @@ export class Sessions {
     return this.#link.call(wire.UpdateSession, { params: { id }, body: change });
   }
 
+  /** Confirms a fork of another user's session, so that its code may use what is yours. For its owner. */
+  confirm(id: string): Promise<SessionInfo> {
+    return this.#link.call(wire.ConfirmFork, { params: { id } });
+  }
+
   /** With all that it has: kernel, workspace, events, checkpoints. */
   async delete(id: string): Promise<void> {
     await this.#link.call(wire.DeleteSession, { params: { id } });

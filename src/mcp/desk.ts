@@ -88,8 +88,8 @@ export class Desk {
       });
       const report = reportOf(result, run.output);
       if (report.uncut === undefined) return report.result;
-      const { agentKey, artifacts } = session;
-      const where = await keepOutput(artifacts, { agentKey, execution: result.execution, ...report.uncut });
+      const { agentKey } = session;
+      const where = await keepOutput(session, { agentKey, execution: result.execution, ...report.uncut });
       return withLine(report.result, where);
     } catch (error) {
       return failureOf(error, this.#parts.log);

@@ -27,7 +27,7 @@ describe('output that is too long', () => {
   });
 
   const keep = (agentKey: string, execution: number, text = 'long') =>
-    keepOutput(namespaces.artifacts, { agentKey, execution, text, whole: true });
+    keepOutput(namespaces, { agentKey, execution, text, whole: true });
   const nameIn = (line: string) => /output-\w+-\d+\.txt/.exec(line)?.[0] ?? '';
 
   it('is kept, and the oldest of the agent goes', async () => {

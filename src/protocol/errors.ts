@@ -106,6 +106,12 @@ export const errorCodes = {
     advice:
       'End the threads that the message names, or run the cell with `commit_always`. Durable checkpoints still work.',
   },
+  FORK_UNCONFIRMED: {
+    http: 403,
+    rpc: -32087,
+    retry: false,
+    advice: 'Its owner looks at what it holds and confirms it once: `cella sessions confirm SESSION`.',
+  },
   TRANSACTION_OPEN: {
     http: 409,
     rpc: -32021,

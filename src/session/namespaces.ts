@@ -41,6 +41,8 @@ export interface NamespacesOptions {
   readonly sandboxed: CommandRunner;
   readonly approve?: Approve | undefined;
   readonly credentials?: Credentials | undefined;
+  /** Asked before each call of the code. */
+  readonly admitCall?: (() => Promise<void>) | undefined;
   /** Told of calls of the code that are refused. */
   readonly onRefused?: ((refusal: CodeRefusal) => void) | undefined;
   /** Told where kernels that start from here on find their packages. */
@@ -134,9 +136,10 @@ export class Namespaces implements NamespacesApi {
     };
     return {
       call: async (name, params, context) => {
-        const methods = await methodsOf(name.slice(0, name.indexOf('.')));
-        const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
         try {
+          await this.#options.admitCall?.();
+          const methods = await methodsOf(name.slice(0, name.indexOf('.')));
+          const method = Object.hasOwn(methods, name) ? methods[name] : undefined;
           if (!method) throw noCall(name);
           const result = await method.perform(params, context);
           if (name.startsWith('deps.')) this.#notePackages(result);

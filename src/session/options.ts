@@ -51,6 +51,8 @@ export const SessionOptions = z.strictObject({
   credentials: z.custom<Credentials>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Told how far packages are that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
+  /** Asked before each call of its code to `tools`, `skills`, `artifacts` or `deps`; what it throws is told to the code. */
+  admitCall: z.custom<() => Promise<void>>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Told of what its code tried and was refused: hosts, calls, frames that break the protocol. */
   onRefused: z
     .custom<(refusal: CodeRefusal) => void>((value) => typeof value === 'function', 'must be a function')
@@ -93,7 +95,7 @@ const CheckpointOptions = z.strictObject({
 const OwnKeyOnly = z.object({ agentKey: OwnKey.optional() });
 
 /** What a fork may have instead of what its parent has. */
-export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused'>;
+export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>;
 
 /** For the doors that anybody can come in by. A server opens the agents of its users by another one. */
 export function checkOwnKey(agentKey: unknown): void {

@@ -216,7 +216,9 @@ describe('the routes of the document', () => {
       if (method === 'get' || method === 'delete' || /content$|\/(login|logout|login-codes|rotate)$/.test(what))
         continue;
       if (
-        /\/(mcp|hibernate|reset|restart|save|commit|rollback|undo|interrupt|stop|sync|checkpoints|restore)$/.test(what)
+        /\/(mcp|confirm|hibernate|reset|restart|save|commit|rollback|undo|interrupt|stop|sync|checkpoints|restore)$/.test(
+          what,
+        )
       )
         continue;
       if (what === 'post /v1/sessions') continue;

@@ -212,6 +212,7 @@ describe('a session that is shared', () => {
     // What cannot be saved: it is the kernel’s memory, and not a copy of its names.
     expect(await bob.value('next(live)', fork)).toBe(42);
     expect(await bob.artifacts(fork)).toEqual(['bobs']);
+    expect((await bob.call('POST /confirm', undefined, fork)).status).toBe(200);
     expect(await bob.value('[[a["name"] for a in artifacts.list()], deps.list()]', fork)).toEqual([
       ['bobs'],
       ['tiny-a'],

@@ -50,6 +50,13 @@ export function addSessions(program: Command, context: ProgramContext, done: Don
       done(await show(client, name, report(flags)));
     },
   );
+  named(addFlags(defineCommand(group, 'confirm', 'let the code of a fork use what is yours', help.confirm))).action(
+    async (name: string, flags: Flags) => {
+      const { confirm } = await import('./sessions.ts');
+      await using client = await server(flags, context);
+      done(await confirm(client, name, report(flags)));
+    },
+  );
   named(addFlags(defineCommand(group, 'rm', 'delete one with all that it has', help.rm))).action(
     async (name: string, flags: Flags) => {
       const { remove } = await import('./sessions.ts');

@@ -45,6 +45,17 @@ Examples:
   $ cella sessions logs analyst --after 120 --follow
   $ cella sessions logs analyst --json | jq -c 'select(.type == "result")'`;
 
+export const confirm = `
+Examples:
+  $ cella sessions confirm my-copy
+
+A fork of another user's session holds that user's variables and code. Until you confirm it, its code reaches none of
+your tools, skills, artifacts and packages, and no agent works in it. Look at it first:
+  $ cella sessions terminal my-copy         its files, in its sandbox
+  $ cella sessions logs my-copy             what ran in it
+
+Confirming saves its variables and starts its kernel again, in a sandbox apart from the other user's.`;
+
 export const rm = `
 Examples:
   $ cella sessions rm analyst

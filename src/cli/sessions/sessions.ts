@@ -61,12 +61,20 @@ export async function show(client: Client, name: string, report: Report): Promis
     ['labels', labelsToText(labels)],
     ['shared', shares.map(shareToText).join(', ')],
     ['fork of', forkOf],
+    ['unconfirmed', session.unconfirmed && `its code reaches nothing of yours until: cella sessions confirm ${id}`],
     ['made', timeToText(createdAt)],
     ['settings changed', timeToText(updatedAt)],
   ];
   const width = Math.max(...facts.map(([title]) => title.length));
   const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(width)}  ${toPlain(text)}`] : []));
   await report.answer(session, lines.join('\n'));
+  return Exit.ok;
+}
+
+export async function confirm(client: Client, name: string, report: Report): Promise<number> {
+  const { id } = await findSession(client, name);
+  const session = await client.sessions.confirm(id);
+  await report.done(session, `Confirmed ${id}. Its code may use your tools, skills, artifacts, packages and agents.`);
   return Exit.ok;
 }
 

@@ -36,6 +36,8 @@ export interface SessionHost extends AsyncDisposable {
   delete(id: string): Promise<void>;
   /** Another session of this owner with the same memory, in the same workspace. */
   fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo>;
+  /** From here on, the code of a fork of somebody else's session uses what is its owner's. Who may is checked before. */
+  confirm(id: string, options?: { readonly by?: string }): Promise<SessionInfo>;
   /** Deletes skills, artifacts and deps of a user whose sessions are gone. Those of `local` stay: they are the operator's. */
   forget(ownerId: string): Promise<void>;
   /** What a user has allowed for good. */

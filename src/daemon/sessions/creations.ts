@@ -74,7 +74,11 @@ export class Creations {
     const { settings, folderIds } = parent.definition;
     // Until the kernel is there, a server that starts would take it away again.
     const made = newDefinition(ownerId, { ...settings, ...facts });
-    const definition: Definition = { ...made, ...(folderIds ? { folderIds } : {}), life: 'making', forkOf: id };
+    const definition: Definition = {
+      ...{ ...made, life: 'making', forkOf: id },
+      ...(folderIds ? { folderIds } : {}),
+      ...(isForeign(parent.definition, ownerId) ? { unconfirmed: true } : {}),
+    };
     for (let there = await definitions.add(definition); there; there = await definitions.add(definition)) {
       if (!replace || there.id === id) throw conflict(there);
       await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));
@@ -109,6 +113,11 @@ export class Creations {
       this.#pending.delete(making);
     }
   }
+}
+
+/** Whether code of somebody else runs in it: what was never confirmed is not by being forked again. */
+function isForeign({ ownerId, unconfirmed }: Definition, maker: string): boolean {
+  return ownerId !== maker || unconfirmed === true;
 }
 
 function conflict({ id, agentKey }: Definition): CellaError {

@@ -26,6 +26,8 @@ export const Definition = z.object({
   /** `making` and `deleting` are undone and finished at the next start. */
   life: z.enum(['making', 'present', 'deleting']),
   forkOf: SessionId.optional(),
+  /** Its code came from somebody else, and its owner has not confirmed it. */
+  unconfirmed: z.literal(true).optional(),
   createdAt: z.number(),
   updatedAt: z.number(),
 });

@@ -77,6 +77,7 @@ export class LocalSessionHost implements contract.SessionHost {
             .get(definition.id)
             .then((hosted) => hosted.tellProgress(text))
             .catch(() => {}), // it is being deleted
+        admitCall: async () => (await this.#open.get(definition.id)).requireConfirmed(),
         onRefused: (refusal) => this.#share.refused(definition, refusal),
       }),
       fork: async (id, wanted) => {
@@ -145,6 +146,18 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
     return await (await this.#creations.fork(id, ownerId, wanted)).info();
+  }
+
+  async confirm(id: string, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
+    this.#checkRunning();
+    const hosted = await this.#open.get(id);
+    if (!hosted.definition.unconfirmed) return await hosted.info();
+    // It leaves the sandbox that it shares with its parent, whose code could do what it likes to its kernel there.
+    await hosted.moveOut();
+    const confirmed = ({ unconfirmed: _, ...there }: Definition): Definition => ({ ...there, updatedAt: Date.now() });
+    hosted.redefine(await this.#definitions.update(id, confirmed, hosted.storage.documents));
+    await hosted.note('confirmed', { by });
+    return await hosted.info();
   }
 
   async forget(ownerId: string): Promise<void> {

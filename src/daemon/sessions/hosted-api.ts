@@ -38,19 +38,24 @@ export class HostedApi implements api.SessionApi {
   }
 
   get tools(): api.ToolsApi {
-    return this.#session.tools;
+    return this.#namespaces.tools;
   }
 
   get skills(): api.SkillsApi {
-    return this.#session.skills;
+    return this.#namespaces.skills;
   }
 
   get artifacts(): api.ArtifactsApi {
-    return this.#session.artifacts;
+    return this.#namespaces.artifacts;
   }
 
   get deps(): api.DepsApi {
-    return this.#session.deps;
+    return this.#namespaces.deps;
+  }
+
+  get #namespaces(): Session {
+    this.#hosted.requireConfirmed();
+    return this.#session;
   }
 
   async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {

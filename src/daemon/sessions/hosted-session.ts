@@ -1,7 +1,7 @@
 /** A session of the server: its log, its executions, its kernel and whoever reads along, put together. */
 
 import type { FilesRoot } from '../../environments/files/files.ts';
-import type { CellaError } from '../../protocol/errors.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
@@ -118,6 +118,7 @@ export class HostedSession implements contract.HostedSession {
       queueLimit: () => settingsOf(this.#definition).queueLimit,
       stopping: share.stopping,
       agents: share.agents,
+      requireConfirmed: () => this.requireConfirmed(),
       onEnded: (status) => {
         share.counters.turns[status] = (share.counters.turns[status] ?? 0) + 1;
       },
@@ -250,6 +251,17 @@ export class HostedSession implements contract.HostedSession {
     return { tools, skills, artifacts, deps, [Symbol.asyncDispose]: async () => {} };
   }
 
+  /** FORK_UNCONFIRMED where its code came from somebody else, and its owner has not confirmed it. */
+  requireConfirmed(): void {
+    if (this.#definition.unconfirmed) throw unconfirmed(this.id);
+  }
+
+  /** Saves its names and ends its kernel; the next one begins in a sandbox of its own. */
+  async moveOut(): Promise<void> {
+    this.#ending.checkOpen();
+    if (this.#lodging.awake) await this.#lodging.use((session) => session.hibernate());
+  }
+
   async session(): Promise<Session> {
     this.#ending.checkOpen();
     return await this.#lodging.use(async (session) => session);
@@ -335,4 +347,11 @@ export class HostedSession implements contract.HostedSession {
   destroy(): Promise<void> {
     return this.#ending.destroy();
   }
+}
+
+function unconfirmed(id: string): CellaError {
+  const how = `\`cella sessions confirm ${id}\``;
+  const message = `Session ${id} is a fork of another user’s session, and its owner has not confirmed it yet: ${how}.`;
+  const advice = `Look at its files, variables and history first. Then its owner runs ${how}, or sends POST /v1/sessions/${id}/confirm.`;
+  return new CellaError('FORK_UNCONFIRMED', message, { advice, details: { session: id, refused: 'namespace' } });
 }

@@ -15,7 +15,7 @@ import type { Leftovers } from './leftovers.ts';
 import type { RecordLimits } from './recorder.ts';
 import type { RequestLimits } from './requests.ts';
 
-export type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused'>>;
+export type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>>;
 
 export interface HostShare {
   readonly pool: KernelPool;

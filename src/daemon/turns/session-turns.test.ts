@@ -44,6 +44,7 @@ function turnsOn(
     bounds: { eventBytes: 1000, fileBytes: 1000 },
     queueLimit: () => 10,
     stopping: () => false,
+    requireConfirmed: () => {},
     agents: { admit: async () => {}, run, retire: async () => {}, warm: async () => false },
     onEnded: () => {},
   } as unknown as SessionTurnsParts;

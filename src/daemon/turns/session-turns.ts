@@ -26,6 +26,8 @@ export interface SessionTurnsParts extends Omit<StageParts, 'records' | 'transcr
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
   readonly queueLimit: () => number;
   readonly stopping: () => boolean;
+  /** FORK_UNCONFIRMED where no agent may work in it yet. */
+  readonly requireConfirmed: () => void;
 }
 
 /** The name of the request that brings a turn, where it has an Idempotency-Key, and a digest of what it asks for. */
@@ -64,6 +66,7 @@ export class SessionTurns implements SessionTurnsApi {
 
   async prompt(wish: PromptWish): Promise<AcceptedTurn> {
     this.#checkOpen();
+    this.#parts.requireConfirmed();
     if (!this.#parts.agents) throw noAgents();
     if (wish.idempotencyKey === undefined) return this.#accepted(await this.#accept(wish, {}));
     const request = requestName(wish.idempotencyKey);
@@ -79,6 +82,7 @@ export class SessionTurns implements SessionTurnsApi {
 
   async warm({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
     this.#checkOpen();
+    this.#parts.requireConfirmed();
     const { agents, session } = this.#parts;
     if (!agents) throw noAgents();
     await agents.admit({ agent, userId: by });

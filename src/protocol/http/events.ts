@@ -104,6 +104,7 @@ const SessionState = z.object({
     'created',
     'updated',
     'forked',
+    'confirmed',
     'reset',
     'restarted',
     'committed',

@@ -79,6 +79,13 @@ export const DeleteSession = endpoint('delete /v1/sessions/{id}', tag, manage, {
   audit: 'session.delete',
 });
 
+export const ConfirmFork = endpoint('post /v1/sessions/{id}/confirm', tag, manage, {
+  summary:
+    'Confirm a fork of another user’s session: its code may use your tools, skills, artifacts, packages and agents. Its owner only',
+  audit: 'session.confirm',
+  result: SessionInfo,
+});
+
 export const ForkSession = endpoint('post /v1/sessions/{id}/fork', tag, manage, {
   summary: 'Make another session with the same memory, in the same workspace',
   audit: 'session.fork',

@@ -87,6 +87,8 @@ export const SessionInfo = z.object({
   queued: z.int().min(0),
   /** The session that it was forked from, whose workspace it shares. */
   forkOf: SessionId.optional(),
+  /** A fork of somebody else's session, whose code reaches no namespace and no agent until its owner confirms it. */
+  unconfirmed: z.literal(true).optional(),
   /** Milliseconds since 1970, as all times here. */
   createdAt: z.number(),
   updatedAt: z.number(),

@@ -51,6 +51,16 @@ export function addSessionRoutes(service: Service): void {
     return undefined;
   });
 
+  routes.session(wire.ConfirmFork, async ({ info, principal }) => {
+    // What it lets the code use is the owner's, and nobody else's to give.
+    if (principal.userId !== info.ownerId) {
+      throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
+        details: { session: info.id },
+      });
+    }
+    return await host.confirm(info.id, { by: principal.userId });
+  });
+
   routes.session(wire.ForkSession, async ({ info, body, principal, about }) => {
     requireScope(principal, 'manage');
     // It is the forker's own from here on, with all that its parent was allowed.
