@@ -1,6 +1,7 @@
 /** All rows of the table. */
 
 import { accessRows } from './access.ts';
+import { agentRows } from './agent-workspace.ts';
 import { fileRows } from './files.ts';
 import { gatewayRows } from './gateway.ts';
 import { httpRows } from './http.ts';
@@ -22,5 +23,6 @@ export const rows: readonly Row[] = [
   ...gatewayRows,
   ...proxyRows,
   ...namespaceRows,
+  ...agentRows,
   ...fileRows,
 ];

@@ -129,6 +129,8 @@ export class World implements AsyncDisposable {
   mallory!: Tenant;
   victoria!: Tenant;
   loopbackHits = 0;
+  /** What attempts have opened for all that follow. */
+  readonly stack = new AsyncDisposableStack();
   readonly #options: Partial<ServeOptions>;
   #server: Started | undefined;
   #pulse: Worker | undefined;
@@ -380,6 +382,7 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.stack.disposeAsync();
     this.bystander.kill('SIGKILL');
     this.loopback.close();
     this.loopback.closeAllConnections();
