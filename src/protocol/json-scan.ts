@@ -11,6 +11,22 @@ export interface ScanLimits {
   readonly mostEffort?: number;
 }
 
+/** Follows a scan from value to value. It is asked before anything is kept, and is told only what it asked for. */
+export interface ScanFollower {
+  /** A value begins. True where it is a text, and its text is wanted. */
+  begin(kind: 'object' | 'array' | 'text' | 'other'): boolean;
+  /** Whether the names of keys are wanted here. */
+  readonly wantsKeys: boolean;
+  /** As it was written, with its quotes. False where it must not be there: nothing that follows is looked at. */
+  key(json: Buffer): boolean;
+  /** As `key`, of a text that was wanted. One that is longer than `mostKept` comes without its end. */
+  text(json: Buffer): boolean;
+  /** An object or array ends. */
+  close(): void;
+  /** Bytes that are kept of a text or key. */
+  readonly mostKept: number;
+}
+
 /** Where a key of the outermost object is, and its value: each from its first byte to behind its last. */
 export interface Member {
   readonly key: readonly [number, number];
@@ -31,6 +47,14 @@ const ESCAPED = new Set(Buffer.from('"\\/bfnrt'));
 export class JsonScan {
   readonly members: Member[] = [];
   readonly #limits: ScanLimits;
+  readonly #follower: ScanFollower | undefined;
+  /** The beginning of a text or key that is wanted, from chunks before this one. */
+  #kept: Buffer | undefined;
+  /** Where it begins; -1 where none is wanted. */
+  #keepFrom = -1;
+  #chunk: Uint8Array = Buffer.alloc(0);
+  /** Where the chunk begins. */
+  #chunkAt = 0;
   /** By depth: 1 for an object. */
   readonly #objects: Uint8Array;
   #state = VALUE;
@@ -45,13 +69,16 @@ export class JsonScan {
   #start = 0;
   #key: readonly [number, number] = [0, 0];
 
-  constructor(limits: ScanLimits) {
+  constructor(limits: ScanLimits, follower?: ScanFollower) {
     this.#limits = limits;
+    this.#follower = follower;
     this.#objects = new Uint8Array(limits.mostDeep + 1);
   }
 
   /** False where it is no JSON, or more than may be: nothing that follows can mend that. */
   push(chunk: Uint8Array): boolean {
+    this.#chunk = chunk;
+    this.#chunkAt = this.#at;
     for (let index = 0; index < chunk.length && this.#state !== BROKEN; index++, this.#at++) {
       if (this.#state === STRING) {
         const end = endOfPlain(chunk, index);
@@ -62,12 +89,18 @@ export class JsonScan {
       const byte = chunk[index] ?? 0;
       this.#state = this.#state === STRING ? this.#inString(byte) : this.#next(byte);
     }
+    if (this.#keepFrom !== -1 && this.#state !== BROKEN) this.#kept = this.#keptUntil(this.#at);
     return this.#state !== BROKEN;
   }
 
   /** Whether it is refused for how much it is, and may be JSON all the same. */
   get isTooMuch(): boolean {
     return this.#isTooMuch;
+  }
+
+  /** What it takes to parse so far; see `mostEffort`. */
+  get effort(): number {
+    return this.#effort;
   }
 
   /** Whether the outermost value is an object. */
@@ -116,7 +149,8 @@ export class JsonScan {
   #begin(byte: number): number {
     if (this.#exceeds(byte === 0x7b || byte === 0x5b ? HEAVY : LIGHT)) return this.#tooMuch();
     if (this.#depth <= 1) this.#start = this.#at;
-    if (byte === QUOTE) return this.#string(false);
+    const isWanted = this.#follower?.begin(kindOf(byte)) ?? false;
+    if (byte === QUOTE) return this.#string(false, isWanted);
     if (byte === 0x7b) return this.#open(1);
     if (byte === 0x5b) return this.#open(0);
     if (byte === 0x2d) return MINUS;
@@ -131,12 +165,34 @@ export class JsonScan {
     if (byte !== QUOTE) return BROKEN;
     if (this.#exceeds(HEAVY)) return this.#tooMuch();
     if (this.#depth === 1) this.#start = this.#at;
-    return this.#string(true);
+    return this.#string(true, this.#follower?.wantsKeys ?? false);
   }
 
-  #string(isKey: boolean): number {
+  #string(isKey: boolean, isWanted: boolean): number {
     this.#isKey = isKey;
+    if (isWanted) this.#keepFrom = this.#at;
     return STRING;
+  }
+
+  /** What is wanted of the text or key that began at `#keepFrom`. */
+  #keptUntil(end: number): Buffer {
+    const most = this.#follower?.mostKept ?? 0;
+    const before = this.#kept ?? Buffer.alloc(0);
+    const from = Math.max(this.#keepFrom, this.#chunkAt) - this.#chunkAt;
+    const to = Math.min(end - this.#chunkAt, from + most - before.length);
+    if (to <= from) return before;
+    const { buffer, byteOffset } = this.#chunk;
+    const own = Buffer.from(buffer, byteOffset + from, to - from);
+    return before.length === 0 ? own : Buffer.concat([before, own]);
+  }
+
+  /** False where the follower refuses it. */
+  #tellText(): boolean {
+    if (this.#keepFrom === -1) return true;
+    const json = this.#keptUntil(this.#at + 1);
+    this.#keepFrom = -1;
+    this.#kept = undefined;
+    return (this.#isKey ? this.#follower?.key(json) : this.#follower?.text(json)) ?? true;
   }
 
   /** What is no plain character. */
@@ -146,6 +202,7 @@ export class JsonScan {
   }
 
   #endString(): number {
+    if (!this.#tellText()) return BROKEN;
     if (!this.#isKey) return this.#endValue(1);
     if (this.#depth === 1) this.#key = [this.#start, this.#at + 1];
     return COLON;
@@ -160,6 +217,7 @@ export class JsonScan {
   #close(isObject: 0 | 1): number {
     if (this.#depth === 0 || this.#objects[this.#depth] !== isObject) return BROKEN;
     this.#depth--;
+    this.#follower?.close();
     return this.#endValue(1);
   }
 
@@ -188,6 +246,12 @@ export class JsonScan {
     this.#effort += effort;
     return this.#effort > (this.#limits.mostEffort ?? Number.POSITIVE_INFINITY);
   }
+}
+
+function kindOf(byte: number): Parameters<ScanFollower['begin']>[0] {
+  if (byte === QUOTE) return 'text';
+  if (byte === 0x7b) return 'object';
+  return byte === 0x5b ? 'array' : 'other';
 }
 
 /** Texts are most of what is sent. */

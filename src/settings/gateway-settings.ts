@@ -4,6 +4,9 @@ import { keyModes } from '../protocol/providers.ts';
 import * as kinds from './kinds.ts';
 import { setting } from './setting.ts';
 
+/** `with-network`: in sessions whose agent has the network of the machine itself. */
+export const providerToolModes = ['with-network', 'always'] as const;
+
 export const gatewaySettings = {
   keys: setting(
     '--keys <way>',
@@ -20,6 +23,17 @@ export const gatewaySettings = {
     '--models <provider=model>',
     'a model that agents may use, with * for any text; all of a provider that has none here',
     kinds.words,
+  ),
+  providerField: setting(
+    '--provider-field <provider=name>',
+    'a field, type or beta that a provider has added to its API, for the gateway to let through',
+    kinds.words,
+  ),
+  providerTools: setting(
+    '--provider-tools <when>',
+    'when agents may use what makes the provider reach other hosts (web search, remote MCP, image URLs): with-network, in sessions with the network of the machine, or always',
+    kinds.oneOf(providerToolModes),
+    { otherwise: 'with-network' },
   ),
   price: setting(
     '--price <model=in/out/read/write>',
@@ -42,6 +56,9 @@ export interface GatewaySettings {
   readonly providers?: readonly string[];
   readonly models?: readonly string[];
   readonly prices?: readonly string[];
+  /** As `provider=name`. */
+  readonly fields?: readonly string[];
+  readonly providerTools?: (typeof providerToolModes)[number];
   readonly sessionUsd?: number;
   readonly sessionTokens?: number;
 }

@@ -158,10 +158,10 @@ it.each([
   const asked: string[] = [];
   const { url } = await provide(async (request, response) => {
     asked.push(Buffer.concat(await request.toArray()).toString());
-    response.writeHead(200, { 'content-type': 'application/json' }).end('{"object":"response","usageMetadata":{}}');
+    response.writeHead(200, { 'content-type': 'application/json' }).end(path.startsWith('/gemini') ? '{"usageMetadata":{}}' : '{"object":"response"}');
   });
   for (const [budget, calls] of [[{ sessionTokens: 1000 }, 0] as const, [{}, 1] as const]) {
-    const own = await Gateway.open({ settings: { providers: at(url), ...budget } });
+    const own = await Gateway.open({ settings: { providers: at(url), ...budget }, expected: { hasNetwork: true } });
     const headers = { authorization: `Bearer ${await (await own.person('ada', KEY)).token()}` };
     const { status, text } = await own.ask(path, { headers, body });
     expect([status, asked.length]).toEqual([calls === 0 ? 400 : 200, calls]);

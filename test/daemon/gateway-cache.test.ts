@@ -61,7 +61,8 @@ it.each([
     const session = `ses_${name}_${stream}`.replaceAll(' ', '_');
     const headers = { authorization: `Bearer ${await ada.token({ session })}` };
     const action = name !== 'Gemini' ? '' : stream ? ':streamGenerateContent?alt=sse' : ':generateContent';
-    const { status } = await gateway.ask(path + action, { headers, body: { model: 'm', max_tokens: 99, stream } });
+    const body = name === 'Gemini' ? { contents: [] } : { model: 'm', stream };
+    const { status } = await gateway.ask(path + action, { headers, body });
     expect(status).toBe(200);
     const used = await gateway.models.usage.session(session);
     expect(used).toMatchObject({ calls: 1, input: 10, output: 20, cacheRead: 4, cacheWrite, estimated: 0 });

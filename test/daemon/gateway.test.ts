@@ -74,7 +74,7 @@ describe('what the provider is asked', () => {
     const places = [{ authorization: `Bearer ${token}` }, { 'x-api-key': token }, { 'x-goog-api-key': token }];
     const more = { cookie: 'a=b', 'proxy-authorization': 'x', 'x-forwarded-for': '1.2.3.4', te: 'trailers' };
     for (const place of places) {
-      const headers = { ...place, ...more, 'anthropic-beta': 'one', connection: 'keep-alive, x-api-key' };
+      const headers = { ...place, ...more, 'anthropic-beta': 'effort-2025-11-24', connection: 'keep-alive, x-api-key' };
       const { status } = await own.ask('/anthropic/v1/messages?beta=true&api_key=mine', {
         headers,
         body: { model: 'claude-sonnet-4-5', messages: [] },
@@ -84,7 +84,7 @@ describe('what the provider is asked', () => {
     const inQuery = await own.ask(`${gemini}:generateContent?key=${token}&alt=sse`, { body: { contents } });
     expect(inQuery.status).toBe(502); // what it answers is no answer of Gemini's
     for (const { headers, url: asked } of seen.slice(0, 3)) {
-      expect(headers).toMatchObject({ 'x-api-key': KEY, 'anthropic-beta': 'one', 'accept-encoding': 'identity' });
+      expect(headers).toMatchObject({ 'x-api-key': KEY, 'anthropic-beta': 'effort-2025-11-24', 'accept-encoding': 'identity' });
       expect(Object.keys(headers).toSorted()).toEqual([
         'accept-encoding',
         'anthropic-beta',
@@ -122,7 +122,7 @@ describe('what the provider is asked', () => {
     });
     const own = await Gateway.open({ settings: { providers: at(url) } });
     const token = await (await own.person('ada', KEY)).token();
-    const body = '{ "model":"claude-sonnet-4-5", "n": 12345678901234567890, "text":"\\u00e9 é \\"model\\": 1" }';
+    const body = '{ "model":"claude-sonnet-4-5", "top_k": 12345678901234567890, "system":"\\u00e9 é \\"model\\": 1" }';
     await own.messages(token, { body });
     expect(bodies).toEqual([body]);
   });
@@ -272,7 +272,7 @@ function send(response: { write(text: string): unknown }, event: { type: string 
 
 it.each([
   ['says nothing of it', '{ "model":"gpt-4.1","stream":true,"messages":[]}'],
-  ['says something else', '{"model":"gpt-4.1","stream_options" : {"a":[1]} ,"stream":true,"messages":[]}'],
+  ['says something else', '{"model":"gpt-4.1","stream_options" : {"include_obfuscation":false} ,"stream":true,"messages":[]}'],
   ['wants none', '{"model":"gpt-4.1","stream":true,"stream_options":null,"messages":[]}'],
 ])('a stream of chat completions tells what it has used, also where the agent %s', async (_what, body) => {
   const heard = Promise.withResolvers<string>();

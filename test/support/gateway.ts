@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import { openAccess } from '../../src/daemon/access/access.ts';
 import type { Access, Principal, TokenBinding } from '../../src/daemon/access/contract.ts';
+import type { GateOf } from '../../src/daemon/gateway/gateway.ts';
 import { Models, type ModelsOptions } from '../../src/daemon/gateway/models.ts';
 import type { Quotas } from '../../src/protocol/access.ts';
 import { providers } from '../../src/protocol/providers.ts';
@@ -64,7 +65,7 @@ export class Gateway {
 
   /** `expected`: what the socket belongs to. */
   static async open(
-    options: Partial<ModelsOptions> & { readonly quotas?: Quotas; readonly expected?: Partial<TokenBinding> } = {},
+    options: Partial<ModelsOptions> & { readonly quotas?: Quotas; readonly expected?: GateOf } = {},
   ): Promise<Gateway> {
     const { quotas, expected, dataDir = await scratchFolder(), ...rest } = options;
     const stack = new AsyncDisposableStack();

@@ -71,6 +71,8 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       providers: the(all.provider, flags.provider),
       models: the(all.models, flags.models),
       prices: the(all.price, flags.price),
+      fields: the(all.providerField, flags.providerField),
+      providerTools: the(all.providerTools, flags.providerTools),
       sessionUsd: the(all.sessionBudget, flags.sessionBudget),
       sessionTokens: the(all.sessionTokens, flags.sessionTokens),
     }),

@@ -3,6 +3,8 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Door } from './doors.ts';
+import { FieldWatch, fields } from './fields.ts';
+import { checkBetas } from './headers.ts';
 import { type BodyRoom, invalid, type Members, readMembers } from './members.ts';
 import { referredIn } from './referred.ts';
 import { WANTED, type Wanted, wantedOf } from './wanted.ts';
@@ -27,12 +29,24 @@ const Body = z.looseObject({
 });
 type Body = z.infer<typeof Body>;
 
-export async function readAsked(request: IncomingMessage, door: Door, room: BodyRoom): Promise<Asked> {
+/** What is checked of a request, beside that it can be read. */
+export interface AskedRules extends BodyRoom {
+  /** Fields and types of this provider that the operator has added. */
+  readonly added: ReadonlySet<string>;
+  /** Whether the provider may reach other hosts for the agent. */
+  readonly mayReach: boolean;
+}
+
+export async function readAsked(request: IncomingMessage, door: Door, rules: AskedRules): Promise<Asked> {
   if (!door.takesBody) return { body: undefined, model: door.model, wanted: wantedOf(door.wire, {}), streamed: false };
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
   if (encoding !== 'identity') throw invalid('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalid('The body must be application/json.');
-  const members = await readMembers(request, room);
+  const { added, mayReach } = rules;
+  checkBetas(request.headers, added);
+  const anyCase = door.provider === 'gemini';
+  const watch = new FieldWatch({ shape: door.fields.request ?? fields(''), added, mayReach, anyCase });
+  const members = await readMembers(request, rules, watch);
   const body = parse(members);
   const model = door.model ?? body.model;
   if (model === undefined) throw invalid('The body names no model.');

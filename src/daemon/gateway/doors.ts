@@ -4,12 +4,26 @@
  */
 
 import type { Provider } from '../../protocol/providers.ts';
+import type { Shape } from './fields.ts';
+import * as anthropic from './wires/anthropic-fields.ts';
+import * as gemini from './wires/gemini-fields.ts';
+import * as openai from './wires/openai-fields.ts';
 
 /** How an answer tells what it has used. `free`: it uses nothing that is counted. */
 export type Wire = 'messages' | 'responses' | 'chat' | 'gemini' | 'free';
 
+/** The fields that an API has. */
+export interface ApiFields {
+  /** Undefined where a request has no body. */
+  readonly request?: Shape;
+  readonly answer: Shape;
+  /** Of one event of a stream. */
+  readonly event?: Shape;
+}
+
 export interface Door {
   readonly provider: Provider;
+  readonly fields: ApiFields;
   readonly wire: Wire;
   /** As the provider knows it, with what was let through of the query. */
   readonly target: string;
@@ -24,28 +38,60 @@ interface Rule {
   readonly method: 'GET' | 'POST';
   readonly path: RegExp;
   readonly wire: Wire;
+  readonly fields: ApiFields;
 }
 
 const MODEL = '[A-Za-z0-9][A-Za-z0-9._-]{0,127}';
-const rule = (method: Rule['method'], path: string, wire: Wire): Rule => ({
+const rule = (method: Rule['method'], path: string, wire: Wire, fields: ApiFields): Rule => ({
   method,
   path: new RegExp(`^${path}$`),
   wire,
+  fields,
 });
 
-const listed = [rule('GET', '/v1/models', 'free'), rule('GET', `/v1/models/(?<model>${MODEL})`, 'free')];
+/** Models: all, and one by its name. */
+const listed = (base: string, all: Shape, one: Shape): Rule[] => [
+  rule('GET', base, 'free', { answer: all }),
+  rule('GET', `${base}/(?<model>${MODEL})`, 'free', { answer: one }),
+];
+const GEMINI = '/v1(?:beta|alpha)?/models';
 const rules: Readonly<Record<Provider, readonly Rule[]>> = {
-  anthropic: [rule('POST', '/v1/messages', 'messages'), rule('POST', '/v1/messages/count_tokens', 'free'), ...listed],
-  openai: [rule('POST', '/v1/responses', 'responses'), rule('POST', '/v1/chat/completions', 'chat'), ...listed],
+  anthropic: [
+    rule('POST', '/v1/messages', 'messages', {
+      request: anthropic.messagesRequest,
+      answer: anthropic.messagesAnswer,
+      event: anthropic.messagesEvent,
+    }),
+    rule('POST', '/v1/messages/count_tokens', 'free', {
+      request: anthropic.countTokensRequest,
+      answer: anthropic.countTokensAnswer,
+    }),
+    ...listed('/v1/models', anthropic.anthropicModels, anthropic.anthropicModel),
+  ],
+  openai: [
+    rule('POST', '/v1/responses', 'responses', {
+      request: openai.responsesRequest,
+      answer: openai.responsesAnswer,
+      event: openai.responsesEvent,
+    }),
+    rule('POST', '/v1/chat/completions', 'chat', {
+      request: openai.chatRequest,
+      answer: openai.chatAnswer,
+      event: openai.chatAnswer,
+    }),
+    ...listed('/v1/models', openai.openaiModels, openai.openaiModel),
+  ],
   gemini: [
-    rule(
-      'POST',
-      `/v1(?:beta|alpha)?/models/(?<model>${MODEL}):(?<action>generateContent|streamGenerateContent)`,
-      'gemini',
-    ),
-    rule('POST', `/v1(?:beta|alpha)?/models/(?<model>${MODEL}):countTokens`, 'free'),
-    rule('GET', '/v1(?:beta|alpha)?/models', 'free'),
-    rule('GET', `/v1(?:beta|alpha)?/models/(?<model>${MODEL})`, 'free'),
+    rule('POST', `${GEMINI}/(?<model>${MODEL}):(?<action>generateContent|streamGenerateContent)`, 'gemini', {
+      request: gemini.geminiRequest,
+      answer: gemini.geminiAnswer,
+      event: gemini.geminiAnswer,
+    }),
+    rule('POST', `${GEMINI}/(?<model>${MODEL}):countTokens`, 'free', {
+      request: gemini.geminiCountRequest,
+      answer: gemini.geminiCount,
+    }),
+    ...listed(GEMINI, gemini.geminiModels, gemini.geminiModel),
   ],
 };
 
@@ -62,16 +108,23 @@ export function providerOf(url: string): Provider | undefined {
   return url.startsWith('/gemini/') ? 'gemini' : undefined;
 }
 
+/** Of a body with which a provider refuses. */
+export const errorFields: Readonly<Record<Provider, Shape>> = {
+  anthropic: anthropic.anthropicError,
+  openai: openai.openaiError,
+  gemini: gemini.geminiError,
+};
+
 /** Undefined where nothing leads there. */
 export function doorOf(provider: Provider, method: string, url: string): Door | undefined {
   const [path = '', ...query] = url.slice(provider.length + 1).split('?');
-  for (const { method: wanted, path: shape, wire } of rules[provider]) {
+  for (const { method: wanted, path: shape, wire, fields } of rules[provider]) {
     const found = wanted === method ? shape.exec(path) : null;
     if (!found) continue;
     const target = path + queryOf(query.join('?'));
     const { model, action } = found.groups ?? {};
     const streams = action === undefined ? undefined : action === 'streamGenerateContent';
-    return { provider, wire, target, model, takesBody: method === 'POST', streams };
+    return { provider, wire, fields, target, model, takesBody: method === 'POST', streams };
   }
   return undefined;
 }

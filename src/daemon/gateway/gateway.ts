@@ -10,13 +10,15 @@ import type { Clock } from '../../storage/contract.ts';
 import type { Audit, SessionTokens, TokenBinding } from '../access/contract.ts';
 import { AtOnce } from '../at-once.ts';
 import type { Credentials } from '../credentials/credentials.ts';
-import { HeldBytes } from '../held-bytes.ts';
+import { HeldBytes, type Hold } from '../held-bytes.ts';
 import { type AccountParts, account } from './account.ts';
 import { isStream, kindOf } from './answer-kind.ts';
+import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './answer-reader.ts';
 import { type Asked, readAsked } from './asked.ts';
 import { type BudgetParts, Budgets, checkModel } from './budgets.ts';
 import { Course } from './course.ts';
-import { type Door, doorOf, providerOf } from './doors.ts';
+import { type Door, doorOf, errorFields, providerOf } from './doors.ts';
+import type { Shape } from './fields.ts';
 import { askedHeaders } from './headers.ts';
 import { presentedToken } from './presented-token.ts';
 import { eventOf, refuse } from './refusal.ts';
@@ -41,8 +43,13 @@ export interface GatewayParts extends BudgetParts, AccountParts {
   readonly clock?: Clock | undefined;
 }
 
-/** `expected`: what the socket that it came by belongs to. A token that is bound to something else is refused. */
-export type Handle = (request: IncomingMessage, response: ServerResponse, expected?: Partial<TokenBinding>) => boolean;
+/** What the socket that a request came by belongs to. A token that is bound to something else is refused. */
+export interface GateOf extends Partial<TokenBinding> {
+  /** Whether the agent has the network of the machine; without it, the provider may not reach other hosts for it either. */
+  readonly hasNetwork?: boolean | undefined;
+}
+
+export type Handle = (request: IncomingMessage, response: ServerResponse, expected?: GateOf) => boolean;
 
 const REFUSED: ReadonlySet<string> = new Set([
   ...['FORBIDDEN', 'NOT_FOUND', 'INVALID_REQUEST', 'TOO_LARGE', 'RATE_LIMITED'],
@@ -63,6 +70,8 @@ export class ModelGateway implements AsyncDisposable {
   readonly #calls: AtOnce;
   /** Of requests, by session. */
   readonly #bodies: HeldBytes;
+  /** Of answers, by session: an event, or an answer that is no stream, is held until it is checked. */
+  readonly #answers = new HeldBytes(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
   readonly #ending = new AbortController();
   readonly #running = new Set<Promise<void>>();
   readonly refused = new RefusedTurns();
@@ -96,7 +105,7 @@ export class ModelGateway implements AsyncDisposable {
     provider: Provider,
     request: IncomingMessage,
     response: ServerResponse,
-    expected: Partial<TokenBinding>,
+    expected: GateOf,
   ): Promise<void> {
     const gone = new AbortController();
     const leave = () => gone.abort(nobodyWaits());
@@ -126,11 +135,13 @@ export class ModelGateway implements AsyncDisposable {
     provider: Provider,
     request: IncomingMessage,
     response: ServerResponse,
-    { expected, signal }: { readonly expected: Partial<TokenBinding>; readonly signal: AbortSignal },
+    { expected, signal }: { readonly expected: GateOf; readonly signal: AbortSignal },
   ): Promise<void> {
     const { tokens, rules } = this.#parts;
+    const { hasNetwork = false, ...bound } = expected;
+    const mayReach = hasNetwork || rules.providerTools === 'always';
     // Whoever shows no good token learns nothing of what there is.
-    const binding = await tokens.check(presentedToken(request), expected);
+    const binding = await tokens.check(presentedToken(request), bound);
     if (rules.keys !== 'gateway') throw otherWay();
     const door = doorOf(provider, request.method ?? '', request.url ?? '');
     if (!door)
@@ -143,7 +154,8 @@ export class ModelGateway implements AsyncDisposable {
     const body = left.use(this.#bodies.begin(binding.session));
     try {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
-      const asked = await readAsked(request, door, { mostBytes, take: body.take });
+      const added = rules.addedFields(provider);
+      const asked = await readAsked(request, door, { mostBytes, take: body.take, added, mayReach });
       checkModel(rules, provider, asked.model);
       const counted = door.wire !== 'free';
       // Given back when it is written down what was used in its place.
@@ -174,7 +186,8 @@ export class ModelGateway implements AsyncDisposable {
     const key = await credentials.reveal(binding.userId, door.provider);
     signal.throwIfAborted();
     const course = new Course(clock);
-    let reader = new UsageReader(door.wire, false);
+    const usage = new UsageReader(door.wire);
+    using hold = this.#answers.begin(binding.session);
     try {
       const answer = await this.#upstream.send({
         url: urlOf(rules.addresses[door.provider], door.target),
@@ -187,16 +200,21 @@ export class ModelGateway implements AsyncDisposable {
       course.answered(answer.statusCode ?? 0);
       const { streamed, good } = kindOf(answer);
       if (door.wire !== 'free') this.refused.answered(binding.task);
-      reader = new UsageReader(door.wire, streamed);
+      const reader = this.#readerOf({ door, key, usage, hold, streamed, good, status: answer.statusCode ?? 502 });
       const mostBytes = this.#parts.mostBytes?.answer ?? (streamed ? MOST_STREAM_BYTES : MOST_ANSWER_BYTES);
-      await relay(answer, response, { key, streamed, good, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
-    } catch (error) {
-      // Nothing can be said in the middle of a line.
-      if (reader.isInLine && response.headersSent) response.destroy();
-      throw error;
+      await relay(answer, response, { key, streamed, idleMs: this.#patience.idleMs, mostBytes, reader, signal });
     } finally {
-      if (door.wire !== 'free') await account(this.#parts, { binding, asked, course, reader });
+      if (door.wire !== 'free') await account(this.#parts, { binding, asked, course, reader: usage });
     }
+  }
+
+  #readerOf({ door, streamed, good, status, ...parts }: Answered): AnswerReader {
+    const { provider, fields } = door;
+    const added = this.#parts.rules.addedFields(provider);
+    const rules = (shape: Shape) => ({ shape, added, anyCase: provider === 'gemini' });
+    if (streamed) return new EventReader({ ...parts, rules: rules(fields.event ?? fields.answer), mustEnd: good });
+    if (good) return new JsonReader({ ...parts, rules: rules(fields.answer) });
+    return new ErrorReader({ ...parts, rules: rules(errorFields[provider]) }, { provider, status });
   }
 }
 
@@ -205,6 +223,17 @@ interface Call {
   readonly asked: Asked;
   readonly binding: TokenBinding;
   readonly signal: AbortSignal;
+}
+
+interface Answered {
+  readonly door: Door;
+  readonly key: string;
+  readonly usage: UsageReader;
+  readonly hold: Hold;
+  readonly streamed: boolean;
+  /** Whether the provider says that it went well. */
+  readonly good: boolean;
+  readonly status: number;
 }
 
 function urlOf(base: URL, target: string): URL {

@@ -1,7 +1,10 @@
 /** Which headers pass: those that are named here, and no others. Keys, cookies and what rules a connection never do. */
 
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { CellaError } from '../../protocol/errors.ts';
 import type { Provider } from '../../protocol/providers.ts';
+import { holdsKey } from './key-watch.ts';
+import { anthropicBetas } from './wires/anthropic-fields.ts';
 
 const ASKED = new Set([
   'accept',
@@ -32,7 +35,21 @@ export function askedHeaders(
 /** One that holds the key, whatever put it there, does not pass. */
 export function answeredHeaders(given: IncomingHttpHeaders, key: string): OutgoingHttpHeaders {
   const passed = chosen(given, (name) => ANSWERED.has(name) || ANSWERED_TOO.has(name) || ANSWERED_BEGIN.test(name));
-  return Object.fromEntries(Object.entries(passed).filter(([, value]) => !value.includes(key)));
+  return Object.fromEntries(Object.entries(passed).filter(([, value]) => !holdsKey(value, key)));
+}
+
+/** A beta changes what an API has; one that nobody knows here is refused as a field would be. */
+export function checkBetas(given: IncomingHttpHeaders, added: ReadonlySet<string>): void {
+  for (const beta of String(given['anthropic-beta'] ?? '').split(',')) {
+    const name = beta.trim();
+    if (name === '' || added.has(name) || anthropicBetas.test(name.replace(/-\d{4}-?\d{2}-?\d{2}$/, ''))) continue;
+    const shown = /^[\w.-]{1,100}$/.test(name) ? name : '…';
+    throw new CellaError('INVALID_REQUEST', `The request asks for the beta "${shown}", which the gateway does not know.`, {
+      details: { field: 'anthropic-beta', lasting: true },
+      advice:
+        'Leave it out. If the provider has added it, the operator can allow it with `--provider-field anthropic=NAME`; see docs/gateway.md.',
+    });
+  }
 }
 
 function chosen(given: IncomingHttpHeaders, passes: (name: string) => boolean): Record<string, string> {

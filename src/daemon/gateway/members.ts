@@ -7,6 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
 import { JsonScan, type Member } from '../../protocol/json-scan.ts';
+import { type FieldWatch, refusedRequest } from './fields.ts';
 
 /** More than any provider has names for, and more depth than any conversation. */
 const LIMITS = { mostDeep: 500, mostKeys: 200 };
@@ -29,9 +30,14 @@ export interface BodyRoom {
   readonly take: (bytes: number) => void;
 }
 
-export async function readMembers(request: IncomingMessage, room: BodyRoom): Promise<Members> {
-  const scan = new JsonScan(LIMITS);
-  const bytes = await readBytes(request, room, scan);
+/** `watch` checks its fields. */
+export async function readMembers(request: IncomingMessage, room: BodyRoom, watch: FieldWatch): Promise<Members> {
+  const scan = new JsonScan(LIMITS, watch);
+  const bytes = await readBytes(request, room, (chunk) => {
+    const isJson = scan.push(chunk);
+    if (watch.finding) throw refusedRequest(watch.finding);
+    if (!isJson) throw noJson();
+  });
   // Where bytes are no text, two readers may see two texts.
   if (!scan.end() || !isUtf8(bytes)) throw noJson();
   if (!scan.isObject) throw invalid('The body is no object.');
@@ -69,7 +75,11 @@ function named(bytes: Buffer, members: readonly Member[]): Map<string, Member> {
   return found;
 }
 
-async function readBytes(request: IncomingMessage, { mostBytes, take }: BodyRoom, scan: JsonScan): Promise<Buffer> {
+async function readBytes(
+  request: IncomingMessage,
+  { mostBytes, take }: BodyRoom,
+  look: (chunk: Buffer) => void,
+): Promise<Buffer> {
   const tooLarge = () =>
     new CellaError('TOO_LARGE', `The body is larger than ${mostBytes} bytes.`, {
       advice: 'Send less at once: a shorter conversation, or smaller images.',
@@ -93,7 +103,7 @@ async function readBytes(request: IncomingMessage, { mostBytes, take }: BodyRoom
       size += chunk.length;
       if (size > mostBytes) throw tooLarge();
       take(chunk.length);
-      if (!scan.push(chunk)) throw noJson();
+      look(chunk);
       chunks.push(chunk);
     } catch (error) {
       refuse(error);

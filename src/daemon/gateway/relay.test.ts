@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
+import { EventReader } from './answer-reader.ts';
 import { relay } from './relay.ts';
 import { UsageReader } from './usage-reader.ts';
 
@@ -30,8 +31,8 @@ function reader(restMs: number): { response: ServerResponse; taken: () => number
 }
 
 const options = (idleMs: number) => ({
-  ...{ key: 'sk-none', streamed: true, good: false, idleMs, mostBytes: 1e6 },
-  reader: new UsageReader('messages', true),
+  ...{ key: 'sk-none', streamed: true, idleMs, mostBytes: 1e6 },
+  reader: new EventReader({ rules: { shape: 'free' }, key: 'sk-none', usage: new UsageReader('messages') }),
   signal: new AbortController().signal,
 });
 

@@ -3,57 +3,61 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CellaError } from '../../protocol/errors.ts';
+import type { AnswerReader } from './answer-reader.ts';
 import { answeredHeaders } from './headers.ts';
-import { KeyWatch } from './key-watch.ts';
 import { failed } from './upstream.ts';
-import type { UsageReader } from './usage-reader.ts';
 
 export interface RelayOptions {
   readonly key: string;
   readonly streamed: boolean;
-  /** Whether the provider says that it went well; only then it must be what this provider answers. */
-  readonly good: boolean;
   readonly idleMs: number;
   readonly mostBytes: number;
-  readonly reader: UsageReader;
+  readonly reader: AnswerReader;
   readonly signal: AbortSignal;
 }
 
+/** With these, and with no other refusal, the same request may be answered at the next try. */
+const PASSING = new Set([408, 409, 425, 429]);
+
 /** Does not end the response: what was used is to be written down first. Fails with what the provider did wrong. */
 export async function relay(answer: IncomingMessage, response: ServerResponse, options: RelayOptions): Promise<void> {
-  const { key, streamed, good, idleMs, reader, signal } = options;
-  const held: Buffer[] = [];
+  const { streamed, idleMs, mostBytes, reader, signal } = options;
   const taken = readersPatience(idleMs, signal);
-  if (streamed) begin(answer, response, key);
-  for await (const chunk of watched(answer, options)) {
-    reader.push(chunk);
-    if (!streamed) held.push(chunk);
-    else if (!response.write(chunk)) await taken(response);
-  }
-  if (!reader.end() && good) throw failed('its answer is not what this provider answers, or is not whole');
-  if (streamed) return;
-  begin(answer, response, key);
-  response.write(Buffer.concat(held));
-}
-
-/** The agent knows at once that a stream has begun. */
-function begin(answer: IncomingMessage, response: ServerResponse, key: string): void {
-  const headers = Object.entries(answeredHeaders(answer.headers, key));
-  for (const [name, value] of headers) if (value !== undefined) response.setHeader(name, value);
-  response.writeHead(answer.statusCode ?? 502);
-  response.flushHeaders();
-}
-
-async function* watched(answer: IncomingMessage, options: RelayOptions): AsyncGenerator<Buffer> {
-  const { key, idleMs, mostBytes, signal } = options;
-  const watch = new KeyWatch(key);
   let size = 0;
+  if (streamed) begin(answer, response, options);
   for await (const chunk of inTime(answer, idleMs, signal)) {
     size += chunk.length;
     if (size > mostBytes) throw failed(`its answer is larger than ${mostBytes} bytes`);
-    if (!watch.passes(chunk)) throw failed('its answer holds the key, and was held back');
-    yield chunk;
+    if (!passOn(response, (pass) => reader.push(chunk, pass))) await taken(response);
   }
+  passOn(response, (pass) => {
+    reader.end(pass);
+    if (!streamed) begin(answer, response, options);
+  });
+}
+
+/** In one piece, also where reading fails in the middle of a chunk. False where the agent does not keep up. */
+function passOn(response: ServerResponse, read: (pass: (bytes: Buffer) => void) => void): boolean {
+  const passed: Buffer[] = [];
+  let keepsUp = true;
+  try {
+    read((bytes) => passed.push(bytes));
+  } finally {
+    if (passed.length > 0) keepsUp = response.write(passed.length === 1 ? passed[0] : Buffer.concat(passed));
+  }
+  return keepsUp;
+}
+
+/** The agent knows at once that a stream has begun. */
+function begin(answer: IncomingMessage, response: ServerResponse, { key, streamed }: RelayOptions): void {
+  const { statusCode = 502 } = answer;
+  const headers = Object.entries(answeredHeaders(answer.headers, key));
+  for (const [name, value] of headers) if (value !== undefined) response.setHeader(name, value);
+  if (!streamed) response.setHeader('content-type', 'application/json');
+  // Agents try again for minutes where this is not said.
+  if (statusCode >= 400 && statusCode < 500 && !PASSING.has(statusCode)) response.setHeader('x-should-retry', 'false');
+  response.writeHead(statusCode);
+  response.flushHeaders();
 }
 
 /** The time that the agent takes is not the provider's silence: nothing is asked for meanwhile. */

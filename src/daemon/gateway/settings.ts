@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import { type KeyMode, type Provider, providers } from '../../protocol/providers.ts';
-import type { GatewaySettings } from '../../settings/gateway-settings.ts';
+import type { GatewaySettings, providerToolModes } from '../../settings/gateway-settings.ts';
 import { isLoopback } from '../http/addresses.ts';
 import { patternOf } from './pattern.ts';
 import { type PriceOf, pricesOf } from './prices.ts';
@@ -12,6 +12,10 @@ export interface GatewayRules {
   readonly addresses: Readonly<Record<Provider, URL>>;
   allows(provider: Provider, model: string): boolean;
   readonly priceOf: PriceOf;
+  /** Fields, types and betas of a provider's API that the operator has added to the gateway's own lists. */
+  addedFields(provider: Provider): ReadonlySet<string>;
+  /** When a provider may reach other hosts for an agent. */
+  readonly providerTools: (typeof providerToolModes)[number];
   /** Of one session, for as long as there is it. */
   readonly session: { readonly usd?: number | undefined; readonly tokens?: number | undefined };
 }
@@ -24,6 +28,8 @@ const defaults: Readonly<Record<Provider, string>> = {
 
 export function gatewayRules(settings: GatewaySettings = {}): GatewayRules {
   const { keys = 'gateway', providers: given = [], models = [], prices = [], sessionUsd, sessionTokens } = settings;
+  const { fields: lines = [], providerTools = 'with-network' } = settings;
+  const added = addedOf(lines);
   const allowed = models
     .map((line) => pair('--models', line))
     .map(({ provider, text }) => ({ provider, matches: patternOf(text) }));
@@ -35,6 +41,8 @@ export function gatewayRules(settings: GatewaySettings = {}): GatewayRules {
       return own.length === 0 || own.some(({ matches }) => matches(model));
     },
     priceOf: pricesOf(prices),
+    addedFields: (provider) => added[provider],
+    providerTools,
     session: { usd: sessionUsd, tokens: sessionTokens },
   };
 }
@@ -46,6 +54,20 @@ function addressesOf(lines: readonly string[]): Record<Provider, URL> {
     texts[provider] = text;
   }
   return { anthropic: addressOf(texts.anthropic), openai: addressOf(texts.openai), gemini: addressOf(texts.gemini) };
+}
+
+/** What decides in the place of a person: an agent takes it for the permission that it has to ask for. */
+const VERDICT = /safeguard|verdict|approv|permission|consent|dangerous|auto-mode|afk-mode/i;
+
+function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
+  const added = { anthropic: new Set<string>(), openai: new Set<string>(), gemini: new Set<string>() };
+  for (const line of lines) {
+    const { provider, text } = pair('--provider-field', line);
+    if (!/^[\w.@-]{1,100}$/.test(text)) throw invalid('A name of --provider-field has other characters than letters, digits, _ . @ -.');
+    if (VERDICT.test(text)) throw invalid(`--provider-field does not take "${text}": no provider decides in the place of a person.`);
+    added[provider].add(text);
+  }
+  return added;
 }
 
 /** A key crosses no network in the clear. */

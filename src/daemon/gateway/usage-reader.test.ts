@@ -1,9 +1,23 @@
 import { describe, expect, it } from 'vitest';
 import type { Wire } from './doors.ts';
+import { type AnswerReader, EventReader, JsonReader } from './answer-reader.ts';
 import { UsageReader } from './usage-reader.ts';
 
 const sse = (...events: unknown[]): string =>
   events.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
+
+/** A reader of usage, by way of that of answers. */
+function readerOf(wire: Wire, streamed: boolean) {
+  const usage = new UsageReader(wire);
+  const options = { rules: { shape: 'free' as const }, key: 'sk-nobody-tells-this', usage };
+  const answers: AnswerReader = streamed ? new EventReader(options) : new JsonReader(options);
+  const push = (bytes: Buffer) => answers.push(bytes, () => {});
+  const end = (): boolean => {
+    answers.end(() => {});
+    return usage.end();
+  };
+  return { push, end, usage, reading: usage.reading.bind(usage) };
+}
 
 /** What is counted in the place of what is not told. */
 const UNTOLD = { input: 333, output: 4444 };
@@ -76,7 +90,7 @@ describe.each(streams)('a stream of %s', (wire, text) => {
   const bytes = Buffer.from(text);
 
   it.each([1, 7, bytes.length])('is counted the same in pieces of %i bytes', (size) => {
-    const reader = new UsageReader(wire, true);
+    const reader = readerOf(wire, true);
     for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
     expect(reader.end()).toBe(true);
     const { counts, model, told } = reader.reading(UNTOLD);
@@ -86,12 +100,12 @@ describe.each(streams)('a stream of %s', (wire, text) => {
 
   it('that is cut off after any byte before its last event comes to all that it may have', () => {
     for (let end = 0; end < text.trimEnd().lastIndexOf('data: '); end += 5) {
-      const reader = new UsageReader(wire, true);
+      const reader = readerOf(wire, true);
       reader.push(bytes.subarray(0, end));
       const { counts, told } = reader.reading(UNTOLD);
       expect(counts.input).toBe(told.input ? 10 : UNTOLD.input);
       expect({ output: counts.output, told: told.output }).toEqual({ output: UNTOLD.output, told: false });
-      expect(reader.isOver).toBe(false);
+      expect(reader.usage.isOver).toBe(false);
     }
   });
 });
@@ -107,7 +121,7 @@ describe('an answer that is no stream', () => {
       [{ candidates: [] }, { modelVersion: 'm', usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 20 } }],
     ],
   ])('of %s is counted', (wire, answer) => {
-    const reader = new UsageReader(wire, false);
+    const reader = readerOf(wire, false);
     reader.push(Buffer.from(JSON.stringify(answer, null, 2)));
     expect(reader.end()).toBe(true);
     const told = { input: true, output: true };
@@ -120,7 +134,7 @@ describe('an answer that is no stream', () => {
     ['words', { type: 'message', usage: { input_tokens: 'ten', output_tokens: {} } }],
     ['nothing', { type: 'message' }],
   ])('with %s in it is estimated', (_name, answer) => {
-    const reader = new UsageReader('messages', false);
+    const reader = readerOf('messages', false);
     reader.push(Buffer.from(JSON.stringify(answer)));
     reader.end();
     expect(reader.reading(UNTOLD)).toMatchObject({ counts: UNTOLD, told: { input: false, output: false } });
@@ -129,7 +143,7 @@ describe('an answer that is no stream', () => {
 
 describe('a line without end', () => {
   it('is let go past a limit, and what comes after it is read', () => {
-    const reader = new UsageReader('messages', true);
+    const reader = readerOf('messages', true);
     const piece = Buffer.alloc(1024 * 1024, 0x78);
     for (let each = 0; each < 40; each += 1) reader.push(piece);
     reader.push(
@@ -142,7 +156,7 @@ describe('a line without end', () => {
 
 describe('what was made', () => {
   const read = (wire: Wire, ...events: unknown[]) => {
-    const reader = new UsageReader(wire, true);
+    const reader = readerOf(wire, true);
     reader.push(Buffer.from(sse(...events)));
     return reader;
   };

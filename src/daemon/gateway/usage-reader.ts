@@ -1,4 +1,4 @@
-/** Reads what was used from an answer as it passes, in bounded memory, whatever the answer is. */
+/** Reads what was used from the messages of an answer as they pass. */
 
 import type { Wire } from './doors.ts';
 import { readChat } from './wires/chat.ts';
@@ -15,9 +15,6 @@ const readers: Readonly<Record<Wire, ReadMessage>> = {
   free: () => ({ last: 'told' }),
 };
 
-/** The last event of OpenAI's holds the whole answer once more. */
-const MOST_BYTES = 32 * 1024 * 1024;
-const NEWLINE = 0x0a;
 /** A little more than most texts have, so that it is rather too much than too little. */
 const CHARACTERS_PER_TOKEN = 3;
 
@@ -31,40 +28,37 @@ export interface Reading {
 
 export class UsageReader {
   readonly #read: ReadMessage;
-  readonly #streamed: boolean;
-  #waiting: Buffer[] = [];
-  #size = 0;
   #counts: Partial<Counts> = {};
   #model: string | undefined;
   #characters = 0;
   #last: Last | undefined;
   #ended = false;
 
-  constructor(wire: Wire, streamed: boolean) {
+  constructor(wire: Wire) {
     this.#read = readers[wire];
-    this.#streamed = streamed;
   }
 
-  push(chunk: Buffer): void {
-    let from = 0;
-    if (this.#streamed) {
-      for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
-        this.#keep(chunk.subarray(from, end));
-        this.#line();
-        from = end + 1;
-      }
+  /** One message of a stream, or all of an answer that is none. Gives what the model has written in it. */
+  read(message: unknown): string {
+    let text = '';
+    for (const each of Array.isArray(message) ? message : [message]) {
+      const said = this.#read(each);
+      this.#counts = { ...this.#counts, ...said?.counts };
+      this.#model = said?.model ?? this.#model;
+      text += said?.text ?? '';
+      this.#see(said?.last);
     }
-    this.#keep(chunk.subarray(from));
+    this.#characters += text.length;
+    return text;
   }
 
-  /** Whether the end of a line has not passed yet. */
-  get isInLine(): boolean {
-    return this.#size > 0;
+  /** The mark with which some streams end. */
+  done(): void {
+    this.#see('told');
   }
 
   /** Nothing follows. True where the answer came to an end as this provider ends one. */
   end(): boolean {
-    this.#line();
     this.#ended = this.#last !== undefined;
     return this.#ended;
   }
@@ -87,41 +81,6 @@ export class UsageReader {
       ...{ cacheRead, cacheWrite },
     };
     return { counts, model: this.#model, told };
-  }
-
-  #keep(bytes: Buffer): void {
-    this.#size += bytes.length;
-    if (this.#size > MOST_BYTES) this.#waiting = [];
-    else if (bytes.length > 0) this.#waiting.push(bytes);
-  }
-
-  #line(): void {
-    const text = this.#size > MOST_BYTES ? '' : Buffer.concat(this.#waiting).toString('utf8').trim();
-    this.#waiting = [];
-    this.#size = 0;
-    if (!this.#streamed) this.#message(text);
-    else if (text.startsWith('data:')) this.#data(text.slice('data:'.length).trim());
-  }
-
-  #data(data: string): void {
-    if (data === '[DONE]') this.#see('told');
-    else this.#message(data);
-  }
-
-  #message(json: string): void {
-    let message: unknown;
-    try {
-      message = JSON.parse(json);
-    } catch {
-      return; // what is no JSON says nothing of what was used
-    }
-    for (const each of Array.isArray(message) ? message : [message]) {
-      const said = this.#read(each);
-      this.#counts = { ...this.#counts, ...said?.counts };
-      this.#model = said?.model ?? this.#model;
-      this.#characters += said?.characters ?? 0;
-      this.#see(said?.last);
-    }
   }
 
   /** What comes after the last one takes nothing back. */

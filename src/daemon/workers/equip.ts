@@ -9,6 +9,7 @@ import type { Conversations } from './conversations.ts';
 import { CUTTING, ExecutorLink, type LinkParts } from './executor-link.ts';
 import { Gate, type GateParts } from './gate.ts';
 import { Lines } from './lines.ts';
+import { hasNetwork } from './place.ts';
 import { closed, EXIT_MS, ended } from './worker-ends.ts';
 
 export interface WorkerParts {
@@ -54,7 +55,7 @@ export async function equip({ id, tenant, agent, parts, turn }: EquipWish): Prom
   const binding = { session, executor: id };
   const gate = stack.use(
     await Gate.open({
-      ...{ ...gates, binding, tokens, mcp: mcp(tenant), onError },
+      ...{ ...gates, binding, hasNetwork: hasNetwork(tenant), tokens, mcp: mcp(tenant), onError },
       refused: ({ code, message }) =>
         parts.refused({ kind: 'session_token', userId: tenant.info.ownerId, session, detail: message, code }),
     }),

@@ -17,6 +17,7 @@ async function open() {
   const gate = await Gate.open({
     folder: join(folder, 'gates'),
     binding,
+    hasNetwork: false,
     tokens: {
       check: async (token, expected) => {
         if (token !== 'cst_good') throw new CellaError('UNAUTHENTICATED', 'This session token is unknown.');

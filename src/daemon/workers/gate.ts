@@ -27,12 +27,18 @@ const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
 export type GateBinding = Pick<TokenBinding, 'session' | 'executor'>;
 
 /** The model gateway: it checks the token itself, and takes none of another executor. False where the path is not its own. */
-export type ModelCalls = (request: IncomingMessage, response: ServerResponse, binding: GateBinding) => boolean;
+export type ModelCalls = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  gate: GateBinding & { readonly hasNetwork: boolean },
+) => boolean;
 
 export interface GateParts {
   /** Where folders of gates are made; only this user can enter it. */
   readonly folder: string;
   readonly binding: GateBinding;
+  /** Whether the agent has the network of the machine. */
+  readonly hasNetwork: boolean;
   readonly tokens: Pick<SessionTokens, 'check'>;
   readonly models: ModelCalls;
   /** The session's own MCP server. */
@@ -94,7 +100,7 @@ export class Gate implements AsyncDisposable {
   }
 
   #listener(): RequestListener {
-    const { models, binding, onError } = this.#parts;
+    const { models, binding, hasNetwork, onError } = this.#parts;
     const mcp = getRequestListener((request) => this.#mcp(request), {
       overrideGlobalObjects: false,
       errorHandler: (error) => {
@@ -105,7 +111,7 @@ export class Gate implements AsyncDisposable {
     return (request, response) => {
       const [path] = (request.url ?? '').split('?');
       if (path === MCP_PATH) void mcp(request, response);
-      else if (!models(request, response, binding)) response.writeHead(404, { connection: 'close' }).end();
+      else if (!models(request, response, { ...binding, hasNetwork })) response.writeHead(404, { connection: 'close' }).end();
     };
   }
 

@@ -23,6 +23,13 @@ export function placeOpener(programs: Programs): OpenPlace {
   };
 }
 
+/** Whether an agent there has the network of the machine, and not a list of hosts or none. */
+export function hasNetwork({ info: { settings } }: Pick<Tenant, 'info'>): boolean {
+  const { executor, sandbox } = settings;
+  if (sandbox === 'off') return executor !== 'container';
+  return typeof sandbox === 'object' && sandbox.network === 'host';
+}
+
 interface Ways {
   readonly gateway: string;
   readonly onDenied: Parameters<OpenPlace>[2];

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { OpenAiUsage } from './openai-usage.ts';
-import { lengthOf, type ReadMessage, Text } from './tally.ts';
+import { joined, type ReadMessage, Text } from './tally.ts';
 
 const ToolCall = z.object({ function: z.object({ arguments: Text }).optional().catch(undefined) });
 const Delta = z.object({
@@ -33,7 +33,7 @@ export const readChat: ReadMessage = (message) => {
   return {
     model,
     counts: usage,
-    characters: lengthOf(...texts),
+    text: joined(...texts),
     last: object === 'chat.completion' ? 'told' : undefined,
   };
 };

@@ -1,7 +1,7 @@
 /** Gemini: every message has the counts so far. */
 
 import { z } from 'zod';
-import { Count, known, lengthOf, type ReadMessage, Text } from './tally.ts';
+import { Count, known, joined, type ReadMessage, Text } from './tally.ts';
 
 const Message = z.object({
   modelVersion: Text,
@@ -41,7 +41,7 @@ export const readGemini: ReadMessage = (message) => {
   return {
     model: modelVersion,
     counts: usage && countsOf(usage),
-    characters: lengthOf(...parts.map(({ text }) => text)),
+    text: joined(...parts.map(({ text }) => text)),
     last: 'perhaps',
   };
 };

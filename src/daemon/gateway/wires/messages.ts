@@ -1,7 +1,7 @@
 /** Anthropic Messages: input in `message_start`, output in `message_delta`, all of it in an answer that is no stream. */
 
 import { z } from 'zod';
-import { Count, known, type Last, lengthOf, type ReadMessage, Text } from './tally.ts';
+import { Count, known, type Last, joined, type ReadMessage, Text } from './tally.ts';
 
 const Usage = z
   .object({
@@ -42,7 +42,7 @@ export const readMessages: ReadMessage = (message) => {
           cacheWrite: told.cache_creation_input_tokens,
         })
       : undefined,
-    characters: lengthOf(delta?.text, delta?.thinking, delta?.partial_json),
+    text: joined(delta?.text, delta?.thinking, delta?.partial_json),
     last: lasts.get(type),
   };
 };

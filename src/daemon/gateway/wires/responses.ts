@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { OpenAiUsage } from './openai-usage.ts';
-import { type Last, lengthOf, type ReadMessage, Text } from './tally.ts';
+import { type Last, joined, type ReadMessage, Text } from './tally.ts';
 
 const Response = z.object({ model: Text, usage: OpenAiUsage });
 
@@ -28,7 +28,7 @@ export const readResponses: ReadMessage = (message) => {
   return {
     model,
     counts: usage,
-    characters: lengthOf(delta),
+    text: joined(delta),
     last: object === 'response' ? 'told' : lasts.get(type),
   };
 };

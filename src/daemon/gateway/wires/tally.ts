@@ -19,8 +19,8 @@ export type Last = 'told' | 'perhaps' | 'failed';
 export interface Said {
   readonly counts?: Partial<Counts> | undefined;
   readonly model?: string | undefined;
-  /** Characters of what the model wrote: an estimate where the counts never come. */
-  readonly characters?: number | undefined;
+  /** What the model wrote: its length is an estimate where the counts never come. */
+  readonly text?: string | undefined;
   /** Whether it is the last one, as the provider writes it. */
   readonly last?: Last | undefined;
 }
@@ -42,8 +42,7 @@ export const Text = z
   .catch(undefined)
   .transform((text) => text ?? undefined);
 
-export const lengthOf = (...texts: (string | undefined)[]): number =>
-  texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
+export const joined = (...texts: (string | undefined)[]): string => texts.map((text) => text ?? '').join('');
 
 /** Without those that are not there: they would take the place of what was said before. */
 export function known(counts: { readonly [K in keyof Counts]?: number | undefined }): Partial<Counts> {

@@ -1,0 +1,209 @@
+/**
+ * Checks the fields of a message against the list of its API while the message is scanned. Nothing of it is parsed, so that
+ * a message takes no more time and memory than it has bytes. The lists are in `wires/*-fields.ts`.
+ */
+
+import { CellaError } from '../../protocol/errors.ts';
+import type { ScanFollower } from '../../protocol/json-scan.ts';
+
+/** What may stand in one place. Lists are looked through: their items stand in the same place. */
+export type Shape = Fields | 'free';
+
+export interface Fields {
+  readonly fields: ReadonlyMap<string, Shape | (() => Shape)>;
+  /** The values that the field `type` may have; any value if this is left out. */
+  readonly types?: RegExp | undefined;
+  /** Values of `type` with which the provider reaches other hosts. */
+  readonly remoteTypes?: RegExp | undefined;
+  /** Whether the provider reaches other hosts with what stands here: always, or with an address that is no `data:` URL. */
+  readonly remote?: 'always' | 'address' | undefined;
+}
+
+type Nested = Readonly<Record<string, Shape | (() => Shape)>>;
+
+/** `plain`: the names of fields that hold no objects, separated by blanks. `nested`: fields that do, or that are free-form. */
+export function fields(plain: string, nested: Nested = {}, rules: Omit<Fields, 'fields'> = {}): Fields {
+  const names = plain.split(/\s+/).filter((name) => name !== '');
+  return { fields: new Map([...names.map((name) => [name, PLAIN] as const), ...Object.entries(nested)]), ...rules };
+}
+
+/** `free` for each of the names: their content is data of the user's or the model's, such as the input of a tool. */
+export const free = (names: string): Nested => Object.fromEntries(names.split(/\s+/).map((name) => [name, 'free']));
+
+/** A text that matches one of these words. */
+export const oneOf = (...words: readonly string[]): RegExp => new RegExp(`^(?:${words.join('|').replace(/\s+/g, '|')})$`);
+
+/** A text, number or word, or a list of these: an object here has a field that nobody knows. */
+const PLAIN: Fields = { fields: new Map() };
+/** An address that the provider fetches from, unless it is a `data:` URL. */
+export const ADDRESS: Fields = { ...PLAIN, remote: 'address' };
+
+/** Why a message does not pass. `at`: the place, such as `messages[3].content[0].shell`. */
+export type Finding =
+  | { readonly kind: 'unknown field'; readonly at: string }
+  | { readonly kind: 'unknown type'; readonly at: string; readonly type: string }
+  | { readonly kind: 'remote'; readonly at: string };
+
+export interface FieldRules {
+  readonly shape: Shape;
+  /** Fields and types that the operator has added. */
+  readonly added?: ReadonlySet<string> | undefined;
+  /** False where nothing that makes the provider reach other hosts may pass. */
+  readonly mayReach?: boolean | undefined;
+  /** Whether `snake_case` is another spelling of `camelCase`. */
+  readonly anyCase?: boolean | undefined;
+}
+
+interface Open {
+  readonly shape: Fields;
+  readonly isArray: boolean;
+  /** The last key of an object; of an array, the number of items so far. */
+  key: string;
+  items: number;
+}
+
+/** What is told of a name that nobody knows. */
+const SHOWN_NAME = /^[\w.$-]{1,80}$/;
+const MOST_SHOWN = 200;
+
+export class FieldWatch implements ScanFollower {
+  readonly mostKept = 256;
+  readonly #rules: FieldRules;
+  readonly #open: Open[] = [];
+  /** Of the value that follows. */
+  #next: Shape;
+  /** Depth in what is free-form. */
+  #free = 0;
+  #isType = false;
+  finding: Finding | undefined;
+
+  constructor(rules: FieldRules) {
+    this.#rules = rules;
+    this.#next = rules.shape;
+  }
+
+  get wantsKeys(): boolean {
+    return this.#free === 0;
+  }
+
+  begin(kind: 'object' | 'array' | 'text' | 'other'): boolean {
+    const isContainer = kind === 'object' || kind === 'array';
+    if (this.#free > 0) {
+      if (isContainer) this.#free++;
+      return false;
+    }
+    const top = this.#open.at(-1);
+    if (top?.isArray) top.items++;
+    const shape = top?.isArray ? top.shape : this.#next;
+    if (shape === 'free') {
+      if (isContainer) this.#free = 1;
+      return false;
+    }
+    if (this.#isType && kind !== 'text') {
+      if (isContainer) this.#note({ kind: 'unknown type', at: this.#path(), type: '…' });
+      this.#isType = false;
+    }
+    if (kind === 'object' && shape.remote === 'always') this.#note({ kind: 'remote', at: this.#path() });
+    if (isContainer) this.#open.push({ shape, isArray: kind === 'array', key: '', items: 0 });
+    this.#next = shape;
+    return kind === 'text' && (this.#isType || shape.remote !== undefined);
+  }
+
+  key(json: Buffer): boolean {
+    const top = this.#open.at(-1);
+    if (!top) return true;
+    const name = textOf(json);
+    top.key = name ?? json.toString('latin1', 1);
+    const found = name === undefined ? undefined : this.#lookUp(top.shape, name);
+    if (found === undefined) this.#note({ kind: 'unknown field', at: this.#path() });
+    this.#isType = name === 'type' && (top.shape.types ?? top.shape.remoteTypes) !== undefined;
+    this.#next = found ?? PLAIN;
+    return this.finding === undefined;
+  }
+
+  text(json: Buffer): boolean {
+    const { remote } = this.#next === 'free' ? PLAIN : this.#next;
+    if (remote === 'always' || (remote === 'address' && !/^"data:/i.test(json.toString('latin1', 0, 6)))) {
+      if (json.length > 2) this.#note({ kind: 'remote', at: this.#path() });
+    }
+    if (this.#isType) this.#checkType(textOf(json));
+    return this.finding === undefined;
+  }
+
+  close(): void {
+    if (this.#free > 0) this.#free--;
+    else this.#open.pop();
+    this.#isType = false;
+  }
+
+  #lookUp(shape: Fields, name: string): Shape | undefined {
+    const { anyCase, added } = this.#rules;
+    const spelled = anyCase ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+    const found = shape.fields.get(spelled) ?? (added?.has(name) ? 'free' : undefined);
+    return typeof found === 'function' ? found() : found;
+  }
+
+  #checkType(type = ''): void {
+    const { types, remoteTypes } = this.#open.at(-1)?.shape ?? PLAIN;
+    this.#isType = false;
+    if (remoteTypes?.test(type)) this.#note({ kind: 'remote', at: this.#path() });
+    else if (types && !types.test(type) && !this.#rules.added?.has(type)) {
+      this.#note({ kind: 'unknown type', at: this.#path(), type: SHOWN_NAME.test(type) ? type : '…' });
+    }
+  }
+
+  #note(finding: Finding): void {
+    if (finding.kind === 'remote' && this.#rules.mayReach !== false) return;
+    this.finding ??= finding;
+  }
+
+  #path(): string {
+    const steps = this.#open.map(({ isArray, items, key }) => (isArray ? `[${items - 1}]` : `.${shown(key)}`));
+    return steps.join('').replace(/^\./, '').slice(0, MOST_SHOWN);
+  }
+}
+
+const shown = (name: string): string => (SHOWN_NAME.test(name) ? name : '…');
+
+/** Undefined where its end is missing. */
+function textOf(json: Buffer): string | undefined {
+  const text = json.toString('utf8');
+  if (!text.includes('\\')) return text.length > 1 && text.endsWith('"') ? text.slice(1, -1) : undefined;
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+const HOW_TO_ADD =
+  'If the provider has added it to its API, the operator can allow it with `--provider-field PROVIDER=NAME`; see docs/gateway.md.';
+
+/** What the agent is told of a request that does not pass. */
+export function refusedRequest(finding: Finding): CellaError {
+  const details = { field: finding.at, lasting: true };
+  if (finding.kind === 'remote') {
+    const message = `"${finding.at}" of the request makes the provider reach other hosts, and the agent's session has no network for that.`;
+    const advice =
+      'Leave it out, or prompt in a session whose sandbox has `network: "host"`; the operator can allow it in all sessions with `--provider-tools always`.';
+    return new CellaError('FORBIDDEN', message, { details, advice });
+  }
+  return new CellaError('INVALID_REQUEST', `The request has ${described(finding)}.`, {
+    details,
+    advice: `Leave it out. ${HOW_TO_ADD}`,
+  });
+}
+
+/** What the agent is told in the place of an answer that does not pass, and of what would have followed. */
+export function refusedAnswer(finding: Finding): CellaError {
+  const message = `The provider of the model failed: its answer has ${described(finding)}, and was held back.`;
+  return new CellaError('PROVIDER_FAILED', message, {
+    details: { field: finding.at, lasting: true },
+    advice: HOW_TO_ADD,
+  });
+}
+
+function described(finding: Finding): string {
+  if (finding.kind === 'unknown type') return `"${finding.type}" in "${finding.at}", a type that the gateway does not know`;
+  return `the field "${finding.at}", which the gateway does not know`;
+}

@@ -1,0 +1,132 @@
+/**
+ * The fields of Gemini's `generateContent`, `streamGenerateContent` and `countTokens` (v1, v1beta and v1alpha, until autumn 2026).
+ * The API takes each name in two spellings: here it is in `camelCase`.
+ *
+ * To extend: put a new field into the object that has it. What decides in the place of a person has no place here.
+ */
+
+import { ADDRESS, type Fields, fields, free } from '../fields.ts';
+
+const fileData = fields('displayName mimeType', { fileUri: ADDRESS });
+const blob = fields('data displayName mimeType');
+const part = fields('text thought thoughtSignature', {
+  ...free('partMetadata'),
+  inlineData: blob,
+  fileData,
+  functionCall: fields('id name willContinue', {
+    ...free('args'),
+    partialArgs: fields('boolValue jsonPath nullValue numberValue stringValue willContinue'),
+  }),
+  functionResponse: fields('id name scheduling willContinue', {
+    ...free('response'),
+    parts: fields('', { fileData, inlineData: blob }),
+  }),
+  executableCode: fields('code language id'),
+  codeExecutionResult: fields('outcome output id'),
+  toolCall: fields('id toolType', free('args')),
+  toolResponse: fields('id toolType', free('response')),
+  videoMetadata: fields('endOffset fps startOffset'),
+  mediaResolution: fields('level numTokens'),
+});
+const content = fields('role', { parts: part });
+
+// What agents send.
+
+/** A tool of the provider's own: it is there as soon as its name is. */
+const hosted: Fields = { fields: new Map(), remote: 'always' };
+const remote = (plain: string, nested: Parameters<typeof fields>[1] = {}) => fields(plain, nested, { remote: 'always' });
+const tool = fields('', {
+  functionDeclarations: fields(
+    'behavior description name',
+    free('parameters parametersJsonSchema response responseJsonSchema'),
+  ),
+  computerUse: fields('environment excludedPredefinedFunctions'),
+  codeExecution: hosted,
+  urlContext: hosted,
+  googleSearch: remote('excludeDomains blockingConfidence', free('timeRangeFilter searchTypes')),
+  googleSearchRetrieval: remote('', { dynamicRetrievalConfig: fields('mode dynamicThreshold') }),
+  enterpriseWebSearch: remote('excludeDomains blockingConfidence'),
+  googleMaps: remote('enableWidget', free('authConfig')),
+  fileSearch: remote('fileSearchStoreNames topK metadataFilter', free('retrievalConfig')),
+  retrieval: remote('disableAttribution', free('externalApi vertexAiSearch vertexRagStore')),
+  mcpServers: remote('name', free('streamableHttpTransport')),
+});
+const generationConfig = fields(
+  `candidateCount maxOutputTokens stopSequences temperature topP topK seed presencePenalty frequencyPenalty responseLogprobs
+   logprobs responseMimeType responseModalities mediaResolution audioTimestamp enableAffectiveDialog enableEnhancedCivicAnswers`,
+  {
+    ...free('responseSchema responseJsonSchema speechConfig routingConfig modelSelectionConfig responseFormat'),
+    thinkingConfig: fields('includeThoughts thinkingBudget thinkingLevel'),
+    imageConfig: fields('aspectRatio imageSize personGeneration outputMimeType outputCompressionQuality'),
+  },
+);
+const asked = {
+  ...free('labels'),
+  contents: content,
+  systemInstruction: content,
+  tools: tool,
+  toolConfig: fields('includeServerSideToolInvocations', {
+    functionCallingConfig: fields('allowedFunctionNames mode streamFunctionCallArguments'),
+    retrievalConfig: fields('languageCode', { latLng: fields('latitude longitude') }),
+  }),
+  generationConfig,
+  safetySettings: fields('category method threshold'),
+  /** It can bring along tools and files that nobody sees here. */
+  cachedContent: { ...hosted },
+};
+
+export const geminiRequest: Fields = fields('model serviceTier store', asked);
+export const geminiCountRequest: Fields = fields('model', {
+  ...asked,
+  generateContentRequest: geminiRequest,
+});
+
+// What the provider answers.
+
+const safetyRating = fields(
+  'blocked category overwrittenThreshold probability probabilityScore severity severityScore',
+);
+const tokens = fields('modality tokenCount');
+const citation = fields('endIndex license startIndex title uri', { publicationDate: fields('year month day') });
+const logprob = fields('token tokenId logProbability');
+const failure = fields('code message status', {
+  details: fields('@type reason domain retryDelay', free('metadata violations links fieldViolations')),
+});
+
+export const geminiAnswer: Fields = fields('createTime modelVersion responseId', {
+  candidates: fields('finishMessage finishReason tokenCount index avgLogprobs', {
+    content,
+    ...free('groundingMetadata groundingAttributions'),
+    citationMetadata: fields('', { citations: citation, citationSources: citation }),
+    safetyRatings: safetyRating,
+    urlContextMetadata: fields('', { urlMetadata: fields('retrievedUrl urlRetrievalStatus') }),
+    logprobsResult: fields('logProbabilitySum', {
+      chosenCandidates: logprob,
+      topCandidates: fields('', { candidates: logprob }),
+    }),
+  }),
+  promptFeedback: fields('blockReason blockReasonMessage', { safetyRatings: safetyRating }),
+  modelStatus: fields('message modelStage retirementTime'),
+  usageMetadata: fields(
+    `promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount totalTokenCount
+     trafficType serviceTier`,
+    {
+      promptTokensDetails: tokens,
+      cacheTokensDetails: tokens,
+      candidatesTokensDetails: tokens,
+      toolUsePromptTokensDetails: tokens,
+    },
+  ),
+  error: failure,
+});
+
+export const geminiCount = fields('totalTokens cachedContentTokenCount totalBillableCharacters', {
+  promptTokensDetails: tokens,
+  cacheTokensDetails: tokens,
+});
+export const geminiModel = fields(
+  `name baseModelId version displayName description inputTokenLimit outputTokenLimit supportedGenerationMethods temperature
+   maxTemperature topP topK thinking`,
+);
+export const geminiModels: Fields = fields('nextPageToken', { models: geminiModel });
+export const geminiError = fields('', { error: failure });

@@ -1,0 +1,297 @@
+/**
+ * The fields of OpenAI's Responses API and of its chat completions (v1, until autumn 2026), with those that common servers
+ * that speak the latter add (vLLM, llama.cpp, OpenRouter, DeepSeek).
+ *
+ * To extend: put a new field into the object that has it, and a new kind of item, tool or event into its `types`. What
+ * decides in the place of a person (`mcp_approval_response`, `acknowledged_safety_checks`) is in no list of answers.
+ */
+
+import { ADDRESS, type Fields, fields, free, oneOf } from '../fields.ts';
+
+const breakpoint = fields('mode');
+const cacheOptions = fields('mode ttl');
+const location = fields('type city country region timezone');
+const logprob: Fields = fields('token bytes logprob', { top_logprobs: fields('token bytes logprob') });
+const failure = fields('type code message param');
+
+// Responses: what both sides have.
+
+const toolTypes = `function custom namespace tool_search local_shell shell apply_patch image_generation computer computer_use_preview
+  programmatic_tool_calling web_search web_search_\\d{4}_\\d{2}_\\d{2} web_search_preview web_search_preview_\\d{4}_\\d{2}_\\d{2}
+  file_search code_interpreter mcp`;
+const toolChoiceTypes = oneOf(toolTypes, 'allowed_tools');
+const networkPolicy = fields('type allowed_domains', { domain_secrets: fields('domain name value') });
+const skills = fields('type skill_id version description name path', { source: fields('type data media_type') });
+const toolFilter = fields('read_only tool_names', {
+  always: fields('read_only tool_names'),
+  never: fields('read_only tool_names'),
+});
+
+const tool: Fields = fields(
+  `type name description strict defer_loading allowed_callers vector_store_ids max_num_results display_height display_width
+   environment search_content_types search_context_size external_web_access server_label authorization connector_id
+   server_description server_url tunnel_id action background input_fidelity model moderation output_compression output_format
+   partial_images quality size execution`,
+  {
+    ...free('parameters output_schema filters headers'),
+    tools: () => tool,
+    format: fields('type definition syntax'),
+    ranking_options: fields('ranker score_threshold', { hybrid_search: fields('embedding_weight text_weight') }),
+    user_location: location,
+    allowed_tools: toolFilter,
+    require_approval: toolFilter,
+    container: fields('type file_ids memory_limit', { network_policy: networkPolicy }),
+    environment: fields(
+      'type file_ids memory_limit container_id',
+      { network_policy: networkPolicy, skills },
+      { remoteTypes: /^container_/ },
+    ),
+    input_image_mask: fields('file_id', { image_url: ADDRESS }),
+  },
+  { types: oneOf(toolTypes), remoteTypes: /^(?:web_search|file_search|code_interpreter|computer_use|mcp$)/ },
+);
+const toolChoice = fields('type name mode server_label', { tools: () => toolChoice }, { types: toolChoiceTypes });
+const reasoning = fields('effort summary generate_summary context');
+const textConfig = fields('verbosity', { format: fields('type name description strict', free('schema')) });
+const contextManagement = fields('type compact_threshold');
+
+const itemFields = `id type role status phase call_id name namespace arguments input fingerprint encrypted_content code result
+  server_label error approval_request_id reason execution max_output_length container_id queries created_by text refusal detail
+  file_id filename file_data annotation_index data format transcript code_language revised_prompt background output_format quality
+  size action`;
+const action = fields(
+  `type command env timeout_ms user working_directory commands max_output_length button x y keys scroll_x scroll_y text query
+   queries pattern url`,
+  { path: fields('x y'), sources: fields('type url') },
+);
+const annotation = fields('type file_id filename index container_id start_index end_index url title');
+const nested = (own: () => Fields) => ({
+  ...free('arguments attributes'),
+  content: own,
+  summary: own,
+  output: own,
+  outputs: own,
+  results: own,
+  part: own,
+  action,
+  actions: action,
+  annotations: annotation,
+  logprobs: logprob,
+  caller: fields('type caller_id'),
+  environment: fields('type container_id'),
+  operation: fields('type path diff'),
+  outcome: fields('type exit_code'),
+  pending_safety_checks: fields('id code message'),
+  input_audio: fields('data format'),
+  prompt_cache_breakpoint: breakpoint,
+  error: fields('type code message', { content: own }),
+});
+const moreItemFields = 'stdout stderr logs score url image_url';
+const itemTypes = `message reasoning function_call function_call_output custom_tool_call custom_tool_call_output file_search_call
+  computer_call computer_call_output computer_screenshot web_search_call tool_search_call tool_search_output additional_tools
+  image_generation_call code_interpreter_call local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call
+  apply_patch_call_output mcp_list_tools mcp_approval_request mcp_call compaction compaction_summary compaction_trigger
+  item_reference program program_output input_text input_image input_file input_audio output_text output_audio refusal reasoning_text
+  summary_text text image logs error http_error mcp_protocol_error mcp_tool_execution_error`;
+/** Tools that an item brings along; those of a list of a server's have fields of their own. */
+const itemTools: Fields = { ...tool, fields: new Map([...tool.fields, ...fields('', free('input_schema annotations')).fields]) };
+
+// Responses: what agents send.
+
+const sentItem: Fields = fields(
+  `${itemFields} ${moreItemFields} approve`,
+  {
+    ...nested(() => sentItem),
+    tools: itemTools,
+    acknowledged_safety_checks: fields('id code message'),
+    image_url: ADDRESS,
+    file_url: ADDRESS,
+    metadata: 'free',
+  },
+  { types: oneOf(itemTypes, 'mcp_approval_response') },
+);
+
+export const responsesRequest = fields(
+  `model stream store instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id prompt_cache_key
+   prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p truncation user include background`,
+  {
+    ...free('metadata client_metadata'),
+    input: sentItem,
+    tools: tool,
+    tool_choice: toolChoice,
+    reasoning,
+    text: textConfig,
+    context_management: contextManagement,
+    conversation: fields('id'),
+    prompt: fields('id version', free('variables'), { remote: 'always' }),
+    prompt_cache_options: cacheOptions,
+    stream_options: fields('include_obfuscation'),
+  },
+);
+
+// Responses: what the provider answers.
+
+const madeItem: Fields = fields(
+  `${itemFields} ${moreItemFields}`,
+  { ...nested(() => madeItem), tools: itemTools },
+  { types: oneOf(itemTypes) },
+);
+/** It repeats what it was asked. */
+export const responsesAnswer = fields(
+  `id object created_at completed_at status model output_text instructions max_output_tokens max_tool_calls parallel_tool_calls
+   previous_response_id prompt_cache_key prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p
+   truncation user store background moderation frequency_penalty presence_penalty billing`,
+  {
+    ...free('metadata'),
+    output: madeItem,
+    instructions: madeItem,
+    error: failure,
+    incomplete_details: fields('reason'),
+    tools: tool,
+    tool_choice: toolChoice,
+    reasoning,
+    text: textConfig,
+    conversation: fields('id'),
+    prompt: fields('id version', free('variables')),
+    prompt_cache_options: cacheOptions,
+    billing: fields('payer'),
+    context_management: contextManagement,
+    usage: fields('input_tokens output_tokens total_tokens', {
+      input_tokens_details: fields('cached_tokens cache_write_tokens'),
+      output_tokens_details: fields('reasoning_tokens'),
+    }),
+  },
+);
+
+export const responsesEvent = fields(
+  `type sequence_number item_id output_index content_index summary_index annotation_index command_index partial_image_index
+   partial_image_b64 text refusal arguments name input code command status obfuscation background output_format quality size
+   message param response_id`,
+  {
+    response: responsesAnswer,
+    item: madeItem,
+    part: madeItem,
+    annotation,
+    logprobs: logprob,
+    delta: fields('stdout stderr'),
+    output: fields('stdout stderr', { outcome: fields('type exit_code') }),
+    error: failure,
+  },
+  {
+    types: oneOf(
+      'error response\\.(?:created queued in_progress completed incomplete failed',
+      'output_item\\.(?:added|done) content_part\\.(?:added|done) output_text\\.(?:delta|done) output_text\\.annotation\\.added',
+      'refusal\\.(?:delta|done) function_call_arguments\\.(?:delta|done) custom_tool_call_input\\.(?:delta|done)',
+      'reasoning_summary_part\\.(?:added|done) reasoning_summary_text\\.(?:delta|done) reasoning_text\\.(?:delta|done)',
+      'audio\\.(?:delta|done) audio\\.transcript\\.(?:delta|done) shell_call_command\\.(?:added|delta|done)',
+      'shell_call_output_content\\.(?:delta|done) code_interpreter_call_code\\.(?:delta|done) mcp_call_arguments\\.(?:delta|done)',
+      '(?:web_search|file_search|code_interpreter|image_generation|mcp)_call\\.(?:in_progress|searching|interpreting|generating)',
+      '(?:web_search|file_search|code_interpreter|image_generation|mcp)_call\\.(?:completed|failed|partial_image)',
+      'mcp_list_tools\\.(?:in_progress|completed|failed))',
+    ),
+  },
+);
+
+// Chat completions: what agents send.
+
+const part: Fields = fields(
+  'type text refusal',
+  {
+    image_url: { ...fields('detail', { url: ADDRESS }), remote: 'address' },
+    file: fields('file_data file_id filename'),
+    input_audio: fields('data format'),
+    prompt_cache_breakpoint: breakpoint,
+    cache_control: fields('type ttl'),
+  },
+  { types: oneOf('text image_url input_audio file refusal') },
+);
+const call = fields('id type index', {
+  ...free('extra_content'),
+  function: fields('name', free('arguments')),
+  custom: fields('name input'),
+});
+const reasoningDetails = fields('type id format index text summary signature data');
+const chatFunction = fields('name description strict', free('parameters'));
+
+export const chatRequest = fields(
+  `model stream n max_tokens max_completion_tokens temperature top_p top_k min_p seed stop logprobs top_logprobs frequency_penalty
+   presence_penalty repetition_penalty parallel_tool_calls reasoning_effort verbosity modalities service_tier store user
+   safety_identifier prompt_cache_key prompt_cache_retention`,
+  {
+    ...free('metadata logit_bias chat_template_kwargs'),
+    messages: fields('role name tool_call_id refusal reasoning reasoning_content', {
+      content: part,
+      tool_calls: call,
+      function_call: fields('name arguments'),
+      audio: fields('id'),
+      reasoning_details: reasoningDetails,
+      annotations: fields('type', { url_citation: annotation }),
+    }),
+    tools: fields(
+      'type',
+      { function: chatFunction, custom: fields('name description', free('format')) },
+      { types: oneOf('function custom') },
+    ),
+    tool_choice: fields('type mode', {
+      function: fields('name'),
+      custom: fields('name'),
+      allowed_tools: fields('mode', free('tools')),
+    }),
+    functions: chatFunction,
+    function_call: fields('name'),
+    response_format: fields('type', { json_schema: fields('name description strict', free('schema')) }),
+    stream_options: fields('include_usage include_obfuscation'),
+    prediction: fields('type', { content: part }),
+    audio: fields('format voice'),
+    reasoning: fields('effort max_tokens exclude enabled'),
+    thinking: fields('type budget_tokens'),
+    prompt_cache_options: cacheOptions,
+    web_search_options: fields(
+      'search_context_size',
+      { user_location: fields('type', { approximate: location }) },
+      { remote: 'always' },
+    ),
+  },
+);
+
+// Chat completions: what the provider answers, whole or in chunks.
+
+const chatUsage = fields(
+  `prompt_tokens completion_tokens total_tokens prompt_cache_hit_tokens prompt_cache_miss_tokens cost is_byok queue_time
+   prompt_time completion_time total_time`,
+  {
+    prompt_tokens_details: fields('cached_tokens audio_tokens cache_write_tokens text_tokens image_tokens video_tokens'),
+    completion_tokens_details: fields(
+      'reasoning_tokens audio_tokens accepted_prediction_tokens rejected_prediction_tokens text_tokens image_tokens',
+    ),
+    cost_details: fields(
+      'upstream_inference_cost upstream_inference_prompt_cost upstream_inference_completions_cost upstream_inference_input_cost upstream_inference_output_cost',
+    ),
+  },
+);
+const said = fields('role content refusal reasoning reasoning_content', {
+  tool_calls: call,
+  function_call: fields('name arguments'),
+  audio: fields('id data expires_at transcript'),
+  annotations: fields('type', { url_citation: annotation }),
+  reasoning_details: reasoningDetails,
+});
+
+export const chatAnswer = fields(
+  'id object created model system_fingerprint service_tier obfuscation provider moderation prompt_token_ids prompt_logprobs',
+  {
+    ...free('metadata timings kv_transfer_params x_groq'),
+    choices: fields('index finish_reason native_finish_reason stop_reason token_ids', {
+      message: said,
+      delta: said,
+      logprobs: fields('', { content: logprob, refusal: logprob }),
+    }),
+    usage: chatUsage,
+    error: { ...failure, fields: new Map([...failure.fields, ['metadata', 'free']]) },
+  },
+);
+
+/** As they stand in a stream: an error can take the place of a chunk. */
+export const openaiModel = fields('id object created owned_by root parent max_model_len context_length name description');
+export const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
+export const openaiError = fields('type', { error: failure });
