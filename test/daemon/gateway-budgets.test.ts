@@ -158,7 +158,9 @@ it.each([
   const asked: string[] = [];
   const { url } = await provide(async (request, response) => {
     asked.push(Buffer.concat(await request.toArray()).toString());
-    response.writeHead(200, { 'content-type': 'application/json' }).end(path.startsWith('/gemini') ? '{"usageMetadata":{}}' : '{"object":"response"}');
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(path.startsWith('/gemini') ? '{"usageMetadata":{}}' : '{"object":"response"}');
   });
   for (const [budget, calls] of [[{ sessionTokens: 1000 }, 0] as const, [{}, 1] as const]) {
     const own = await Gateway.open({ settings: { providers: at(url), ...budget }, expected: { hasNetwork: true } });

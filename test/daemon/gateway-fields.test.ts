@@ -162,11 +162,31 @@ describe('an answer with a field that the API does not have', () => {
   });
 
   it.each<[string, string, object, unknown]>([
-    ['safeguard_results', MESSAGES, { model: 'm', messages: chat }, { ...JSON.parse(message('a')), safeguard_results: [] }],
-    ['content[0].SMUGGLED', MESSAGES, { model: 'm', messages: chat }, { type: 'message', content: [{ type: 'text', SMUGGLED: 1 }] }],
+    [
+      'safeguard_results',
+      MESSAGES,
+      { model: 'm', messages: chat },
+      { ...JSON.parse(message('a')), safeguard_results: [] },
+    ],
+    [
+      'content[0].SMUGGLED',
+      MESSAGES,
+      { model: 'm', messages: chat },
+      { type: 'message', content: [{ type: 'text', SMUGGLED: 1 }] },
+    ],
     ['SMUGGLED', `${MESSAGES}/count_tokens`, { model: 'm', messages: chat }, { input_tokens: 1, SMUGGLED: 1 }],
-    ['output[0].SMUGGLED', RESPONSES, { model: 'm', input: 'a' }, { object: 'response', output: [{ type: 'message', SMUGGLED: 1 }] }],
-    ['choices[0].message.SMUGGLED', CHAT, { model: 'm', messages: chat }, { object: 'chat.completion', choices: [{ message: { SMUGGLED: 1 } }] }],
+    [
+      'output[0].SMUGGLED',
+      RESPONSES,
+      { model: 'm', input: 'a' },
+      { object: 'response', output: [{ type: 'message', SMUGGLED: 1 }] },
+    ],
+    [
+      'choices[0].message.SMUGGLED',
+      CHAT,
+      { model: 'm', messages: chat },
+      { object: 'chat.completion', choices: [{ message: { SMUGGLED: 1 } }] },
+    ],
     ['candidates[0].SMUGGLED', GEMINI, { contents }, { candidates: [{ SMUGGLED: 1 }] }],
   ])('that is no stream, at %s, is held back', async (field, path, body, bad) => {
     answer = json(bad);
@@ -177,9 +197,19 @@ describe('an answer with a field that the API does not have', () => {
   });
 
   it.each<[string, string, object, object]>([
-    ['response.SMUGGLED', RESPONSES, { model: 'm', input: 'a', stream: true }, { type: 'response.created', response: { SMUGGLED: 1 } }],
+    [
+      'response.SMUGGLED',
+      RESPONSES,
+      { model: 'm', input: 'a', stream: true },
+      { type: 'response.created', response: { SMUGGLED: 1 } },
+    ],
     ['type', RESPONSES, { model: 'm', input: 'a', stream: true }, { type: 'response.SMUGGLED' }],
-    ['choices[0].delta.SMUGGLED', CHAT, { model: 'm', messages: chat, stream: true }, { object: 'chat.completion.chunk', choices: [{ delta: { SMUGGLED: 1 } }] }],
+    [
+      'choices[0].delta.SMUGGLED',
+      CHAT,
+      { model: 'm', messages: chat, stream: true },
+      { object: 'chat.completion.chunk', choices: [{ delta: { SMUGGLED: 1 } }] },
+    ],
     ['SMUGGLED', STREAMED_GEMINI, { contents }, { candidates: [], SMUGGLED: 1 }],
   ])('of another API in a stream, at %s, ends it too', async (field, path, body, bad) => {
     answer = sse(event(bad));
@@ -189,7 +219,10 @@ describe('an answer with a field that the API does not have', () => {
   });
 
   it.each<[string, string]>([
-    ['ends of lines that others know', `: hi\revent: message_delta\rdata: ${JSON.stringify({ type: 'message_delta', SMUGGLED: 1 })}\r\r`],
+    [
+      'ends of lines that others know',
+      `: hi\revent: message_delta\rdata: ${JSON.stringify({ type: 'message_delta', SMUGGLED: 1 })}\r\r`,
+    ],
     ['several lines of data', `data: {"type":"message_delta",\ndata: "SMUGGLED":1}\n\n`],
     ['two values in one event', `data: {"type":"ping"}\ndata: {"type":"message_delta","SMUGGLED":1}\n\n`],
     ['a name of its own', `event: SMUGGLED\ndata: {"type":"ping"}\n\n`],
@@ -208,7 +241,9 @@ describe('an answer with a field that the API does not have', () => {
     answer = (response) =>
       void response
         .writeHead(400, { 'content-type': 'application/json' })
-        .end(JSON.stringify({ type: 'error', error: { type: 'invalid_request_error', message: 'too long' }, SMUGGLED: 1 }));
+        .end(
+          JSON.stringify({ type: 'error', error: { type: 'invalid_request_error', message: 'too long' }, SMUGGLED: 1 }),
+        );
     const { status, text } = await ask(MESSAGES, { model: 'm', messages: chat });
     expect(status).toBe(400);
     expect(JSON.parse(text)).toMatchObject({ type: 'error', error: { message: expect.stringContaining('too long') } });

@@ -84,7 +84,11 @@ describe('what the provider is asked', () => {
     const inQuery = await own.ask(`${gemini}:generateContent?key=${token}&alt=sse`, { body: { contents } });
     expect(inQuery.status).toBe(502); // what it answers is no answer of Gemini's
     for (const { headers, url: asked } of seen.slice(0, 3)) {
-      expect(headers).toMatchObject({ 'x-api-key': KEY, 'anthropic-beta': 'effort-2025-11-24', 'accept-encoding': 'identity' });
+      expect(headers).toMatchObject({
+        'x-api-key': KEY,
+        'anthropic-beta': 'effort-2025-11-24',
+        'accept-encoding': 'identity',
+      });
       expect(Object.keys(headers).toSorted()).toEqual([
         'accept-encoding',
         'anthropic-beta',
@@ -272,7 +276,10 @@ function send(response: { write(text: string): unknown }, event: { type: string 
 
 it.each([
   ['says nothing of it', '{ "model":"gpt-4.1","stream":true,"messages":[]}'],
-  ['says something else', '{"model":"gpt-4.1","stream_options" : {"include_obfuscation":false} ,"stream":true,"messages":[]}'],
+  [
+    'says something else',
+    '{"model":"gpt-4.1","stream_options" : {"include_obfuscation":false} ,"stream":true,"messages":[]}',
+  ],
   ['wants none', '{"model":"gpt-4.1","stream":true,"stream_options":null,"messages":[]}'],
 ])('a stream of chat completions tells what it has used, also where the agent %s', async (_what, body) => {
   const heard = Promise.withResolvers<string>();

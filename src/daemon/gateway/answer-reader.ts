@@ -13,7 +13,7 @@ import type { Hold } from '../held-bytes.ts';
 import { type FieldRules, FieldWatch, refusedAnswer } from './fields.ts';
 import { KeyWatch } from './key-watch.ts';
 import { bodyOf } from './refusal.ts';
-import { failed, lasting } from './upstream.ts';
+import { failed, heldBack, lasting } from './upstream.ts';
 import type { UsageReader } from './usage-reader.ts';
 
 const LIMITS = { mostDeep: 500, mostKeys: 200 };
@@ -162,11 +162,14 @@ export class ErrorReader implements AnswerReader {
 
   end(pass: Pass): void {
     const bytes = Buffer.concat(this.#pieces);
+    pass(this.#isKnown(bytes) ? bytes : this.#plain(bytes));
+  }
+
+  #plain(bytes: Buffer): Buffer {
     const { provider, status } = this.#refusal;
-    if (this.#isKnown(bytes)) return pass(bytes);
     const said = saidIn(bytes);
-    const error = new CellaError('PROVIDER_FAILED', `The provider answered with status ${status}${said ? `: ${said}` : ''}.`);
-    pass(Buffer.from(JSON.stringify(bodyOf(provider, status, error))));
+    const message = `The provider answered with status ${status}${said ? `: ${said}` : ''}.`;
+    return Buffer.from(JSON.stringify(bodyOf(provider, status, new CellaError('PROVIDER_FAILED', message))));
   }
 
   #isKnown(bytes: Buffer): boolean {
@@ -241,7 +244,10 @@ export class EventReader implements AnswerReader {
 
   #bytes(piece: Buffer): void {
     if (piece.length === 0) return;
-    if (this.#isData) return this.#addData(piece);
+    if (this.#isData) {
+      this.#addData(piece);
+      return;
+    }
     if (this.#line.length < MOST_LINE_BYTES) {
       this.#line = this.#line.length === 0 ? piece : Buffer.concat([this.#line, piece]);
     }
@@ -318,11 +324,13 @@ function nameOf(message: unknown): string | undefined {
 function onOneLine(json: Buffer): Buffer {
   const text = BREAKS.some((each) => json.includes(each)) ? json.toString('utf8') : undefined;
   if (text === undefined) return json;
-  return Buffer.from(text.replace(/[\u0085\u2028\u2029]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`));
+  return Buffer.from(
+    text.replace(/[\u0085\u2028\u2029]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  );
 }
 const BREAKS = ['\u0085', '\u2028', '\u2029'].map((each) => Buffer.from(each));
 
-const hasKey = () => lasting('its answer holds the key, and was held back');
+const hasKey = () => heldBack('its answer holds the key');
 const notWhole = () => failed('its answer is not what this provider answers, or is not whole');
 const noJson = () => failed('an event of its stream is no JSON');
-const otherName = () => lasting('an event of its stream has another name than its data');
+const otherName = () => heldBack('an event of its stream has another name than its data');

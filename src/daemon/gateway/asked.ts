@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Door } from './doors.ts';
-import { FieldWatch, fields } from './fields.ts';
+import { FieldWatch, fields, refusedRequest } from './fields.ts';
 import { checkBetas } from './headers.ts';
 import { type BodyRoom, invalid, type Members, readMembers } from './members.ts';
 import { referredIn } from './referred.ts';
@@ -19,6 +19,9 @@ export interface Asked {
   /** By which name it says more than its body holds. */
   readonly referred?: string | undefined;
 }
+
+/** Models that search the web by themselves. */
+const SEARCHING = /-search-(?:preview|api)\b|\bdeep-research\b/;
 
 const ModelName = z.string().regex(/^[\w./:@-]{1,200}$/);
 const Body = z.looseObject({
@@ -50,6 +53,7 @@ export async function readAsked(request: IncomingMessage, door: Door, rules: Ask
   const body = parse(members);
   const model = door.model ?? body.model;
   if (model === undefined) throw invalid('The body names no model.');
+  if (!mayReach && SEARCHING.test(model)) throw refusedRequest({ kind: 'remote', at: 'model' });
   if (body.background === true) throw invalid('What runs in the background cannot be counted, and is not taken.');
   const referred = referredIn(door.wire, members.values);
   const streamed = door.streams ?? body.stream === true;

@@ -31,7 +31,8 @@ export function fields(plain: string, nested: Nested = {}, rules: Omit<Fields, '
 export const free = (names: string): Nested => Object.fromEntries(names.split(/\s+/).map((name) => [name, 'free']));
 
 /** A text that matches one of these words. */
-export const oneOf = (...words: readonly string[]): RegExp => new RegExp(`^(?:${words.join('|').replace(/\s+/g, '|')})$`);
+export const oneOf = (...words: readonly string[]): RegExp =>
+  new RegExp(`^(?:${words.join('|').replace(/\s+/g, '|')})$`);
 
 /** A text, number or word, or a list of these: an object here has a field that nobody knows. */
 const PLAIN: Fields = { fields: new Map() };
@@ -198,12 +199,13 @@ export function refusedRequest(finding: Finding): CellaError {
 export function refusedAnswer(finding: Finding): CellaError {
   const message = `The provider of the model failed: its answer has ${described(finding)}, and was held back.`;
   return new CellaError('PROVIDER_FAILED', message, {
-    details: { field: finding.at, lasting: true },
+    details: { field: finding.at, lasting: true, heldBack: true },
     advice: HOW_TO_ADD,
   });
 }
 
 function described(finding: Finding): string {
-  if (finding.kind === 'unknown type') return `"${finding.type}" in "${finding.at}", a type that the gateway does not know`;
+  if (finding.kind === 'unknown type')
+    return `"${finding.type}" in "${finding.at}", a type that the gateway does not know`;
   return `the field "${finding.at}", which the gateway does not know`;
 }

@@ -125,9 +125,11 @@ export class ModelGateway implements AsyncDisposable {
     }
   }
 
-  /** What goes wrong at the provider's, or with the connection, is no refusal. */
-  #tellRefused(provider: Provider, { code, message }: CellaError, { session, userId }: Partial<TokenBinding>): void {
-    const kind = code === 'UNAUTHENTICATED' ? 'session_token' : REFUSED.has(code) ? 'gateway' : undefined;
+  /** What goes wrong at the provider's, or with the connection, is no refusal, unless its answer was held back. */
+  #tellRefused(provider: Provider, error: CellaError, { session, userId }: Partial<TokenBinding>): void {
+    const { code, message, details } = error;
+    const isRefused = REFUSED.has(code) || details.heldBack === true;
+    const kind = code === 'UNAUTHENTICATED' ? 'session_token' : isRefused ? 'gateway' : undefined;
     if (kind) this.#parts.refused?.({ kind, code, detail: `${provider}: ${message}`, session, userId });
   }
 

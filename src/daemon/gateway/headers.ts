@@ -44,11 +44,15 @@ export function checkBetas(given: IncomingHttpHeaders, added: ReadonlySet<string
     const name = beta.trim();
     if (name === '' || added.has(name) || anthropicBetas.test(name.replace(/-\d{4}-?\d{2}-?\d{2}$/, ''))) continue;
     const shown = /^[\w.-]{1,100}$/.test(name) ? name : '…';
-    throw new CellaError('INVALID_REQUEST', `The request asks for the beta "${shown}", which the gateway does not know.`, {
-      details: { field: 'anthropic-beta', lasting: true },
-      advice:
-        'Leave it out. If the provider has added it, the operator can allow it with `--provider-field anthropic=NAME`; see docs/gateway.md.',
-    });
+    throw new CellaError(
+      'INVALID_REQUEST',
+      `The request asks for the beta "${shown}", which the gateway does not know.`,
+      {
+        details: { field: 'anthropic-beta', lasting: true },
+        advice:
+          'Leave it out. If the provider has added it, the operator can allow it with `--provider-field anthropic=NAME`; see docs/gateway.md.',
+      },
+    );
   }
 }
 

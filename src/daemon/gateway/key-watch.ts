@@ -82,7 +82,9 @@ function unescaped(level: Level, bytes: Buffer): Buffer {
       level.begun = Buffer.from(input.subarray(slash));
       return out.subarray(0, at);
     }
-    const code = isHex ? Number.parseInt(input.toString('latin1', slash + 2, slash + 6), 16) : escapedBy(input[slash + 1] ?? 0);
+    const code = isHex
+      ? Number.parseInt(input.toString('latin1', slash + 2, slash + 6), 16)
+      : escapedBy(input[slash + 1] ?? 0);
     out[at++] = code < 0x80 ? code : 0;
     from = slash + (isHex ? 6 : 2);
   }

@@ -63,8 +63,10 @@ function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
   const added = { anthropic: new Set<string>(), openai: new Set<string>(), gemini: new Set<string>() };
   for (const line of lines) {
     const { provider, text } = pair('--provider-field', line);
-    if (!/^[\w.@-]{1,100}$/.test(text)) throw invalid('A name of --provider-field has other characters than letters, digits, _ . @ -.');
-    if (VERDICT.test(text)) throw invalid(`--provider-field does not take "${text}": no provider decides in the place of a person.`);
+    if (!/^[\w.@-]{1,100}$/.test(text))
+      throw invalid('A name of --provider-field has other characters than letters, digits, _ . @ -.');
+    if (VERDICT.test(text))
+      throw invalid(`--provider-field does not take "${text}": no provider decides in the place of a person.`);
     added[provider].add(text);
   }
   return added;

@@ -160,3 +160,9 @@ export const failed = (why: string): CellaError =>
 /** What the next try would meet as well: whoever asked is told not to make it. */
 export const lasting = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`, { details: { lasting: true } });
+
+/** What must not get to the agent: it is told to the operator as a refused attack too. */
+export const heldBack = (why: string): CellaError =>
+  new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}, and was held back.`, {
+    details: { lasting: true, heldBack: true },
+  });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Wire } from './doors.ts';
 import { type AnswerReader, EventReader, JsonReader } from './answer-reader.ts';
+import type { Wire } from './doors.ts';
 import { UsageReader } from './usage-reader.ts';
 
 const sse = (...events: unknown[]): string =>

@@ -111,7 +111,8 @@ export class Gate implements AsyncDisposable {
     return (request, response) => {
       const [path] = (request.url ?? '').split('?');
       if (path === MCP_PATH) void mcp(request, response);
-      else if (!models(request, response, { ...binding, hasNetwork })) response.writeHead(404, { connection: 'close' }).end();
+      else if (!models(request, response, { ...binding, hasNetwork }))
+        response.writeHead(404, { connection: 'close' }).end();
     };
   }
 

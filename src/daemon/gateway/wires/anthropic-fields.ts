@@ -184,11 +184,7 @@ const answered = {
   diagnostics: fields('', { cache_miss_reason: fields('type cache_missed_input_tokens') }),
 };
 
-export const messagesAnswer = fields(
-  'id type role model stop_reason stop_sequence',
-  answered,
-  { types: /^message$/ },
-);
+export const messagesAnswer = fields('id type role model stop_reason stop_sequence', answered, { types: /^message$/ });
 
 /** One event of a stream: those of all kinds together. */
 export const messagesEvent = fields(
@@ -214,7 +210,10 @@ export const messagesEvent = fields(
 
 export const countTokensAnswer = fields('input_tokens', { context_management: contextManagement });
 
-const model = fields('type id display_name created_at max_input_tokens max_tokens allowed_fallback_models', free('capabilities'));
+const model = fields(
+  'type id display_name created_at max_input_tokens max_tokens allowed_fallback_models',
+  free('capabilities'),
+);
 export const anthropicModels: Fields = fields('has_more first_id last_id', { data: model });
 export const anthropicModel = model;
 

@@ -34,7 +34,8 @@ const content = fields('role', { parts: part });
 
 /** A tool of the provider's own: it is there as soon as its name is. */
 const hosted: Fields = { fields: new Map(), remote: 'always' };
-const remote = (plain: string, nested: Parameters<typeof fields>[1] = {}) => fields(plain, nested, { remote: 'always' });
+const remote = (plain: string, nested: Parameters<typeof fields>[1] = {}) =>
+  fields(plain, nested, { remote: 'always' });
 const tool = fields('', {
   functionDeclarations: fields(
     'behavior description name',

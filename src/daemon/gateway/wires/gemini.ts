@@ -1,7 +1,7 @@
 /** Gemini: every message has the counts so far. */
 
 import { z } from 'zod';
-import { Count, known, joined, type ReadMessage, Text } from './tally.ts';
+import { Count, joined, known, type ReadMessage, Text } from './tally.ts';
 
 const Message = z.object({
   modelVersion: Text,

@@ -1,7 +1,7 @@
 /** Anthropic Messages: input in `message_start`, output in `message_delta`, all of it in an answer that is no stream. */
 
 import { z } from 'zod';
-import { Count, known, type Last, joined, type ReadMessage, Text } from './tally.ts';
+import { Count, joined, known, type Last, type ReadMessage, Text } from './tally.ts';
 
 const Usage = z
   .object({

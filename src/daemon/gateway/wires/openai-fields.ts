@@ -94,7 +94,10 @@ const itemTypes = `message reasoning function_call function_call_output custom_t
   item_reference program program_output input_text input_image input_file input_audio output_text output_audio refusal reasoning_text
   summary_text text image logs error http_error mcp_protocol_error mcp_tool_execution_error`;
 /** Tools that an item brings along; those of a list of a server's have fields of their own. */
-const itemTools: Fields = { ...tool, fields: new Map([...tool.fields, ...fields('', free('input_schema annotations')).fields]) };
+const itemTools: Fields = {
+  ...tool,
+  fields: new Map([...tool.fields, ...fields('', free('input_schema annotations')).fields]),
+};
 
 // Responses: what agents send.
 
@@ -260,7 +263,9 @@ const chatUsage = fields(
   `prompt_tokens completion_tokens total_tokens prompt_cache_hit_tokens prompt_cache_miss_tokens cost is_byok queue_time
    prompt_time completion_time total_time`,
   {
-    prompt_tokens_details: fields('cached_tokens audio_tokens cache_write_tokens text_tokens image_tokens video_tokens'),
+    prompt_tokens_details: fields(
+      'cached_tokens audio_tokens cache_write_tokens text_tokens image_tokens video_tokens',
+    ),
     completion_tokens_details: fields(
       'reasoning_tokens audio_tokens accepted_prediction_tokens rejected_prediction_tokens text_tokens image_tokens',
     ),
@@ -292,6 +297,8 @@ export const chatAnswer = fields(
 );
 
 /** As they stand in a stream: an error can take the place of a chunk. */
-export const openaiModel = fields('id object created owned_by root parent max_model_len context_length name description');
+export const openaiModel = fields(
+  'id object created owned_by root parent max_model_len context_length name description',
+);
 export const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
 export const openaiError = fields('type', { error: failure });

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { OpenAiUsage } from './openai-usage.ts';
-import { type Last, joined, type ReadMessage, Text } from './tally.ts';
+import { joined, type Last, type ReadMessage, Text } from './tally.ts';
 
 const Response = z.object({ model: Text, usage: OpenAiUsage });
 
