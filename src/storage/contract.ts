@@ -253,6 +253,8 @@ export interface DocumentStore {
   delete(collection: string, id: string, condition?: DocumentCondition): Promise<boolean>;
   /** In the order of their ids, by bytes. */
   list(collection: string, options?: ListDocuments): Promise<DocumentPage>;
+  /** How many there are, also of those that cannot be read. Reads none of them. */
+  count(collection: string, where?: DocumentField): Promise<number>;
 }
 
 export interface StoredDocument {
@@ -267,7 +269,15 @@ export interface DocumentCondition {
   readonly ifRevision?: number;
 }
 
+/** Of documents whose field has this value. Only some fields can be asked for, see document-fields.ts; else `INVALID_OPTIONS`. */
+export interface DocumentField {
+  readonly field: string;
+  readonly value: string;
+}
+
 export interface ListDocuments {
+  /** Costs what it gives, however many others there are. */
+  readonly where?: DocumentField;
   /** Only ids that begin with it. */
   readonly prefix?: string;
   /** Only ids after this one, which need not be there. */

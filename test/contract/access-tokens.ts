@@ -108,6 +108,7 @@ export function tokenContract(open: OpenStorage): void {
       get: (...words) => documents.get(...words),
       list: (...words) => documents.list(...words),
       delete: (...words) => documents.delete(...words),
+      count: (...words) => documents.count(...words),
       put: async (collection, id, ...words) => {
         if (id === info.id) await revoked;
         return documents.put(collection, id, ...words);

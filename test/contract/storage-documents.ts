@@ -136,6 +136,37 @@ export function documentContract(open: OpenStorage): void {
     );
   });
 
+  it('are found by a field, in pages, as they are by now', async () => {
+    const { documents } = await onePlace(open)();
+    const owned = (ownerId: string, more = {}) => ({ ownerId, life: 'present', shares: [], ...more });
+    const ids = Array.from({ length: 9 }, (_, number) => `ses_${number}`);
+    for (const [number, id] of ids.entries()) await documents.put('sessions', id, owned(number % 3 ? 'ann' : 'bob'));
+    const by = async (field: string, value: string, options: ListDocuments = {}) => {
+      const page = await documents.list('sessions', { ...options, where: { field, value } });
+      return page.documents.map(({ id }) => id);
+    };
+    const ofBob = ['ses_0', 'ses_3', 'ses_6'];
+    expect(await by('ownerId', 'bob')).toEqual(ofBob);
+    expect(await by('ownerId', 'bob', { after: 'ses_0' })).toEqual(ofBob.slice(1));
+    expect(await by('ownerId', 'bob', { limit: 2 })).toEqual(ofBob.slice(0, 2));
+    expect(await by('ownerId', 'bo')).toEqual([]);
+    expect(await by('ownerId', 'bob ses_0')).toEqual([]);
+    expect(await documents.count('sessions', { field: 'ownerId', value: 'bob' })).toBe(3);
+    expect(await documents.count('sessions')).toBe(9);
+    await documents.put('sessions', 'ses_3', owned('ann', { shares: [{ userId: 'bob' }, { role: 'member' }, 5] }));
+    await documents.delete('sessions', 'ses_6');
+    expect(await by('ownerId', 'bob')).toEqual(['ses_0']);
+    expect(await by('shares.userId', 'bob')).toEqual(['ses_3']);
+    expect(await by('shares.role', 'member')).toEqual(['ses_3']);
+    await documents.put('sessions', 'ses_3', owned('ann'), { ifRevision: 1_000_000 });
+    expect(await by('shares.userId', 'bob')).toEqual(['ses_3']);
+    await documents.put('sessions', 'ses_3', null);
+    expect(await by('shares.userId', 'bob')).toEqual([]);
+    expect(await documents.count('sessions')).toBe(8);
+    expect((await failureOf(by('name', 'x'))).code).toBe('INVALID_OPTIONS');
+    expect((await failureOf(documents.count('things', { field: 'ownerId', value: 'x' }))).code).toBe('INVALID_OPTIONS');
+  });
+
   it('behave as a plain table does, whatever is done to them', async () => {
     const id = fc.constantFrom('a', 'b', 'c');
     const step = fc.oneof(

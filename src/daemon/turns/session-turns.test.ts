@@ -15,6 +15,7 @@ function memory(looked: (found: number) => Promise<void> = async () => {}) {
       return 1;
     },
     delete: async (_collection, id) => kept.delete(id),
+    count: async () => kept.size,
     list: async (): Promise<DocumentPage> => {
       const page = [...kept].map(([id, value]) => ({ id, revision: 1, value }));
       await looked(page.length);

@@ -2,12 +2,13 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 import { CellaError } from '../../protocol/errors.ts';
+import { entriesOf, indexedCollections } from '../document-fields.ts';
 
 /**
  * Each entry leads from one version to the next. Keys are stored as JSON, which tells all of them apart: as plain text,
  * lone surrogates would become the same.
  */
-const steps = [
+const steps: readonly (string | ((database: DatabaseSync) => void))[] = [
   `
 CREATE TABLE records (agent TEXT PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE logs (
@@ -42,13 +43,17 @@ INSERT INTO scope_deps SELECT '', name, requirement FROM deps;
 DROP TABLE deps;
 ALTER TABLE scope_deps RENAME TO deps;
 `,
+  indexDocuments,
 ];
 
 /** Makes the tables that are missing. Several processes may do so at once: one makes them. */
 export function prepareSchema(database: DatabaseSync, path: string): void {
   if (versionOf(database) < steps.length) {
     database.exec('BEGIN IMMEDIATE');
-    for (const step of steps.slice(versionOf(database))) database.exec(step);
+    for (const step of steps.slice(versionOf(database))) {
+      if (typeof step === 'string') database.exec(step);
+      else step(database);
+    }
     if (versionOf(database) < steps.length) database.exec(`PRAGMA user_version = ${steps.length}`);
     database.exec('COMMIT');
   }
@@ -59,6 +64,32 @@ export function prepareSchema(database: DatabaseSync, path: string): void {
     `Cannot use ${path}: it has version ${version}, and this Cella knows version ${steps.length}. Use a newer Cella, or another folder.`,
     { details: { path, version } },
   );
+}
+
+/** With those that are there already. */
+function indexDocuments(database: DatabaseSync): void {
+  database.exec(`
+CREATE TABLE document_fields (
+  collection TEXT NOT NULL, entry TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (collection, entry, id)
+) WITHOUT ROWID;
+CREATE INDEX document_fields_of ON document_fields (collection, id);
+`);
+  const insert = database.prepare('INSERT INTO document_fields (collection, entry, id) VALUES (?, ?, ?)');
+  const rows = database.prepare('SELECT id, document FROM documents WHERE collection = ?');
+  for (const collection of indexedCollections) {
+    for (const { id, document } of rows.iterate(collection)) {
+      for (const entry of entriesOf(collection, parsedOrNothing(String(document))))
+        insert.run(collection, entry, String(id));
+    }
+  }
+}
+
+function parsedOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // damaged: it is found by its id alone
+  }
 }
 
 const versionOf = (database: DatabaseSync): number =>

@@ -1,6 +1,18 @@
-/** Documents: for each collection a hash by id, and a sorted set of the ids; one counter gives all revisions. */
+/**
+ * Documents: for each collection a hash by id, and a sorted set of the ids; one counter gives all revisions. Of collections
+ * whose documents are found by fields: a sorted set of `entry id`, and a hash with the entries of each id.
+ */
 
-import type { DocumentCondition, DocumentPage, DocumentStore, ListDocuments, StoredDocument } from '../contract.ts';
+import { giveWay } from '../../lib/event-loop.ts';
+import type {
+  DocumentCondition,
+  DocumentField,
+  DocumentPage,
+  DocumentStore,
+  ListDocuments,
+  StoredDocument,
+} from '../contract.ts';
+import { entriesOf, entryOf, isIndexed } from '../document-fields.ts';
 import {
   checkCollection,
   checkId,
@@ -12,8 +24,10 @@ import {
   readDocument,
 } from '../document-text.ts';
 import type { Place } from './place.ts';
-import { asList, asNumber, asText, asTextIfAny } from './reply.ts';
+import { asList, asNumber, asText, asTextIfAny, type Reply } from './reply.ts';
 import { script } from './script.ts';
+
+const REINDEX_AT_ONCE = 100;
 
 /** A value is `revision document`. ARGV: id, and the revision it must have, empty where any will do. */
 const HOLDS = `
@@ -25,35 +39,73 @@ local function holds()
 end
 `;
 
-const PUT = script(`${HOLDS}
+/** ARGV: the entries from `first` on. */
+const INDEXING = `
+local function unindex()
+  local old = redis.call('HGET', KEYS[5], ARGV[1])
+  if not old then return end
+  for entry in old:gmatch('[^\\n]+') do redis.call('ZREM', KEYS[4], entry .. ' ' .. ARGV[1]) end
+  redis.call('HDEL', KEYS[5], ARGV[1])
+end
+local function index(first)
+  unindex()
+  for i = first, #ARGV do redis.call('ZADD', KEYS[4], 0, ARGV[i] .. ' ' .. ARGV[1]) end
+  redis.call('HSET', KEYS[5], ARGV[1], table.concat(ARGV, '\\n', first))
+end
+`;
+
+/** ARGV: after those of `holds` the document, whether it is found by fields, and its entries. */
+const PUT = script(`${HOLDS}${INDEXING}
 if not holds() then return 0 end
 local revision = string.format('%.0f', redis.call('INCR', KEYS[3]))
 redis.call('HSET', KEYS[1], ARGV[1], revision .. ' ' .. ARGV[3])
 redis.call('ZADD', KEYS[2], 0, ARGV[1])
+if ARGV[4] == '1' then index(5) end
 return revision
 `);
 
-const DELETE = script(`${HOLDS}
+const DELETE = script(`${HOLDS}${INDEXING}
 if not holds() then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
+if ARGV[3] == '1' then unindex() end
 return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
-/** ARGV: the two ends of the range, the most documents, the most bytes. Gives whether there are more, then ids and values. */
+/** Of a document that a server has written which knows no entries, or has deleted. ARGV: as `holds`, then its entries. */
+const REINDEX = script(`${HOLDS}${INDEXING}
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then unindex() elseif holds() then index(3) end
+return 0
+`);
+
+/**
+ * ARGV: the two ends of the range, the most documents, the most bytes, and whether the range is one of entries; then
+ * whether all documents must have theirs. Gives whether there are more, then ids and values; -1 where some have none.
+ */
 const LIST = script(`
 local most, left = tonumber(ARGV[3]), tonumber(ARGV[4])
-local found = {0}
-for index, id in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, most + 1)) do
+local found, from = {0}, KEYS[2]
+if ARGV[5] == '1' then
+  if ARGV[6] == '1' and redis.call('HLEN', KEYS[5]) ~= redis.call('ZCARD', KEYS[2]) then return {-1} end
+  from = KEYS[4]
+end
+for index, member in ipairs(redis.call('ZRANGEBYLEX', from, ARGV[1], ARGV[2], 'LIMIT', 0, most + 1)) do
   if index > most or left <= 0 then
     found[1] = 1
     break
   end
+  local id = member:match('[^ ]+$')
   local value = redis.call('HGET', KEYS[1], id) or ''
   left = left - #value
   table.insert(found, id)
   table.insert(found, value)
 end
 return found
+`);
+
+/** ARGV: the two ends of the range of entries, and whether all documents must have theirs; -1 where some have none. */
+const COUNT = script(`
+if ARGV[3] == '1' and redis.call('HLEN', KEYS[5]) ~= redis.call('ZCARD', KEYS[2]) then return -1 end
+return redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
 `);
 
 export class RedisDocuments implements DocumentStore {
@@ -79,29 +131,85 @@ export class RedisDocuments implements DocumentStore {
     { ifRevision }: DocumentCondition = {},
   ): Promise<number | undefined> {
     const keys = this.#keysOf(collection);
-    const args = [checkId(id), String(ifRevision ?? ''), documentText(collection, id, value)];
+    const text = documentText(collection, id, value);
+    const indexed = isIndexed(collection) ? ['1', ...entriesOf(collection, value)] : [''];
+    const args = [checkId(id), String(ifRevision ?? ''), text, ...indexed];
     return asNumber(await this.#place.link.run(PUT, keys, args)) || undefined;
   }
 
   async delete(collection: string, id: string, { ifRevision }: DocumentCondition = {}): Promise<boolean> {
-    const args = [checkId(id), String(ifRevision ?? '')];
+    const args = [checkId(id), String(ifRevision ?? ''), isIndexed(collection) ? '1' : ''];
     return asNumber(await this.#place.link.run(DELETE, this.#keysOf(collection), args)) === 1;
   }
 
   async list(collection: string, options: ListDocuments = {}): Promise<DocumentPage> {
     const { from, inclusive, to, limit } = rangeOf(options);
-    const ends = [`${inclusive ? '[' : '('}${from}`, `(${to}`];
-    const args = [...ends, String(limit), String(PAGE_CHARACTERS)];
-    const [more, ...found] = asList(await this.#place.link.run(LIST, this.#keysOf(collection), args));
+    const entry = options.where ? `${entryOf(collection, options.where)} ` : '';
+    const ends = [`${inclusive ? '[' : '('}${entry}${from}`, `(${entry}${to}`];
+    const args = [...ends, String(limit), String(PAGE_CHARACTERS), entry === '' ? '' : '1'];
+    const [more, ...found] = await this.#complete(collection, async (mustBe) =>
+      asList(await this.#place.link.run(LIST, this.#keysOf(collection), [...args, mustBe])),
+    );
     const kept: KeptDocument[] = [];
     for (let at = 0; at + 1 < found.length; at += 2) kept.push(toKept(asText(found[at]), asText(found[at + 1])));
     return pageOf(kept, asNumber(more) === 1);
   }
 
-  #keysOf(collection: string): readonly [documents: string, ids: string, count: string] {
+  async count(collection: string, where?: DocumentField): Promise<number> {
+    const keys = this.#keysOf(collection);
+    if (!where) return asNumber(await this.#place.link.send('ZCARD', keys[1]));
+    const entry = entryOf(collection, where);
+    const [count] = await this.#complete(collection, async (mustBe) => [
+      await this.#place.link.run(COUNT, keys, [`[${entry} `, `(${entry}!`, mustBe]),
+    ]);
+    return asNumber(count);
+  }
+
+  /** Of what earlier versions have written, nobody has kept the entries. */
+  async #complete(collection: string, ask: (mustBe: string) => Promise<readonly Reply[]>): Promise<readonly Reply[]> {
+    const reply = await ask('1');
+    if (asNumber(reply[0]) !== -1) return reply;
+    await this.#reindex(collection);
+    return await ask('');
+  }
+
+  /** Several may do so at once. */
+  async #reindex(collection: string): Promise<void> {
+    const keys = this.#keysOf(collection);
+    const { link } = this.#place;
+    const put = (id: string, revision: string, entries: readonly string[]) =>
+      link.run(REINDEX, keys, [id, revision, ...entries]);
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const page: DocumentPage = await this.list(collection, { after, limit: REINDEX_AT_ONCE });
+      await Promise.all([
+        ...page.documents.map(({ id, revision, value }) => put(id, String(revision), entriesOf(collection, value))),
+        ...page.damaged.map(({ id }) => put(id, '', [])),
+      ]);
+      await giveWay();
+      after = page.next;
+    }
+    // And of those that are gone.
+    for (let cursor: string | undefined = '0'; cursor !== undefined; ) {
+      const [next, found] = asList(await link.send('HSCAN', keys[4], cursor, 'COUNT', String(REINDEX_AT_ONCE)));
+      const ids = asList(found ?? []).filter((_, at) => at % 2 === 0);
+      for (const id of ids.map(asText)) {
+        await giveWay();
+        if (asNumber(await link.send('HEXISTS', keys[0], id)) === 0) await put(id, '-', []);
+      }
+      cursor = asText(next) === '0' ? undefined : asText(next);
+    }
+  }
+
+  #keysOf(collection: string): readonly [string, string, string, string, string] {
     const { keys } = this.#place;
     checkCollection(collection);
-    return [keys.of('documents', collection), keys.of('documents-order', collection), keys.of('documents-count')];
+    return [
+      keys.of('documents', collection),
+      keys.of('documents-order', collection),
+      keys.of('documents-count'),
+      keys.of('documents-entries', collection),
+      keys.of('documents-fields', collection),
+    ];
   }
 }
 
