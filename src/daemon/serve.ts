@@ -70,7 +70,7 @@ export interface ServeOptions {
   readonly agents?: AgentOptions | undefined;
   /** Of kernels, events and files. */
   readonly hosting?:
-    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents' | 'refused'>
+    | Omit<HostOptions, 'storage' | 'dataDir' | 'session' | 'elsewhere' | 'leftovers' | 'agents' | 'admit' | 'refused'>
     | undefined;
   /** For every session, beneath its own. */
   readonly session?: HostOptions['session'] | undefined;
@@ -148,7 +148,17 @@ export async function serve(
       await models.usage.forgetSession(session);
     },
   };
-  const hosting = { ...options.hosting, ...shared, storage, dataDir, session: options.session ?? {}, agents, refused };
+  const admit = (ownerId: string, sessions: number) => access.quotas.check(ownerId, { sessions: 1 }, { sessions });
+  const hosting = {
+    ...options.hosting,
+    ...shared,
+    admit,
+    storage,
+    dataDir,
+    session: options.session ?? {},
+    agents,
+    refused,
+  };
   const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({
     quotas: access.quotas,

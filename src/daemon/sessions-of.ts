@@ -1,4 +1,4 @@
-/** All sessions of one user, oldest first, and how many there are. */
+/** All sessions of one user, oldest first. */
 
 import type { SessionInfo, SessionQuery } from '../protocol/http/sessions.ts';
 import type { SessionHost } from './sessions/contract.ts';
@@ -11,23 +11,12 @@ export async function sessionsOf(host: SessionHost, ownerId: string): Promise<Se
   return sessions;
 }
 
-/** Those of one user, and what others have forked from them, which works in their workspaces; forks come later. */
+/** Those of one user, and what was forked from them, which works in their workspaces; each comes after what it was forked from. */
 export async function sessionsWithForks(host: SessionHost, ownerId: string): Promise<SessionInfo[]> {
-  const sessions: SessionInfo[] = [];
-  const ids = new Set<string>();
-  for await (const session of all(host, {})) {
-    if (session.ownerId !== ownerId && !ids.has(session.forkOf ?? '')) continue;
-    ids.add(session.id);
-    sessions.push(session);
-  }
-  return sessions;
-}
-
-/** Of all users together. */
-export async function countSessions(host: SessionHost): Promise<number> {
-  let count = 0;
-  for await (const _session of all(host, {})) count += 1;
-  return count;
+  const sessions = new Map((await sessionsOf(host, ownerId)).map((session) => [session.id, session]));
+  // It grows while it is gone through.
+  for (const [id] of sessions) for (const fork of await host.forksOf(id)) sessions.set(fork.id, fork);
+  return [...sessions.values()].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
 async function* all(host: SessionHost, query: SessionQuery): AsyncGenerator<SessionInfo, void, undefined> {

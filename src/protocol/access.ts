@@ -25,6 +25,7 @@ const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** What is left out is not limited. */
 export const Quotas = z.strictObject({
+  sessions: count.optional(),
   liveKernels: count.optional(),
   /** Of all live kernels together, by their limits. */
   memoryMb: count.optional(),

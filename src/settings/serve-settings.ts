@@ -86,7 +86,10 @@ export const serveSettings = {
     kinds.megabytesAsBytes,
     { otherwise: '4096' },
   ),
-  userKernels: setting('--user-kernels <n>', 'live kernels of one user that has no quota of its own', kinds.count),
+  userSessions: setting('--user-sessions <n>', 'sessions of one user that has no quota of its own', kinds.count, {
+    otherwise: '1000',
+  }),
+  userKernels: setting('--user-kernels <n>', 'live kernels of such a user', kinds.count),
   userMemory: setting('--user-memory <mb>', 'the memory limits of these together', kinds.megabytes),
   userExecutions: setting('--user-executions <n>', 'executions a minute of such a user', kinds.count),
   userStorage: setting('--user-storage <mb>', 'workspaces and checkpoints of such a user', kinds.megabytesAsBytes),
@@ -137,6 +140,7 @@ export interface ServeSettings {
   readonly retention: { readonly maxAgeMs?: number; readonly maxBytes?: number; readonly maxFileBytes?: number };
   /** For users that have none of their own. */
   readonly quotas: {
+    readonly sessions?: number;
     readonly liveKernels?: number;
     readonly memoryMb?: number;
     readonly executionsPerMinute?: number;

@@ -44,6 +44,21 @@ function expectOver({ status, json, headers }: Answer, quota: string): void {
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
 }
 
+it('sessions, also of many that are made at once and of forks; what is there already is found', async () => {
+  const { session, call } = await bounded('sessions', { sessions: 2 });
+  const made = await Promise.all(['1', '2', '3', '4'].map((agentKey) => call('POST /v1/sessions', { agentKey })));
+  expect(made.map(({ status }) => status).toSorted()).toEqual([201, 201, 429, 429]);
+  const [there] = made.filter(({ status }) => status === 201);
+  expect(await session(String(there?.json.agentKey))).toBe(there?.json.id);
+  expectOver(await call('POST /v1/sessions', { agentKey: 'more' }), 'sessions');
+  expectOver(await call(`POST /v1/sessions/${there?.json.id}/fork`, { agentKey: 'fork' }), 'sessions');
+  await daemon.call('PATCH /v1/users/sessions', { body: { quotas: { sessions: 3 } } });
+  const more = await session('more');
+  expectOver(await call('POST /v1/sessions', { agentKey: 'yet more' }), 'sessions');
+  await call(`DELETE /v1/sessions/${more}`);
+  await session('yet more');
+});
+
 it('live kernels, and of two that begin at once one', async () => {
   const { session, run, call } = await bounded('kernels', { liveKernels: 1 });
   const [one, two] = [await session('1'), await session('2')];

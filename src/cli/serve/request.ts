@@ -59,6 +59,7 @@ export function requestOf(flags: ServeFlags, defaults: Defaults): ServeRequest {
       maxFileBytes: the(all.keepFilesMb, flags.keepFilesMb),
     }),
     quotas: given({
+      sessions: the(all.userSessions, flags.userSessions),
       liveKernels: the(all.userKernels, flags.userKernels),
       memoryMb: the(all.userMemory, flags.userMemory),
       executionsPerMinute: the(all.userExecutions, flags.userExecutions),

@@ -44,9 +44,10 @@ function tokenOf({ tokenFile }: ServerFlags, { serverToken, serverTokenFile }: D
 /** By its id, or by its agent key. */
 export async function findSession(client: Client, name: string): Promise<SessionInfo> {
   if (/^ses_[0-9a-z]{16}$/.test(name)) return await client.sessions.get(name);
-  const { sessions } = await client.sessions.list({ agentKey: name, limit: 100 });
-  const own = sessions.filter(({ ownerId }) => ownerId === client.me.userId);
-  const [first, second] = own.length > 0 ? own : sessions;
+  const { sessions: own } = await client.sessions.list({ agentKey: name, owner: client.me.userId, limit: 1 });
+  const found = [...own];
+  if (own.length === 0) for await (const one of client.sessions.all({ agentKey: name, limit: 100 })) found.push(one);
+  const [first, second] = found;
   if (!first) {
     throw new UsageError(
       `There is no session ${JSON.stringify(name)}.`,

@@ -62,6 +62,7 @@ function withUserFlags(command: Command): Command {
   const quota = (flag: string, about: string) => new Option(flag, `${about}, or none`).argParser(parseQuota);
   return command
     .addOption(new Option('--role <role>', 'what it may do (default of a new one: member)').choices(roles))
+    .addOption(quota('--sessions <n>', 'sessions'))
     .addOption(quota('--kernels <n>', 'live kernels'))
     .addOption(quota('--memory <mb>', 'the memory limits of these together'))
     .addOption(quota('--executions <n>', 'executions a minute'))

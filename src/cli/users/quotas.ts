@@ -3,6 +3,7 @@
 import type { Quotas } from '../../protocol/access.ts';
 
 export interface QuotaFlags {
+  readonly sessions?: number | 'none';
   readonly kernels?: number | 'none';
   readonly memory?: number | 'none';
   readonly executions?: number | 'none';
@@ -16,11 +17,12 @@ const MB = 1024 * 1024;
 
 /** Those before with the changes that the flags say; undefined where they say none. */
 export function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
-  const { kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
-  if ([kernels, memory, executions, storage, modelUsd, modelTokens].every((flag) => flag === undefined))
-    return undefined;
+  const { sessions, kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
+  const given = [sessions, kernels, memory, executions, storage, modelUsd, modelTokens];
+  if (given.every((flag) => flag === undefined)) return undefined;
   const bytes = typeof storage === 'number' ? storage * MB : storage;
   return {
+    ...quota('sessions', sessions ?? before.sessions),
     ...quota('liveKernels', kernels ?? before.liveKernels),
     ...quota('memoryMb', memory ?? before.memoryMb),
     ...quota('executionsPerMinute', executions ?? before.executionsPerMinute),
@@ -35,8 +37,10 @@ function quota(name: keyof Quotas, value: number | 'none' | undefined): Quotas {
 }
 
 export function quotasToText(quotas: Quotas): string {
-  const { liveKernels, memoryMb, executionsPerMinute, storageBytes, modelUsdPerDay, modelTokensPerDay } = quotas;
+  const { sessions, liveKernels, memoryMb, executionsPerMinute, storageBytes } = quotas;
+  const { modelUsdPerDay, modelTokensPerDay } = quotas;
   return [
+    ...(sessions === undefined ? [] : [`${sessions} sessions`]),
     ...(liveKernels === undefined ? [] : [`${liveKernels} kernels`]),
     ...(memoryMb === undefined ? [] : [`${memoryMb} MB of memory`]),
     ...(executionsPerMinute === undefined ? [] : [`${executionsPerMinute} executions a minute`]),

@@ -53,7 +53,10 @@ export async function set(client: Client, name: string, flags: UserChange, repor
   const { quotas: before, id } = await client.users.get(name);
   const quotas = quotasOf(flags, before);
   if (role === undefined && quotas === undefined) {
-    throw new UsageError('There is nothing to change.', 'Give --role, --kernels, --memory, --executions or --storage.');
+    throw new UsageError(
+      'There is nothing to change.',
+      'Give --role, --sessions, --kernels, --memory, --executions or --storage.',
+    );
   }
   const user = await client.users.update(id, { ...(role ? { role } : {}), ...(quotas ? { quotas } : {}) });
   await report.done(user, linesOf(user).join('\n'));

@@ -51,8 +51,17 @@ export class Collection<T> {
   }
 
   /** All that can be read, or all whose ids begin so, in bounded memory. */
-  async *all(prefix = ''): AsyncGenerator<Found<T>> {
-    for await (const { id, revision, value } of everyDocument(this.#documents, this.#name, { prefix })) {
+  all(prefix = ''): AsyncGenerator<Found<T>> {
+    return this.#every({ prefix });
+  }
+
+  /** Those of them that have this value. The others are not read. */
+  where(field: string, value: string): AsyncGenerator<Found<T>> {
+    return this.#every({ where: { field, value } });
+  }
+
+  async *#every(options: ListDocuments): AsyncGenerator<Found<T>> {
+    for await (const { id, revision, value } of everyDocument(this.#documents, this.#name, options)) {
       const parsed = this.#schema.safeParse(value);
       if (parsed.success) yield { id, revision, value: parsed.data };
     }

@@ -213,6 +213,7 @@ export interface Rates {
 }
 
 export interface Usage {
+  readonly sessions: number;
   readonly liveKernels: number;
   readonly memoryMb: number;
   readonly storageBytes: number;
@@ -223,7 +224,7 @@ export interface QuotaKeeper {
   /** The user's own limits, and the server's where the user has none. */
   of(userId: string): Promise<Quotas>;
   /** Fails where `used` and `asked` together are over a limit. */
-  check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void>;
+  check(userId: string, asked: Partial<Usage>, used: Partial<Usage>): Promise<void>;
   /** Counts one execution of the last minute. `limits`: those of the user, where they are known already. */
   countExecution(userId: string, limits?: Quotas): Promise<void>;
 }

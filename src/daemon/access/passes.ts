@@ -67,7 +67,7 @@ export class Passes {
   }
 
   async forgetUser(userId: string): Promise<void> {
-    for await (const { id, value } of this.#passes.all()) if (value.userId === userId) await this.#passes.delete(id);
+    for await (const { id } of this.#passes.where('userId', userId)) await this.#passes.delete(id);
   }
 
   async sweep(): Promise<void> {
@@ -78,7 +78,7 @@ export class Passes {
 
   async #makeRoom(userId: string): Promise<void> {
     const own: Found<Pass>[] = [];
-    for await (const found of this.#passes.all()) if (found.value.userId === userId) own.push(found);
+    for await (const found of this.#passes.where('userId', userId)) own.push(found);
     const oldestFirst = own.toSorted((one, other) => one.revision - other.revision);
     const tooMany = oldestFirst.slice(0, Math.max(0, own.length - this.#most + 1));
     for (const { id } of tooMany) await this.#passes.delete(id);

@@ -5,8 +5,10 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { QuotaKeeper, Usage, Users } from './contract.ts';
 
 const MINUTE_MS = 60_000;
+/** Of one user, where nobody says otherwise. */
+const MOST_SESSIONS = 1000;
 /** Kernels that idle are ended, and files are deleted, at a time that nobody knows: these are when to look again. */
-const LATER_MS = { liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
+const LATER_MS = { sessions: MINUTE_MS, liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
 
 interface Parts {
   readonly users: Pick<Users, 'find'>;
@@ -25,7 +27,7 @@ export class CountedQuotas implements QuotaKeeper {
 
   constructor({ users, defaults = {}, elapsed = () => performance.now() }: Parts) {
     this.#users = users;
-    this.#defaults = defaults;
+    this.#defaults = { sessions: MOST_SESSIONS, ...defaults };
     this.#elapsed = elapsed;
   }
 
@@ -35,7 +37,7 @@ export class CountedQuotas implements QuotaKeeper {
     return { ...this.#defaults, ...user.quotas };
   }
 
-  async check(userId: string, asked: Partial<Usage>, used: Usage): Promise<void> {
+  async check(userId: string, asked: Partial<Usage>, used: Partial<Usage>): Promise<void> {
     compare(await this.of(userId), asked, used);
   }
 
@@ -62,16 +64,17 @@ export class CountedQuotas implements QuotaKeeper {
   }
 }
 
-function compare(limits: Quotas, asked: Partial<Usage>, used: Usage): void {
-  for (const quota of ['liveKernels', 'memoryMb', 'storageBytes'] as const) {
-    const [limit, more] = [limits[quota], asked[quota] ?? 0];
-    if (limit !== undefined && more > 0 && used[quota] + more > limit) {
-      throw exceeded(quota, limit, used[quota], more, LATER_MS[quota]);
+function compare(limits: Quotas, asked: Partial<Usage>, used: Partial<Usage>): void {
+  for (const quota of ['sessions', 'liveKernels', 'memoryMb', 'storageBytes'] as const) {
+    const [limit, more, before] = [limits[quota], asked[quota] ?? 0, used[quota] ?? 0];
+    if (limit !== undefined && more > 0 && before + more > limit) {
+      throw exceeded(quota, limit, before, more, LATER_MS[quota]);
     }
   }
 }
 
 const words = {
+  sessions: 'sessions',
   liveKernels: 'live kernels',
   memoryMb: 'MB of memory for kernels',
   executionsPerMinute: 'executions a minute',

@@ -94,23 +94,25 @@ export class StoredSessionTokens implements SessionTokens {
   }
 
   async revoke(task: string): Promise<void> {
-    await this.#remove((token) => token.task === task);
+    await this.#remove('task', task);
   }
 
   async revokeExecutor(executor: string): Promise<void> {
-    await this.#remove((token) => token.executor === executor);
+    await this.#remove('executor', executor);
   }
 
   async forgetSession(session: string): Promise<void> {
-    await this.#remove((token) => token.session === session);
+    await this.#remove('session', session);
   }
 
   async forgetUser(userId: string): Promise<void> {
-    await this.#remove((token) => token.userId === userId);
+    await this.#remove('userId', userId);
   }
 
   async sweep(): Promise<void> {
-    await this.#remove((token) => isOver(token, this.#clock()));
+    for await (const { id, value } of this.#tokens.all()) {
+      if (isOver(value, this.#clock())) await this.#tokens.delete(id);
+    }
   }
 
   async close(): Promise<void> {
@@ -153,8 +155,8 @@ export class StoredSessionTokens implements SessionTokens {
     return user !== undefined && !user.disabled;
   }
 
-  async #remove(isMeant: (token: StoredSessionToken) => boolean): Promise<void> {
-    for await (const { id, value } of this.#tokens.all()) if (isMeant(value)) await this.#tokens.delete(id);
+  async #remove(field: keyof TokenBinding, value: string): Promise<void> {
+    for await (const { id } of this.#tokens.where(field, value)) await this.#tokens.delete(id);
   }
 }
 

@@ -52,7 +52,7 @@ export class StorageQuota {
     const { at, bytes: used } = this.#measured.get(userId) ?? (await this.#measure(userId));
     // Nobody waits for this one: it is for those who come next. Where it fails, they try again.
     if (this.#elapsed() - at > FRESH_MS) this.#measure(userId).catch(() => {});
-    await quotas.check(userId, { storageBytes: bytes }, { liveKernels: 0, memoryMb: 0, storageBytes: used });
+    await quotas.check(userId, { storageBytes: bytes }, { storageBytes: used });
     this.took(userId, bytes);
   }
 

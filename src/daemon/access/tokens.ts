@@ -152,8 +152,8 @@ export class StoredTokens implements Tokens {
     });
   }
 
-  async *#of(userId: string): AsyncGenerator<Found<StoredToken>> {
-    for await (const found of this.#tokens.all()) if (found.value.userId === userId) yield found;
+  #of(userId: string): AsyncGenerator<Found<StoredToken>> {
+    return this.#tokens.where('userId', userId);
   }
 }
 

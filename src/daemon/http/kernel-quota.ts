@@ -3,7 +3,6 @@
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
-import { sessionsOf } from '../sessions-of.ts';
 
 /** How long a kernel that was admitted counts, before it is seen to live. */
 const STARTING_MS = 30_000;
@@ -56,7 +55,7 @@ export class KernelQuota {
   async #look(info: Kernel): Promise<void> {
     const now = performance.now();
     for (const [id, at] of this.#starting) if (now - at > STARTING_MS) this.#starting.delete(id);
-    const live = (await sessionsOf(this.#host, info.ownerId)).filter(
+    const live = (await this.#host.liveOf(info.ownerId, this.#starting.keys())).filter(
       ({ id, state }) => id !== info.id && (state !== 'hibernated' || this.#starting.has(id)),
     );
     // From here on it counts while it is seen to live.
@@ -64,7 +63,6 @@ export class KernelQuota {
     const used = {
       liveKernels: live.length,
       memoryMb: live.reduce((sum, session) => sum + memoryOf(session), 0),
-      storageBytes: 0,
     };
     await this.#quotas.check(info.ownerId, { liveKernels: 1, memoryMb: memoryOf(info) }, used);
     if (info.id !== '') this.#starting.set(info.id, now);

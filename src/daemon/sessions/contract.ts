@@ -4,6 +4,7 @@
  */
 
 import type { FilesRoot } from '../../environments/files/files.ts';
+import type { Role } from '../../protocol/access.ts';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ExecutionResult } from '../../protocol/http/results.ts';
 import type {
@@ -27,8 +28,17 @@ import type { Tenant } from '../workers/contract.ts';
 export interface SessionHost extends AsyncDisposable {
   /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */
   create(ownerId: string, wanted: NewSession): Promise<{ readonly session: SessionInfo; readonly created: boolean }>;
-  /** Oldest first; those alone that `visible` allows. */
-  list(query: SessionQuery, visible?: (session: SessionInfo) => boolean): Promise<SessionPage>;
+  /**
+   * Oldest first; those alone that `visible` allows. One call looks through a bounded number of sessions: a page may be
+   * short, or empty, and `next` says where to go on. `viewer`: only those that may be visible to them are looked at.
+   */
+  list(query: SessionQuery, visible?: (session: SessionInfo) => boolean, viewer?: Viewer): Promise<SessionPage>;
+  /** Of all users together. */
+  count(): Promise<number>;
+  /** Those made from this one, and not from its forks. */
+  forksOf(id: string): Promise<readonly SessionInfo[]>;
+  /** Those of a user that are open on some server, and those that are named; their state says whether a kernel lives. */
+  liveOf(ownerId: string, named?: Iterable<string>): Promise<readonly SessionInfo[]>;
   get(id: string): Promise<SessionInfo>;
   find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined>;
   update(id: string, change: SessionChange, options?: { readonly by?: string }): Promise<SessionInfo>;
@@ -65,6 +75,12 @@ export interface SessionHost extends AsyncDisposable {
   onEnded(told: (ending: string, ms: number) => void): void;
   /** As `drain(0)`. May be called again. */
   close(): Promise<void>;
+}
+
+/** Somebody who sees their own sessions, and those shared with them or their role. */
+export interface Viewer {
+  readonly userId: string;
+  readonly role: Role;
 }
 
 export interface HostedSession {

@@ -6,6 +6,7 @@ import { stopping } from '../stopping.ts';
 import { checkSame, type Definition, newDefinition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
 import type { Deletions } from './deletions.ts';
+import type { HostOptions } from './host-options.ts';
 import type { HostedSession } from './hosted-session.ts';
 import type { Listing } from './listing.ts';
 import type { OpenSessions } from './open-sessions.ts';
@@ -22,6 +23,7 @@ export interface CreationsParts {
   readonly open: OpenSessions;
   readonly deletions: Deletions;
   readonly listing: Listing;
+  readonly admit: HostOptions['admit'];
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
 }
@@ -29,6 +31,8 @@ export interface CreationsParts {
 export class Creations {
   readonly #parts: CreationsParts;
   readonly #pending = new Set<Promise<unknown>>();
+  /** By owner. */
+  readonly #adding = new Map<string, Promise<void>>();
 
   constructor(parts: CreationsParts) {
     this.#parts = parts;
@@ -52,7 +56,7 @@ export class Creations {
     const named = withRealFolders(wanted);
     const definition: Definition = { ...newDefinition(ownerId, named), folderIds: recordFolders(named) };
     for (;;) {
-      const there = await definitions.add(definition);
+      const there = await this.#add(definition);
       if (!there) {
         const hosted = await open.get(definition.id);
         await hosted.note('created', { by: ownerId });
@@ -79,7 +83,7 @@ export class Creations {
       ...(folderIds ? { folderIds } : {}),
       ...(isForeign(parent.definition, ownerId) ? { unconfirmed: true } : {}),
     };
-    for (let there = await definitions.add(definition); there; there = await definitions.add(definition)) {
+    for (let there = await this.#add(definition); there; there = await this.#add(definition)) {
       if (!replace || there.id === id) throw conflict(there);
       await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));
     }
@@ -96,6 +100,26 @@ export class Creations {
       await deletions.erase(definition);
       throw error;
     }
+  }
+
+  /** Gives the one that is there already. One of an owner after the other: two at once never take the same place. */
+  async #add(definition: Definition): Promise<Definition | undefined> {
+    const { definitions, admit } = this.#parts;
+    const { ownerId, agentKey } = definition;
+    const before = this.#adding.get(ownerId) ?? Promise.resolve();
+    const adding = before.then(async () => {
+      const there = await definitions.find(ownerId, agentKey);
+      if (there) return there;
+      await admit?.(ownerId, await definitions.count(ownerId));
+      return await definitions.add(definition);
+    });
+    const over = adding.then(
+      () => {},
+      () => {}, // told to whoever asked
+    );
+    this.#adding.set(ownerId, over);
+    void over.then(() => this.#adding.get(ownerId) === over && this.#adding.delete(ownerId));
+    return await adding;
   }
 
   async #make<T>(work: () => Promise<T>): Promise<T> {

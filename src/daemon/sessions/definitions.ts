@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import type { DocumentStore } from '../../storage/contract.ts';
+import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';
 import { noSession } from '../access/rights.ts';
 import { everyDocument } from '../every-document.ts';
 import { ParseCache } from '../parse-cache.ts';
@@ -64,11 +64,31 @@ export class Definitions {
   }
 
   /** In the order in which they were made. */
-  async *all(after?: string): AsyncGenerator<Definition> {
-    for await (const { value } of everyDocument(this.#documents, SESSIONS, after === undefined ? {} : { after })) {
+  async *all(options: Pick<ListDocuments, 'after' | 'where'> = {}): AsyncGenerator<Definition> {
+    for await (const { value } of everyDocument(this.#documents, SESSIONS, options)) {
       const definition = Definition.safeParse(value);
       if (definition.success) yield definition.data;
     }
+  }
+
+  /** Those with one of these values, in the order in which they were made, each once. The others are not read. */
+  async *where(fields: readonly DocumentField[], after = ''): AsyncGenerator<Definition> {
+    const sources = fields.map((where) => this.all({ after, where }));
+    const heads = await Promise.all(sources.map(async (source) => (await source.next()).value));
+    for (;;) {
+      const first = heads.reduce((one, other) => (other && (!one || other.id < one.id) ? other : one), undefined);
+      if (!first) return;
+      yield first;
+      for (const [at, source] of sources.entries()) {
+        if (heads[at]?.id === first.id) heads[at] = (await source.next()).value;
+      }
+    }
+  }
+
+  /** Of one owner, with those on their way in or out; of all, without. */
+  async count(ownerId?: string): Promise<number> {
+    const where = ownerId === undefined ? { field: 'life', value: 'present' } : { field: 'ownerId', value: ownerId };
+    return await this.#documents.count(SESSIONS, where);
   }
 
   /** With what `change` makes of it, whoever else changes it at the same time. `documents` are those of its owner. */

@@ -44,8 +44,8 @@ export class Deletions {
 
   /** Those that the server before this one has left half done. */
   async eraseLeft(): Promise<void> {
-    for await (const definition of this.#definitions.all()) {
-      if (definition.life === 'present') continue;
+    const half = ['making', 'deleting'].map((value) => ({ field: 'life', value }));
+    for await (const definition of this.#definitions.where(half)) {
       await this.erase(definition).catch((error) => {
         // Another one is at it.
         if (!isTaken(error)) throw error;
@@ -65,8 +65,8 @@ export class Deletions {
   /** Forks share the workspace: it goes with the last of them. */
   async #checkUnshared({ id }: Definition): Promise<void> {
     const forks: string[] = [];
-    for await (const { forkOf, life, id: fork } of this.#definitions.all()) {
-      if (forkOf === id && life === 'present') forks.push(fork);
+    for await (const { life, id: fork } of this.#definitions.where([{ field: 'forkOf', value: id }])) {
+      if (life === 'present') forks.push(fork);
     }
     if (forks.length === 0) return;
     const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}.`;

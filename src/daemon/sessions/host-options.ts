@@ -57,6 +57,8 @@ export type HostOptions = z.input<typeof HostLimits> & {
   readonly leftovers?: Leftovers | undefined;
   /** Told of what the code of sessions tried and was refused. */
   readonly refused?: Audit['refused'] | undefined;
+  /** Whether an owner who has so many sessions may have one more; `QUOTA_EXCEEDED` where not. */
+  readonly admit?: ((ownerId: string, sessions: number) => Promise<void>) | undefined;
   /** Runs the turns of agents. */
   readonly agents?: AgentRunner | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
@@ -67,12 +69,13 @@ export type HostOptions = z.input<typeof HostLimits> & {
 };
 
 export function checkHostOptions(options: HostOptions) {
-  const { storage, dataDir, session = {}, elsewhere, leftovers, agents, refused, ...limits } = options;
+  const { storage, dataDir, session = {}, elsewhere, leftovers, agents, refused, admit, ...limits } = options;
   return {
     elsewhere,
     leftovers,
     agents,
     refused,
+    admit,
     storage,
     dataDir: dataFolder(dataDir),
     session,

@@ -48,6 +48,7 @@ export class LocalSessionHost implements contract.SessionHost {
 
   private constructor(options: HostOptions) {
     const {
+      admit,
       storage,
       dataDir,
       session: given,
@@ -97,6 +98,7 @@ export class LocalSessionHost implements contract.SessionHost {
       open: this.#open,
       deletions: this.#deletions,
       listing: this.#listing,
+      admit,
       stopping: this.#share.stopping,
     });
   }
@@ -114,8 +116,24 @@ export class LocalSessionHost implements contract.SessionHost {
     return this.#creations.create(ownerId, wanted);
   }
 
-  list(query: SessionQuery, visible?: (session: SessionInfo) => boolean): Promise<SessionPage> {
-    return this.#listing.list(query, visible);
+  list(
+    query: SessionQuery,
+    visible?: (session: SessionInfo) => boolean,
+    viewer?: contract.Viewer,
+  ): Promise<SessionPage> {
+    return this.#listing.list(query, visible, viewer);
+  }
+
+  count(): Promise<number> {
+    return this.#definitions.count();
+  }
+
+  forksOf(id: string): Promise<SessionInfo[]> {
+    return this.#listing.forksOf(id);
+  }
+
+  liveOf(ownerId: string, named?: Iterable<string>): Promise<SessionInfo[]> {
+    return this.#listing.live(ownerId, named);
   }
 
   async get(id: string): Promise<SessionInfo> {

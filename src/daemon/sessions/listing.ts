@@ -1,14 +1,19 @@
 /** Which sessions there are, and what is known of each: those in use tell it themselves. */
 
 import type { z } from 'zod';
+import { inSlices } from '../../lib/event-loop.ts';
 import type { SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
 import { SessionQuery } from '../../protocol/http/sessions.ts';
 import { checkPoolOptions } from '../../session/options.ts';
+import type { Viewer } from './contract.ts';
 import type { Definition } from './definition.ts';
 import type { Definitions } from './definitions.ts';
 import type { HostOptions } from './host-options.ts';
 import { infoOf } from './info.ts';
 import type { OpenSessions } from './open-sessions.ts';
+
+/** How many sessions one page looks through for those that are asked for. */
+const MOST_LOOKED_AT = 2000;
 
 export class Listing {
   readonly #definitions: Definitions;
@@ -22,18 +27,50 @@ export class Listing {
     this.#elsewhere = elsewhere;
   }
 
-  async list(query: SessionQuery, visible: (session: SessionInfo) => boolean = () => true): Promise<SessionPage> {
+  async list(
+    query: SessionQuery,
+    visible: (session: SessionInfo) => boolean = () => true,
+    viewer?: Viewer,
+  ): Promise<SessionPage> {
     const { limit, cursor, ...wanted } = checkPoolOptions(SessionQuery, query);
     const sessions: SessionInfo[] = [];
     const others = await this.#elsewhere?.();
-    for await (const definition of this.#definitionsFor(wanted, cursor)) {
-      if (definition.life !== 'present') continue;
-      const info = await this.describe(definition, others?.get(definition.id));
-      if (!matches(info, wanted) || !visible(info)) continue;
-      if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
-      sessions.push(info);
+    let looked = 0;
+    let last: string | undefined;
+    for await (const definition of this.#definitionsFor(wanted, cursor, viewer)) {
+      if (looked++ >= MOST_LOOKED_AT) return { sessions, next: last };
+      if (definition.life === 'present') {
+        const info = await this.describe(definition, others?.get(definition.id));
+        if (matches(info, wanted) && visible(info)) {
+          if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
+          sessions.push(info);
+        }
+      }
+      last = definition.id;
     }
     return { sessions };
+  }
+
+  /** Those of a user whose kernel lives, here or elsewhere, or which are named. */
+  async live(ownerId: string, named: Iterable<string> = []): Promise<SessionInfo[]> {
+    const others = await this.#elsewhere?.();
+    const ids = new Set([...this.#open.ids, ...(others?.keys() ?? []), ...named]);
+    const live: SessionInfo[] = [];
+    for await (const id of inSlices(ids)) {
+      const hosted = await this.#open.find(id);
+      if (hosted && hosted.definition.ownerId !== ownerId) continue;
+      const definition = hosted?.definition ?? (await this.#definitions.get(id).catch(() => undefined)); // it is gone
+      if (definition?.ownerId === ownerId) live.push(await this.describe(definition, others?.get(id)));
+    }
+    return live;
+  }
+
+  async forksOf(id: string): Promise<SessionInfo[]> {
+    const forks: SessionInfo[] = [];
+    for await (const definition of this.#definitions.where([{ field: 'forkOf', value: id }])) {
+      if (definition.life === 'present') forks.push(await this.describe(definition));
+    }
+    return forks;
   }
 
   /** `state` is what is known of it elsewhere. */
@@ -42,14 +79,25 @@ export class Listing {
     return infoOf(definition, hosted ?? { state, queued: 0 });
   }
 
-  /** One is found without looking at all the others. */
-  async *#definitionsFor({ ownerId, agentKey }: SessionQuery, cursor: string | undefined): AsyncGenerator<Definition> {
-    if (ownerId === undefined || agentKey === undefined || cursor !== undefined) {
-      yield* this.#definitions.all(cursor);
-      return;
+  /** Without looking at those of others where it is known whose they are, or who wants to see them. */
+  async *#definitionsFor(
+    { ownerId, agentKey }: SessionQuery,
+    after: string | undefined,
+    viewer: Viewer | undefined,
+  ): AsyncGenerator<Definition> {
+    if (ownerId !== undefined && agentKey !== undefined && after === undefined) {
+      const found = await this.#definitions.find(ownerId, agentKey);
+      if (found) yield found;
+    } else if (ownerId !== undefined) {
+      yield* this.#definitions.where([{ field: 'ownerId', value: ownerId }], after);
+    } else if (viewer) {
+      const { userId, role } = viewer;
+      const theirs = { ownerId: userId, 'shares.userId': userId, 'shares.role': role };
+      const fields = Object.entries(theirs).map(([field, value]) => ({ field, value }));
+      yield* this.#definitions.where(fields, after);
+    } else {
+      yield* this.#definitions.all(after === undefined ? {} : { after });
     }
-    const found = await this.#definitions.find(ownerId, agentKey);
-    if (found) yield found;
   }
 }
 

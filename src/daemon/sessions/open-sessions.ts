@@ -45,6 +45,10 @@ export class OpenSessions {
     return await opening;
   }
 
+  get ids(): Iterable<string> {
+    return this.#open.keys();
+  }
+
   /** Those on their way too. */
   get openings(): Iterable<Promise<HostedSession>> {
     return this.#open.values();

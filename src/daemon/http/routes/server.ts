@@ -2,7 +2,6 @@
 
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/system-routes.ts';
-import { countSessions } from '../../sessions-of.ts';
 import type { Service } from '../service.ts';
 
 /** What the server knows of its own life. */
@@ -23,7 +22,7 @@ export function addServerRoutes({ routes, host, stopping, version }: Service, li
       ...facts,
       version,
       stopping: stopping.aborted,
-      sessions: await countSessions(host),
+      sessions: await host.count(),
       kernels: { live, spare, hibernated, most: maxKernels },
       executions: { running, queued },
     };

@@ -29,6 +29,7 @@ export function addSessionRoutes(service: Service): void {
     return await host.list(
       { ...wanted, ...labels, ...(ownerId === undefined ? {} : { ownerId }) },
       (session) => rightOf(principal, session.ownerId, session.shares) !== undefined,
+      principal.scopes.includes('admin') ? undefined : principal,
     );
   });
 
