@@ -1,11 +1,19 @@
 /** Words that are one slip apart: a letter too many, too few, wrong, or two in the wrong order. */
 
+import { giveWay } from '../../lib/event-loop.ts';
+
 const SHORTEST = 5;
+/** Words that are compared before others have their turn. */
+const AT_ONCE = 1000;
 
 /** The first of `words` that `word` is a slip of. Short words are left alone: too many of them are alike. */
-export function nearestSpelling(word: string, words: Iterable<string>): string | undefined {
+export async function nearestSpelling(word: string, words: Iterable<string>): Promise<string | undefined> {
   if (word.length < SHORTEST) return undefined;
-  for (const other of words) if (other.length >= SHORTEST - 1 && isOneSlip(word, other)) return other;
+  let looked = 0;
+  for (const other of words) {
+    if (++looked % AT_ONCE === 0) await giveWay();
+    if (other.length >= SHORTEST - 1 && isOneSlip(word, other)) return other;
+  }
   return undefined;
 }
 

@@ -1,5 +1,6 @@
 /** Finds short texts by what they are about, also where the question uses other words than they do. */
 
+import { inSlices } from '../../lib/event-loop.ts';
 import { type Lexicon, lexicon as sharedLexicon } from './lexicon.ts';
 import { nearestSpelling } from './spelling.ts';
 import { termsOf } from './terms.ts';
@@ -23,6 +24,8 @@ const WEIGHTS = { title: 1.3, text: 1, extra: 0.5 } as const;
 const RARITY_POWER = 1.4;
 /** A long text has more words to be found by. */
 const LENGTH_POWER = 0.25;
+/** Of a query. */
+const MOST_TERMS = 64;
 
 export class TextIndex {
   readonly #documents: readonly Document[];
@@ -33,20 +36,23 @@ export class TextIndex {
   readonly #tellers = new Map<number, [term: string, clarity: number][]>();
   readonly #lengths: number[] = [];
 
-  constructor(documents: readonly Document[], lexicon: Lexicon = sharedLexicon()) {
+  private constructor(documents: readonly Document[], lexicon: Lexicon) {
     this.#documents = documents;
     this.#lexicon = lexicon;
-    documents.forEach((document, at) => {
-      this.#add(document, at);
-    });
-    for (const term of this.#terms.keys()) this.#addTeller(term);
   }
 
-  /** The best first; only those that have to do with the query at all. */
-  search(query: string, limit: number): Found[] {
+  static async of(documents: readonly Document[], lexicon: Lexicon = sharedLexicon()): Promise<TextIndex> {
+    const index = new TextIndex(documents, lexicon);
+    for await (const [at, document] of inSlices(documents.entries())) index.#add(document, at);
+    for await (const term of inSlices(index.#terms.keys())) index.#addTeller(term);
+    return index;
+  }
+
+  /** The best first; only those that have to do with the query at all. Its first words count, and no more than 64. */
+  async search(query: string, limit: number): Promise<Found[]> {
     const scores = new Float64Array(this.#documents.length);
-    for (const term of new Set(termsOf(query, this.#lexicon))) {
-      const matches = this.#matches(this.#known(term));
+    for (const term of [...new Set(termsOf(query, this.#lexicon))].slice(0, MOST_TERMS)) {
+      const matches = await this.#matches(await this.#known(term));
       const rarity = this.#rarity(matches);
       for (const [at, match] of matches) scores[at] = (scores[at] ?? 0) + match * rarity;
     }
@@ -80,15 +86,15 @@ export class TextIndex {
   }
 
   /** A term that nobody knows may be one that is spelled wrong. */
-  #known(term: string): string {
+  async #known(term: string): Promise<string> {
     if (this.#terms.has(term) || this.#lexicon.has(term)) return term;
-    return nearestSpelling(term, this.#terms.keys()) ?? term;
+    return (await nearestSpelling(term, this.#terms.keys())) ?? term;
   }
 
   /** How well each document answers to a term: by its nearest word, so that near words do not count twice. */
-  #matches(term: string): Map<number, number> {
+  async #matches(term: string): Promise<Map<number, number>> {
     const matches = new Map<number, number>();
-    for (const [near, nearness] of this.#near(term)) {
+    for await (const [near, nearness] of inSlices(this.#near(term))) {
       for (const [at, weight] of this.#terms.get(near) ?? []) raise(matches, at, weight * nearness);
     }
     return matches;

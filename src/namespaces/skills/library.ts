@@ -1,5 +1,6 @@
 /** Every skill of a storage, read once and again only where its text has changed. */
 
+import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
 import { TextIndex } from '../search/text-index.ts';
@@ -10,7 +11,7 @@ export interface Shelf {
   readonly skills: ReadonlyMap<string, Skill>;
   readonly problems: readonly SkillProblem[];
   /** Made when it is first asked for. */
-  readonly index: () => TextIndex;
+  readonly index: () => Promise<TextIndex>;
 }
 
 type Read =
@@ -47,7 +48,7 @@ export class Library {
     const known = new Map<string, { readonly stored: StoredText; readonly read: Read }>();
     const skills = new Map<string, Skill>();
     const problems: SkillProblem[] = [];
-    for (const stored of await this.#store.list()) {
+    for await (const stored of inSlices(await this.#store.list())) {
       const before = this.#known.get(stored.name);
       const read = before && isSame(before.stored, stored) ? before.read : await this.#readOne(stored);
       known.set(stored.name, { stored, read });
@@ -55,7 +56,7 @@ export class Library {
       else problems.push(read.problem);
     }
     this.#known = known;
-    let index: TextIndex | undefined;
+    let index: Promise<TextIndex> | undefined;
     return { skills, problems, index: () => (index ??= indexOf(skills)) };
   }
 
@@ -87,12 +88,12 @@ function isSame(one: StoredText, other: StoredText): boolean {
   return one.text === other.text && one.updatedAt === other.updatedAt && one.shared === other.shared;
 }
 
-function indexOf(skills: ReadonlyMap<string, Skill>): TextIndex {
+function indexOf(skills: ReadonlyMap<string, Skill>): Promise<TextIndex> {
   const documents = [...skills.values()].map(({ name, description, parameters }) => ({
     id: name,
     title: name,
     text: description,
     extra: parameters.map((parameter) => parameter.name).join(' '),
   }));
-  return new TextIndex(documents);
+  return TextIndex.of(documents);
 }

@@ -14,7 +14,7 @@ interface SkillCalls {
 }
 
 const Named = z.strictObject({ name: z.string() });
-const Search = z.strictObject({ query: z.string().max(10_000), limit: z.int().min(1).max(100).default(5) });
+const Search = z.strictObject({ query: z.string(), limit: z.int().min(1).max(100).default(5) });
 const Create = z.strictObject({ name: z.string(), source: z.string(), description: z.string().nullable() });
 
 export function skillMethods(skills: SkillCalls): Methods {

@@ -4,6 +4,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier, checkName } from '../../protocol/names.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import type { Methods } from '../contract.ts';
+import { checkQuery } from '../search/query-limit.ts';
 import type { Skill, SkillInfo, SkillProblem, SkillReader } from './contract.ts';
 import { withDescription } from './description.ts';
 import { invalidSkill } from './invalid.ts';
@@ -58,8 +59,9 @@ export class Skills {
   /** The best first. Looks at names, descriptions and parameters, also for other words that mean the same. */
   async search(query: string, options: { readonly limit?: number } = {}): Promise<SkillInfo[]> {
     const limit = Math.min(options.limit ?? 5, MOST_FOUND);
+    checkQuery(query, 'skills');
     const { skills, index } = await this.#library.open();
-    const found = index().search(query, limit);
+    const found = await (await index()).search(query, limit);
     return found
       .map(({ id }) => skills.get(id))
       .filter((skill) => skill !== undefined)

@@ -1,16 +1,20 @@
 /** Finds tools by words in their names, tags, descriptions, recipes and arguments, without anything from outside. */
 
+import { inSlices } from '../../lib/event-loop.ts';
 import type { ToolInfo } from './info.ts';
 
+/** Of a query. */
+const MOST_WORDS = 64;
 /** How much a word counts by where it was found. */
 const WEIGHTS = { name: 10, tags: 6, recipes: 4, description: 3, parameters: 1 } as const;
 
 /** Best first; those that share no word with the query are left out. */
-export function searchTools(infos: readonly ToolInfo[], query: string, limit: number): ToolInfo[] {
-  const wanted = [...new Set(words(query))];
+export async function searchTools(infos: readonly ToolInfo[], query: string, limit: number): Promise<ToolInfo[]> {
+  const wanted = [...new Set(words(query))].slice(0, MOST_WORDS);
   if (wanted.length === 0) return infos.slice(0, limit);
-  return infos
-    .map((info) => ({ info, score: score(info, wanted) }))
+  const scored: { readonly info: ToolInfo; readonly score: number }[] = [];
+  for await (const info of inSlices(infos)) scored.push({ info, score: score(info, wanted) });
+  return scored
     .filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score || a.info.name.localeCompare(b.info.name))
     .slice(0, limit)

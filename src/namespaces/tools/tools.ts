@@ -5,6 +5,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import { type CallContext, type Methods, method } from '../contract.ts';
+import { checkQuery } from '../search/query-limit.ts';
 import { type CallMeans, type ToolCall, ToolCalls } from './calls.ts';
 import { type Catalog, CatalogReader, type ToolProblem } from './catalog.ts';
 import type { ToolDefinition } from './definition.ts';
@@ -29,7 +30,6 @@ export interface AddOptions {
 }
 
 const MOST_FOUND = 100;
-const MOST_QUERY_CHARACTERS = 10_000;
 
 export class Tools {
   readonly #options: ToolsOptions;
@@ -53,7 +53,8 @@ export class Tools {
 
   /** Best first. */
   async search(query: string, options: { readonly limit?: number } = {}): Promise<ToolInfo[]> {
-    return searchTools(await this.list(), query, options.limit ?? 10);
+    checkQuery(query, 'tools');
+    return await searchTools(await this.list(), query, options.limit ?? 10);
   }
 
   async describe(name: string): Promise<ToolInfo> {
@@ -99,7 +100,7 @@ export class Tools {
     return {
       'tools.list': method(z.object({}), async () => (await this.list()).map(infoValue)),
       'tools.search': method(
-        z.object({ query: z.string().max(MOST_QUERY_CHARACTERS), limit: z.int().min(1).max(MOST_FOUND).nullish() }),
+        z.object({ query: z.string(), limit: z.int().min(1).max(MOST_FOUND).nullish() }),
         async ({ query, limit }) => (await this.search(query, { limit: limit ?? 10 })).map(infoValue),
       ),
       'tools.describe': method(z.object({ name: z.string() }), async ({ name }) =>
