@@ -11,10 +11,17 @@ import { shortened } from './shown.ts';
 import { kernelTool, type Subject, subjectOfAgent, subjectOfTool } from './subject.ts';
 import { defined } from './told.ts';
 
+export interface RuledBy {
+  readonly tool: string;
+  readonly subject: Subject;
+  /** Of a kernel's tool. */
+  readonly definition?: string | undefined;
+}
+
 export interface Case {
   readonly info: Omit<PermissionInfo, 'id' | 'session' | 'state' | 'requestedAt'>;
   /** What a rule would call the tool, and be about; none where no rule can be. */
-  readonly rule: { readonly tool: string; readonly subject: Subject } | undefined;
+  readonly rule: RuledBy | undefined;
   /** The same for the very same thing on behalf of the same user, in whichever turn or execution. */
   readonly request: string;
 }
@@ -31,19 +38,21 @@ export function caseOfAgent(wish: PermissionWish): Case {
 
 /** `running` is the execution that called it, and who asked for that. */
 export function caseOfTool(
-  { tool, recipe, arguments: given, summary }: ApprovalRequest,
+  { tool, recipe, arguments: given, summary, definition }: ApprovalRequest,
   running: { readonly id: string; readonly by?: string | undefined } | undefined,
 ): Case {
   const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toWire(value)]));
-  const facts = { recipe, execution: running?.id, user: running?.by };
-  const rule = { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }) };
-  const request = digest('tool', running?.by, tool, recipe, summary, input);
+  const facts = { recipe, definition, execution: running?.id, user: running?.by };
+  const rule = { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }), definition };
+  const request = digest('tool', running?.by, tool, recipe, summary, input, definition);
   return { info: { tool, summary, input, ...defined(facts) }, rule, request };
 }
 
 /** What a rule would be about where all that there is of the request is its record. */
-export function ruleOf({ turn, tool, recipe, summary, input, question }: PermissionInfo): Case['rule'] {
-  if (turn === undefined) return { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }) };
+export function ruleOf({ turn, tool, recipe, definition, summary, input, question }: PermissionInfo): Case['rule'] {
+  if (turn === undefined) {
+    return { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }), definition };
+  }
   const subject = question ? undefined : subjectOfAgent({ tool, summary, input });
   return subject && { tool, subject };
 }

@@ -23,6 +23,8 @@ import { Waiting } from './waiting.ts';
 
 export interface PermissionsParts {
   readonly sessionId: string;
+  /** The id of the user whose session it is. */
+  readonly ownerId: string;
   /** For what is written on the session's behalf. */
   readonly documents: DocumentStore;
   readonly writer: Pick<EventWriter, 'write'>;
@@ -105,7 +107,8 @@ export class Permissions implements SessionPermissions {
     }
     // The rule holds when it is told that there is one.
     const keep = async () => {
-      if (rule && pattern !== undefined) await this.#rulesFor(scope, by).add({ tool: rule.tool, pattern }, by);
+      if (rule && pattern !== undefined)
+        await this.#rulesFor(scope, by).add({ tool: rule.tool, pattern, definition: rule.definition }, by);
     };
     await keep().then(kept.resolve, kept.reject);
     return await waiting.written;
@@ -155,7 +158,7 @@ export class Permissions implements SessionPermissions {
   async #ask(wanted: Case, { signal, timeoutMs, attended = false, onAsked }: Asking): Promise<Decided> {
     const { rule, request } = wanted;
     const info = infoOf(wanted, this.#parts.sessionId, timeoutMs);
-    const allowing = rule && (await this.#allowing(rule, info.user));
+    const allowing = rule && (await this.#allowing(rule, info));
     const taken = this.#untaken.take(request);
     if (taken) return await this.#tellTaken(await taken, info);
     if (allowing) return await this.#tellAllowed(info, allowing);
@@ -207,9 +210,11 @@ export class Permissions implements SessionPermissions {
     return decidedOf(decided);
   }
 
-  async #allowing({ tool, subject }: NonNullable<Case['rule']>, user: string | undefined) {
-    const own = user === undefined ? undefined : await this.#rulesFor('always', user).find(tool, subject);
-    return own ?? (await this.#rules.find(tool, subject));
+  /** In a session of somebody else, code that its owner has left there runs along with that of whoever runs a cell. */
+  async #allowing(rule: NonNullable<Case['rule']>, { user, turn }: PermissionInfo) {
+    const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
+    const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;
+    return own ?? (await this.#rules.find(rule));
   }
 
   #rulesFor(scope: 'once' | 'session' | 'always', user: string): Rules {

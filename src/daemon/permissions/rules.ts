@@ -6,9 +6,9 @@ import { type NewRule, PermissionRule } from '../../protocol/http/permission-rou
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
 import { newRuleId } from '../sessions/ids.ts';
+import type { RuledBy } from './case.ts';
 import type { RuleBook } from './contract.ts';
 import { checkPattern, matches } from './pattern.ts';
-import type { Subject } from './subject.ts';
 
 const COLLECTION = 'permission-rules';
 /** Of one user, or of one session. */
@@ -34,20 +34,26 @@ export class Rules implements RuleBook {
   }
 
   /** The one that allows it. */
-  async find(tool: string, subject: Subject): Promise<PermissionRule | undefined> {
-    return (await this.list()).find((rule) => rule.tool === tool && matches(rule.pattern, subject));
+  async find({ tool, subject, definition }: RuledBy): Promise<PermissionRule | undefined> {
+    return (await this.list()).find(
+      (rule) =>
+        rule.tool === tool &&
+        (rule.definition === undefined || rule.definition === definition) &&
+        matches(rule.pattern, subject),
+    );
   }
 
-  async add({ tool, pattern }: NewRule, by: string): Promise<PermissionRule> {
+  async add({ tool, pattern, definition }: NewRule & Pick<RuledBy, 'definition'>, by: string): Promise<PermissionRule> {
     checkPattern(pattern);
     const there = await this.list();
-    const same = there.find((rule) => rule.tool === tool && rule.pattern === pattern);
+    const same = there.find((rule) => rule.tool === tool && rule.pattern === pattern && rule.definition === definition);
     if (same) return same;
     if (there.length >= MOST) {
       throw new CellaError('QUOTA_EXCEEDED', `There are ${MOST} rules already.`, { details: { most: MOST } });
     }
     const session = 'session' in this.#of ? { session: this.#of.session } : {};
-    const rule = { id: newRuleId(), tool, pattern, ...session, by, createdAt: Date.now() };
+    const about = definition === undefined ? {} : { definition };
+    const rule = { id: newRuleId(), tool, pattern, ...about, ...session, by, createdAt: Date.now() };
     await this.#rules.put(this.#id(rule.id), rule);
     return rule;
   }

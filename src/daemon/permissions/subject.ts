@@ -12,16 +12,19 @@ export interface Wanted {
   readonly input?: unknown;
 }
 
-/** The tools of agents that are known, and the field that says what they do; of all others, the whole input counts. */
-const known = new Map<string, readonly [Subject['kind'], string]>([
-  ['Bash', ['command', 'command']],
-  ['Read', ['path', 'file_path']],
-  ['Edit', ['path', 'file_path']],
-  ['MultiEdit', ['path', 'file_path']],
-  ['Write', ['path', 'file_path']],
-  ['NotebookEdit', ['path', 'notebook_path']],
-  ['WebFetch', ['text', 'url']],
-  ['WebSearch', ['text', 'query']],
+/**
+ * The tools of agents that are known: the field that says what they do, and those that a rule need not be about. With any
+ * other field, as of all other tools, the whole input counts: what it changes is not known here.
+ */
+const known = new Map<string, readonly [kind: Subject['kind'], field: string, rest: readonly string[]]>([
+  ['Bash', ['command', 'command', ['description', 'timeout']]],
+  ['Read', ['path', 'file_path', ['offset', 'limit', 'pages']]],
+  ['Edit', ['path', 'file_path', ['old_string', 'new_string', 'replace_all']]],
+  ['MultiEdit', ['path', 'file_path', ['edits']]],
+  ['Write', ['path', 'file_path', ['content']]],
+  ['NotebookEdit', ['path', 'notebook_path', ['cell_id', 'cell_type', 'edit_mode', 'new_source']]],
+  ['WebFetch', ['text', 'url', ['prompt']]],
+  ['WebSearch', ['text', 'query', ['allowed_domains', 'blocked_domains']]],
 ]);
 
 const NAME = /^[A-Za-z0-9_.:/-]{1,200}$/;
@@ -32,8 +35,11 @@ const OF_KERNEL = 'tools.';
 export function subjectOfAgent({ tool, summary, input }: Wanted): Subject | undefined {
   if (!NAME.test(tool) || tool.startsWith(OF_KERNEL)) return undefined;
   if (input === undefined || input === null) return { kind: 'text', text: summary };
-  const [kind, field] = known.get(tool) ?? [];
-  if (kind === undefined || field === undefined) return { kind: 'text', text: JSON.stringify(input) };
+  const [kind, field, rest = []] = known.get(tool) ?? [];
+  const isKnown = ([name, value]: [string, unknown]) => name === field || rest.includes(name) || !value;
+  if (kind === undefined || field === undefined || !Object.entries(input).every(isKnown)) {
+    return { kind: kind ?? 'text', text: JSON.stringify(input) };
+  }
   const value = new Map(Object.entries(input)).get(field);
   return typeof value === 'string' ? { kind, text: value } : undefined;
 }

@@ -99,6 +99,7 @@ export class HostedSession implements contract.HostedSession {
     });
     this.permissions = new Permissions({
       sessionId: this.id,
+      ownerId: definition.ownerId,
       documents: storage.documents,
       writer: this.#writer,
       running: () => this.#executions.asker,

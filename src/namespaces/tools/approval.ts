@@ -12,6 +12,8 @@ export interface ApprovalRequest {
   readonly arguments: Readonly<Record<string, PyValue>>;
   /** The same for people to read: a command line, or a request. */
   readonly summary: string;
+  /** Of the tool's definition: another one where its program, address, environment, credentials or limits have changed. */
+  readonly definition?: string | undefined;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
 }

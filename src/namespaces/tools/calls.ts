@@ -1,5 +1,6 @@
 /** Carries out a call of a tool, whatever kind it is: arguments first, then approval, then credentials, then the work. */
 
+import { createHash } from 'node:crypto';
 import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
@@ -74,7 +75,7 @@ export class ToolCalls {
   async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: CallContext): Promise<PyValue> {
     const bound = bind(callee, callable(tool, call.recipe), call);
     const request = prepareRequest(callee, tool, bound);
-    await this.#approved(tool, call, bound.values, shownRequest(request), context);
+    await this.#approved(tool, call, bound.values, shownRequest(request, tool.auth), context);
     const auth = await authenticate(tool.auth, this.#means.credentials, tool.name);
     const { signal } = context;
     return await this.#slots.use(signal, () => sendRequest(callee, tool, request, auth, signal));
@@ -95,9 +96,15 @@ export class ToolCalls {
     context: CallContext,
   ): Promise<void> {
     if (!tool.requires_approval || context.approved === true) return;
-    const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary };
+    const definition = fingerprintOf(tool);
+    const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary, definition };
     await askApproval(this.#means.approve, request, context);
   }
+}
+
+/** Of all that decides what a call does, beside its arguments. */
+function fingerprintOf({ description: _text, tags: _tags, ...tool }: ToolDefinition): string {
+  return createHash('sha256').update(JSON.stringify(tool)).digest('hex').slice(0, 32);
 }
 
 function callable(tool: CliTool | HttpTool, recipe: string | undefined): Callable {

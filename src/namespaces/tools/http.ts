@@ -1,5 +1,6 @@
 /** Calls a tool that is an HTTP endpoint. */
 
+import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import { type Bound, wrong } from './arguments.ts';
@@ -122,7 +123,23 @@ function reason(error: unknown): string {
   return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
 }
 
-/** For the person who is asked. */
-export function shownRequest({ method, url, body }: HttpRequest): string {
-  return `${method} ${url.href}${body === undefined ? '' : ` ${tail(body)}`}`;
+/** The content type that a body has by itself says nothing. */
+const PLAIN_TYPE = 'application/json';
+const MOST_BODY_SHOWN = 4000;
+
+/** For the person who is asked, and for rules: all of the request but the credential, which has the name of its own. */
+export function shownRequest({ method, url, headers, body }: HttpRequest, auth: HttpTool['auth']): string {
+  const lines = Object.entries(headers)
+    .filter(([name, value]) => name !== 'content-type' || value !== PLAIN_TYPE)
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, value]) => ` -H ${JSON.stringify(`${name}: ${value}`)}`);
+  const as = auth === undefined ? '' : ` as ${auth.credential}`;
+  return `${method} ${url.href}${as}${lines.join('')}${body === undefined ? '' : ` ${shownBody(body)}`}`;
+}
+
+/** A body that is too long to be read is shown by its beginning; its digest is that of all of it. */
+function shownBody(body: string): string {
+  if (body.length <= MOST_BODY_SHOWN) return body;
+  const digest = createHash('sha256').update(body).digest('hex');
+  return `${body.slice(0, MOST_BODY_SHOWN / 2).toWellFormed()}… (${body.length} characters, sha256 ${digest})`;
 }

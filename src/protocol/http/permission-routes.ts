@@ -48,6 +48,8 @@ export const PermissionInfo = z
     item: z.string().optional(),
     /** Of a kernel's tool. */
     recipe: z.string().optional(),
+    /** Of a kernel's tool: a fingerprint of its definition. A rule that is made here holds for this one alone. */
+    definition: z.string().optional(),
     /** On whose behalf: the id of a user. Rules of this user decide. */
     user: z.string().optional(),
     tool: z.string(),
@@ -118,6 +120,8 @@ export const PermissionRule = z
     id: RuleId,
     tool: z.string(),
     pattern: z.string(),
+    /** Of a kernel's tool: it holds while the definition of the tool is this one; any, where it is left out. */
+    definition: z.string().optional(),
     /** Set where it holds in this session alone. */
     session: SessionId.optional(),
     /** Who made it: the id of a user. */
