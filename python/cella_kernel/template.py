@@ -221,14 +221,24 @@ class Template:
         return "/proc/%d/fd/%d" % (os.getpid(), reader)
 
     def _hear(self, life: int) -> None:
-        """Standard input: a line for each connection whose pipes the host has opened. Its end is ours."""
+        """Standard input: a line for each connection whose pipes the host has opened, or a sandbox to kill. Its end is ours."""
         data = os.read(life, 65536)
         if not data:
             self._end()
         self._heard += data
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
-            self._close_readers(line.decode("ascii"))
+            word, _, name = line.decode("ascii").rpartition(" ")
+            if word == "kill":
+                self._kill(name)
+            else:
+                self._close_readers(name)
+
+    def _kill(self, name: str) -> None:
+        """Also one whose pid 1 was stopped. Until it is reaped, which is done here, its pid is nobody else's."""
+        sandbox = self._sandboxes.get(name)
+        if sandbox is not None:
+            os.kill(sandbox.pid, signal.SIGKILL)
 
     def _close_readers(self, connection: str) -> None:
         for fd in self._readers.pop(connection, ()):

@@ -21,6 +21,9 @@ const NOTHING = JSON.stringify({ env: {}, reseed: false });
 /** An enclosure that has been told to end is waited for this long. */
 const LONGEST_END_MS = 10_000;
 
+/** Figures that come later than this are of no use to who asked for them. */
+const LONGEST_MEASURE_MS = 5000;
+
 /** How a program ends that could not be started, and some that could. */
 const NEVER_BEGAN = 127;
 const LAST_WORDS_MS = 5000;
@@ -92,7 +95,9 @@ export class SupervisedEnclosure implements Preparable {
   /** Starts the first kernel ahead of time, and waits until it has said hello; what makes it a spare. */
   async prepare(): Promise<void> {
     this.#prepared = await this.#attach({ spare: true });
-    await this.#prepared.control.spoken;
+    const { spoken } = this.#prepared.control;
+    endWhereHeld(spoken, this.#pid, this.#way.stillness, () => void this.#end());
+    await spoken;
     if (!this.#connected) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
@@ -186,12 +191,12 @@ export class SupervisedEnclosure implements Preparable {
   #kill(kernel: number): void {
     this.#supervisor.send(FrameType.kill, kernel);
     const exit = this.#exits.get(kernel);
-    // Where pid 1 is held still from outside nothing in there can be killed alone.
-    if (this.#way.stillness && exit) endWhereHeld(exit.promise, this.#way.stillness, () => this.#end());
+    // If pid 1 is held still from outside, nothing in there can be killed alone.
+    if (exit) endWhereHeld(exit.promise, this.#pid, this.#way.stillness, () => void this.#end());
   }
 
-  #end(): void {
-    void this.#way.release();
+  async #end(): Promise<void> {
+    await this.#way.kill();
     this.#supervisor.close();
   }
 
@@ -204,6 +209,9 @@ export class SupervisedEnclosure implements Preparable {
     if (this.#connected) {
       this.#measuring.push(asked);
       this.#supervisor.send(FrameType.measure, 0);
+      // An answer that comes later is still taken for this question, and not for the next.
+      const timer = setTimeout(() => asked.resolve({ kernels: {}, twins: {} }), LONGEST_MEASURE_MS);
+      void asked.promise.then(() => clearTimeout(timer));
     } else asked.resolve({ kernels: {}, twins: {} });
     return asked.promise;
   }
@@ -215,13 +223,19 @@ export class SupervisedEnclosure implements Preparable {
     // Half of the connection: the other half ends with pid 1, and everything around it.
     this.#supervisor.finish();
     void this.#way.release();
-    const timer = setTimeout(() => this.#supervisor.close(), LONGEST_END_MS);
+    const timer = setTimeout(() => void this.#end(), LONGEST_END_MS);
+    endWhereHeld(this.#gone.promise, this.#pid, this.#way.stillness, () => void this.#end());
     await this.#gone.promise;
     clearTimeout(timer);
   }
 
   async #attach(purpose: Purpose): Promise<Attachment> {
-    await this.#opened.promise;
+    try {
+      await (this.#way.answered?.(this.#opened.promise) ?? this.#opened.promise);
+    } catch (error) {
+      this.#abandon();
+      throw error;
+    }
     if (!this.#connected) throw refusal('template', 'the sandbox has ended');
     const kernel = ++this.#kernels;
     // From here on: the kernel may die before anybody asks for it.
@@ -232,8 +246,14 @@ export class SupervisedEnclosure implements Preparable {
       return { kernel, exit, ...(await this.#way.attach(kernel, purpose, ended.signal)) };
     } catch (error) {
       this.#exits.delete(kernel);
+      this.#abandon();
       throw this.#failure ?? error;
     }
+  }
+
+  /** Ends it if no kernel can ever be made here again and none lives here. */
+  #abandon(): void {
+    if (this.#way.abandoned && this.#exits.size === 0) void this.#end();
   }
 
   #receive(frame: Frame): void {

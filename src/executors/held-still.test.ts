@@ -10,7 +10,7 @@ function killed({ held }: { held: boolean }) {
   const exit = Promise.withResolvers<void>();
   const end = vi.fn<() => void>();
   const heldStill = vi.fn<() => Promise<boolean>>(async () => held);
-  endWhereHeld(exit.promise, { lookMs: 1500, heldStill }, end);
+  endWhereHeld(exit.promise, 1, { lookMs: 1500, heldStill }, end);
   return { exit, end, heldStill };
 }
 

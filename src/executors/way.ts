@@ -35,8 +35,14 @@ export interface Way {
   fate(problem: Error | undefined): Promise<Exit>;
   /** Ends what does not end by itself, and leaves nothing behind. May be called again; never rejects. */
   release(): Promise<void>;
-  /** Where it can be held still from outside: then all of it is ended by `release` when something in it is killed. */
-  readonly stillness?: Stillness;
+  /** If it can be held still from outside: then all of it is ended by `kill` when something in it is killed. */
+  readonly stillness: Stillness;
+  /** Ends everything inside at once, also if it is held still. May be called again; never rejects. */
+  kill(): Promise<void>;
+  /** Waits for who opens it: rejects if that one does not answer in time. */
+  answered?<T>(answer: Promise<T>): Promise<T>;
+  /** Whether no connection can be made any more. */
+  readonly abandoned?: boolean;
 }
 
 export function closeConnection({ control, stdout, stderr }: Connection): void {

@@ -131,7 +131,7 @@ export class Life {
       this.mourn(kernel, quarters, death);
     });
     try {
-      await (fromTwin ? awake(kernel) : kernel.ready);
+      await awake(kernel, { fromTwin });
     } catch (error) {
       // It is nobody's kernel: whoever comes next must not find it.
       await kernel.kill();

@@ -21,7 +21,7 @@ export async function copyToSave(life: Life, saver: Saver, frozen: () => void): 
     const twin = await freeze(kernel, quarters);
     const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
     const copy = new Kernel(link, { background: () => {} });
-    await awake(copy);
+    await awake(copy, { fromTwin: true });
     frozen();
     return { kernel: copy, execution };
   } catch (error) {

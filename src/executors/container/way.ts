@@ -178,6 +178,11 @@ export class ContainerWay implements Way {
     }
   }
 
+  /** The engine kills what is in a container when it removes it. */
+  kill(): Promise<void> {
+    return this.release();
+  }
+
   release(): Promise<void> {
     this.#released ??= this.#release();
     return this.#released;

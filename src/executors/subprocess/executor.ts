@@ -27,6 +27,8 @@ export class SubprocessExecutor implements Executor {
     };
   });
   #template: Promise<Template> | undefined;
+  /** Those that run, also the ones that make no more sandboxes. */
+  readonly #running = new Set<Template>();
   #closed = false;
 
   constructor(config: TemplateConfig) {
@@ -53,8 +55,8 @@ export class SubprocessExecutor implements Executor {
     await this.spares.close();
     const template = this.#template;
     this.#template = undefined;
-    // One that could not start has told whoever waited for it.
-    await (await template?.catch(() => undefined))?.close();
+    await template?.catch(() => {}); // one that could not start has told whoever waited for it
+    await Promise.all([...this.#running].map((one) => one.close()));
   }
 
   async #live(): Promise<Template> {
@@ -65,9 +67,15 @@ export class SubprocessExecutor implements Executor {
     if (this.#template === current) {
       const starting = Template.start(this.#config);
       this.#template = starting;
-      starting.catch(() => {
-        if (this.#template === starting) this.#template = undefined;
-      });
+      starting.then(
+        (made) => {
+          this.#running.add(made);
+          void made.exited.then(() => this.#running.delete(made));
+        },
+        () => {
+          if (this.#template === starting) this.#template = undefined;
+        },
+      );
     }
     return (await this.#template) as Template;
   }

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { refusal } from '../../protocol/refusal.ts';
 import { interpreterFacts, kernelPackage } from '../../sandbox/python.ts';
+import { isStopped } from '../held-still.ts';
 
 export interface TemplateConfig {
   readonly python: string;
@@ -19,6 +20,11 @@ export interface TemplateConfig {
   /** What every kernel finds in its environment. Nothing of the host's own goes along. */
   readonly env: Readonly<Record<string, string>>;
 }
+
+/** How long it has to end what was forked from it, before it is killed. */
+const END_MS = 3000;
+/** And how long to be gone after that. */
+const UNKILLABLE_MS = 5000;
 
 const Answer = z.union([
   z.object({
@@ -32,16 +38,23 @@ export class Template {
   readonly #process: ChildProcess;
   readonly #folder: string;
   readonly #exited: Promise<void>;
+  readonly #gone: () => void;
+  /** Within which it answers, also on a busy machine. */
+  readonly startTimeoutMs: number;
   #alive = true;
+  #users = 0;
+  #closing: Promise<void> | undefined;
 
-  private constructor(process: ChildProcess, folder: string) {
+  private constructor(process: ChildProcess, folder: string, startTimeoutMs: number) {
     this.#process = process;
+    this.startTimeoutMs = startTimeoutMs;
     this.#folder = folder;
-    this.#exited = new Promise((resolve) => {
-      process.once('exit', () => resolve());
-      // It never began: nothing else will tell of its end.
-      process.once('error', () => resolve());
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#exited = promise;
+    this.#gone = resolve;
+    process.once('exit', () => resolve());
+    // It never began: nothing else will tell of its end.
+    process.once('error', () => resolve());
     void this.#exited.then(async () => {
       this.#alive = false;
       await rm(folder, { recursive: true, force: true });
@@ -67,7 +80,7 @@ export class Template {
       detached: true,
       env: config.env,
     });
-    const template = new Template(process, folder);
+    const template = new Template(process, folder, config.startTimeoutMs);
     try {
       await template.#ready(config.startTimeoutMs);
       return template;
@@ -87,13 +100,38 @@ export class Template {
     return join(this.#folder, `network-${sandbox}`);
   }
 
+  /** Whether it makes sandboxes. One that was stopped makes none: others need not wait until that is noticed. */
   get alive(): boolean {
+    if (this.#alive && isStopped(this.pid)) this.lost();
     return this.#alive;
   }
 
-  /** Nobody listens any more: the process is dead or dying. */
+  /** It makes no more sandboxes. Those that live in it go on, and it ends with the last of them. */
   lost(): void {
     this.#alive = false;
+    if (this.#users === 0) void this.close();
+  }
+
+  /** For the time of one sandbox. Gives what to call at its end. */
+  enter(): () => void {
+    let inside = true;
+    this.#users += 1;
+    return () => {
+      if (!inside) return;
+      inside = false;
+      this.#users -= 1;
+      if (!this.#alive && this.#users === 0) void this.close();
+    };
+  }
+
+  /** Resolves when its process has ended. */
+  get exited(): Promise<void> {
+    return this.#exited;
+  }
+
+  /** Ends a sandbox at once, also one whose pid 1 was stopped. */
+  kill(sandbox: string): void {
+    this.#process.stdin?.write(`kill ${sandbox}\n`);
   }
 
   get pid(): number {
@@ -106,12 +144,21 @@ export class Template {
   }
 
   /** Ends the template and everything forked from it. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#alive = false;
     this.#process.ref();
     this.#process.stdin?.end();
-    const timer = setTimeout(() => this.#process.kill('SIGKILL'), 3000);
+    const timer = setTimeout(() => this.#process.kill('SIGKILL'), isStopped(this.pid) ? 0 : END_MS);
+    // A process that waits for a disk that hangs cannot be killed: it ends when the disk answers.
+    const hangs = setTimeout(() => this.#gone(), END_MS + UNKILLABLE_MS);
     await this.#exited;
     clearTimeout(timer);
+    clearTimeout(hangs);
     await rm(this.#folder, { recursive: true, force: true });
   }
 

@@ -8,6 +8,7 @@ import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../pr
 import { refusal } from '../../protocol/refusal.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
+import { answered, isStopped, type Stillness } from '../held-still.ts';
 import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket, PipeSource } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
@@ -16,16 +17,22 @@ import type { Template } from './template.ts';
 /** Where a sandbox finds the socket of its proxy. */
 const NETWORK_INSIDE = '/cella/network';
 
+/** A kernel that is killed ends sooner; it may be that its pid 1 was stopped. */
+const STRANGE_KILL_MS = 1500;
+
 export class TemplateWay implements Way {
   readonly supervisor: FrameSocket;
   readonly proxy: NetworkProxy | undefined;
   readonly #template: Template;
   readonly #id: string;
+  readonly stillness: Stillness = { lookMs: STRANGE_KILL_MS, heldStill: async (pid) => isStopped(pid) };
+  readonly #leave: () => void;
 
   private constructor(template: Template, policy: object, id: string, proxy?: NetworkProxy) {
     this.#template = template;
     this.#id = id;
     this.proxy = proxy;
+    this.#leave = template.enter();
     this.supervisor = new FrameSocket(template.path, fromSupervisor);
     this.supervisor.send(FrameType.open, 0, JSON.stringify({ id, policy }));
   }
@@ -53,7 +60,7 @@ export class TemplateWay implements Way {
     control.send(FrameType.attach, 0, JSON.stringify(request));
     const pipes: PipeSource[] = [];
     try {
-      const paths = parseAttached(await firstAnswer(control));
+      const paths = parseAttached(await this.answered(firstAnswer(control)));
       for (const path of [paths.out, paths.err]) pipes.push(new PipeSource(path));
       const [stdout, stderr] = pipes as [PipeSource, PipeSource];
       return { control, stdout, stderr };
@@ -67,14 +74,32 @@ export class TemplateWay implements Way {
     }
   }
 
+  /** A template that does not answer makes no more kernels: the next session gets another one. */
+  answered<T>(answer: Promise<T>): Promise<T> {
+    const { pid, startTimeoutMs: timeoutMs } = this.#template;
+    return answered(answer, { pid, timeoutMs }, (why) => {
+      this.#template.lost();
+      return refusal('template', `the process that kernels are forked from does not answer: ${why}`);
+    });
+  }
+
+  get abandoned(): boolean {
+    return !this.#template.alive;
+  }
+
   async fate(problem: Error | undefined): Promise<Exit> {
     if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
       this.#template.lost();
     return { outOfMemory: false, lost: 'the sandbox it lived in has ended' };
   }
 
+  async kill(): Promise<void> {
+    this.#template.kill(this.#id);
+  }
+
   /** Everything in a sandbox ends with its pid 1, and the template sees to what is left. */
   async release(): Promise<void> {
+    this.#leave();
     if (!this.proxy) return;
     this.proxy.close();
     rmSync(this.#template.networkFolder(this.#id), { recursive: true, force: true });

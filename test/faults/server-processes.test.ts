@@ -1,0 +1,188 @@
+/** Processes of a server that are stopped or killed: what waits for them is answered, others go on, and the server ends. */
+
+import { rmSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { Cella } from '../e2e/command.ts';
+import { checkEndings, readLog } from '../soak/log.ts';
+import { descendants, templatesOf } from '../support/processes.ts';
+import { Refused, Served } from '../support/served.ts';
+
+const python = process.env.CELLA_PYTHON;
+const flags = [...(python === undefined ? [] : ['--python', python]), '--grace', '1', '--log-level', 'info'];
+
+interface Result {
+  readonly status?: string;
+  readonly value?: unknown;
+  readonly code?: string;
+  readonly error?: unknown;
+}
+
+class Tenant {
+  readonly served: Served;
+  readonly id: string;
+  readonly #acknowledged: string[] = [];
+
+  private constructor(served: Served, id: string) {
+    this.served = served;
+    this.id = id;
+  }
+
+  static async of(served: Served, agentKey: string): Promise<Tenant> {
+    return new Tenant(served, (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } })).id);
+  }
+
+  /** The answer, or the code of the error. */
+  async run(code: string, more: Record<string, unknown> = {}): Promise<Result> {
+    return await this.call<Result & { execution: string }>('POST', '/execute', { code, ...more }).then((result) => {
+      if ('execution' in result && typeof result.execution === 'string') this.#acknowledged.push(result.execution);
+      return result;
+    });
+  }
+
+  async call<T = Result>(method: string, path: string, body?: unknown): Promise<T | { readonly code: string }> {
+    return await this.served.ask<T>(`${method} /v1/sessions/${this.id}${path}`, { body }).catch((error: unknown) => {
+      if (error instanceof Refused) return { code: error.code };
+      throw error;
+    });
+  }
+
+  /** A program that the session has started, its kernel and the pid 1 of its sandbox, as the host sees them. */
+  async processes(): Promise<{ readonly kernel: number; readonly supervisor: number }> {
+    const seconds = `9${Math.trunc(Math.random() * 1e8)}`;
+    await this.run(`import subprocess\nchild = subprocess.Popen(['sleep', '${seconds}'])`);
+    const all = descendants(this.served.pid);
+    const sleep = all.find(({ command }) => command === `sleep ${seconds}`);
+    const kernel = all.find(({ pid }) => pid === sleep?.parent);
+    if (!kernel) throw new Error('the kernel was not found');
+    return { kernel: kernel.pid, supervisor: kernel.parent };
+  }
+
+  /** Its log is whole, and has all that it was told of. */
+  async check(served = this.served): Promise<void> {
+    const endings = checkEndings(this.id, await readLog(served, this.id));
+    for (const execution of this.#acknowledged) expect(endings.has(execution)).toBe(true);
+  }
+}
+
+/** A cell that runs until somebody ends it, and its answer. */
+async function busy(tenant: Tenant, more: Record<string, unknown> = {}): Promise<{ readonly answer: Promise<Result> }> {
+  const before = (await readLog(tenant.served, tenant.id)).length;
+  const answer = tenant.run('while True: pass', more);
+  await expect
+    .poll(async () =>
+      (await readLog(tenant.served, tenant.id, before)).some(({ type }) => type === 'execution_started'),
+    )
+    .toBe(true);
+  return { answer };
+}
+
+/** What it had started is gone with it. */
+async function ends(served: Served, left: readonly number[]): Promise<void> {
+  served.started.child.kill('SIGTERM');
+  expect(await served.started.ended).toBe(0);
+  const alive = () => descendants(1).filter(({ pid }) => left.includes(pid));
+  await expect.poll(alive).toEqual([]);
+}
+
+const pidsOf = (served: Served) => descendants(served.pid).map(({ pid }) => pid);
+
+test('a sandbox whose pid 1 was stopped is ended by a timeout, an interrupt, a restart and a deletion', async () => {
+  using cella = new Cella();
+  const served = await Served.start(cella, flags);
+  const neighbour = await Tenant.of(served, 'neighbour');
+  await neighbour.run('kept = 1');
+  const rows: readonly (readonly [how: string, end: (tenant: Tenant) => Promise<unknown>])[] = [
+    ['timeout', async () => {}],
+    ['interrupt', (tenant) => tenant.call('POST', '/interrupt')],
+    ['restart', (tenant) => tenant.call('POST', '/restart')],
+    ['deletion', (tenant) => tenant.call('DELETE', '')],
+  ];
+  await Promise.all(
+    rows.map(async ([how, end]) => {
+      const tenant = await Tenant.of(served, how);
+      await tenant.run('kept = 2');
+      await tenant.call('POST', '/save');
+      const { supervisor } = await tenant.processes();
+      const { answer } = await busy(tenant, how === 'timeout' ? { timeoutMs: 1000 } : {});
+      process.kill(supervisor, 'SIGSTOP');
+      const [, result] = await Promise.all([end(tenant), answer]);
+      if (how === 'deletion') return;
+      expect(result).toMatchObject({ death: { code: 'KERNEL_DIED' } });
+      // A restart begins with nothing; all else with what was saved.
+      expect(await tenant.run(how === 'restart' ? '2' : 'kept')).toMatchObject({ value: 2 });
+      await tenant.check();
+    }),
+  );
+  expect(await neighbour.run('kept')).toMatchObject({ value: 1 });
+  await ends(served, pidsOf(served));
+});
+
+test('a server ends in good order while a pid 1 and a kernel of its sandboxes are stopped', async () => {
+  using cella = new Cella();
+  const served = await Served.start(cella, flags);
+  const tenants = [
+    await Tenant.of(served, 'pid-1'),
+    await Tenant.of(served, 'kernel'),
+    await Tenant.of(served, 'idle'),
+  ];
+  const [first, second, third] = tenants as [Tenant, Tenant, Tenant];
+  const stopped = [(await first.processes()).supervisor, (await second.processes()).kernel];
+  stopped.push((await third.processes()).supervisor);
+  const cells = [await busy(first), await busy(second)];
+  for (const pid of stopped) process.kill(pid, 'SIGSTOP');
+  await ends(served, pidsOf(served));
+  for (const { answer } of cells) expect(['died', 'interrupted']).toContain((await answer).status);
+  await using again = await Served.start(cella, flags);
+  for (const tenant of tenants) await tenant.check(again);
+});
+
+test('a kernel that was stopped is ended by an interrupt, after its grace', async () => {
+  using cella = new Cella();
+  await using served = await Served.start(cella, flags);
+  const tenant = await Tenant.of(served, 'kernel');
+  const { kernel } = await tenant.processes();
+  const { answer } = await busy(tenant);
+  process.kill(kernel, 'SIGSTOP');
+  await tenant.call('POST', '/interrupt');
+  expect(await answer).toMatchObject({ status: 'interrupted', death: { code: 'KERNEL_DIED' } });
+  expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
+  await tenant.check();
+});
+
+test('while the template is stopped sessions start, wake and go on, and the server ends', async () => {
+  using cella = new Cella();
+  const served = await Served.start(cella, flags);
+  const asleep = await Tenant.of(served, 'asleep');
+  await asleep.run('kept = 1');
+  await asleep.call('POST', '/hibernate');
+  const awake = await Tenant.of(served, 'awake');
+  await awake.run('kept = 2');
+  const [template] = templatesOf(served.pid);
+  process.kill(template?.pid ?? 0, 'SIGSTOP');
+  expect(await awake.run('kept = 3')).toMatchObject({ status: 'ok' });
+  expect(await awake.run('kept')).toMatchObject({ value: 3 });
+  expect(await asleep.run('kept')).toMatchObject({ value: 1 });
+  const fresh = await Tenant.of(served, 'fresh');
+  expect(await fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  for (const tenant of [asleep, awake, fresh]) await tenant.check();
+  await ends(served, [template?.pid ?? 0, ...pidsOf(served)]);
+  await using again = await Served.start(cella, flags);
+  for (const tenant of [asleep, awake, fresh]) await tenant.check(again);
+});
+
+test.each([
+  ['killed', ({ pid }: { pid: number }) => process.kill(pid, 'SIGKILL')],
+  ['robbed of its folder', ({ folder }: { folder: string }) => rmSync(folder, { recursive: true, force: true })],
+])('a template that was %s is replaced, and sessions go on with what was saved', async (_how, harm) => {
+  using cella = new Cella();
+  await using served = await Served.start(cella, flags);
+  const tenant = await Tenant.of(served, 'saved');
+  await tenant.run('kept = 1');
+  await tenant.call('POST', '/save');
+  const [template] = templatesOf(served.pid);
+  if (!template) throw new Error('there is no template');
+  harm(template);
+  expect(await tenant.run('kept')).toMatchObject({ value: 1 });
+  expect(await (await Tenant.of(served, 'fresh')).run('6 * 7')).toMatchObject({ value: 42 });
+  await tenant.check();
+});
