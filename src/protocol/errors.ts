@@ -43,7 +43,8 @@ export const errorCodes = {
     http: 500,
     rpc: -32004,
     retry: true,
-    advice: 'The process that kernels are forked from did not start, or does not answer. The message says why. Try again: another one is started.',
+    advice:
+      'The process that kernels are forked from did not start, or does not answer. The message says why. Try again: another one is started.',
   },
   KERNEL_BUSY: {
     http: 429,
