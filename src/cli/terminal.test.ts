@@ -56,6 +56,30 @@ describe('outLines', () => {
   });
 });
 
+describe('lines on a screen', () => {
+  const hostile = 'a\u001b]0;title\u0007b\u001b[2Jc\u009b31md\u202ee\rf\u001b[8mg';
+
+  it('show what a terminal would obey, and keep colours, lines and tabs', async () => {
+    const stdout = Object.assign(new PassThrough(), { isTTY: true });
+    const stderr = Object.assign(new PassThrough(), { isTTY: true });
+    const terminal = new Terminal({ stdin, stdout, stderr });
+    await terminal.outLines(`${hostile}\n\tx \u001b[32mgreen\u001b[0m`);
+    await terminal.errLines(hostile, 'red');
+    const [out, err] = [String(stdout.read()), String(stderr.read())];
+    for (const text of [out, err]) {
+      expect(text).toContain('a\\u{1b}]0;title\\u{7}b\\u{1b}[2Jc\\u{9b}31md\\u{202e}e\\rf\\u{1b}[8mg');
+    }
+    expect(out).toContain('\n\tx \u001b[32mgreen\u001b[0m\n');
+    expect(err.startsWith('\u001b[31ma')).toBe(true);
+  });
+
+  it('are as they are where a program or a file gets them', async () => {
+    const stdout = new PassThrough();
+    await new Terminal({ stdin, stdout, stderr: new PassThrough() }).outLines(hostile);
+    expect(String(stdout.read())).toBe(`${hostile}\n`);
+  });
+});
+
 describe('a status', () => {
   const screen = () => Object.assign(new PassThrough(), { isTTY: true, columns: 20 });
 

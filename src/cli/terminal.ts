@@ -4,7 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { cut } from './table.ts';
-import { toPlain } from './texts.ts';
+import { toColoured, toPlain } from './texts.ts';
 
 export type Input = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
 export type Output = Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
@@ -214,7 +214,9 @@ export class Terminal {
 
   #lines(sink: Sink, text: string, style: Style | undefined): Promise<void> {
     this.clearStatus();
-    const lines = text.endsWith('\n') ? text : `${text}\n`;
+    // Names, errors and contents come from others: a screen shows their control characters, and obeys only their colours.
+    const shown = sink.stream.isTTY ? toColoured(text) : text;
+    const lines = shown.endsWith('\n') ? shown : `${shown}\n`;
     return sink.write((sink.line === '' ? '' : '\n') + this.#styled(sink, lines, style));
   }
 

@@ -31,7 +31,7 @@ export const serveSettings = {
   ),
   membersMay: setting(
     '--members-may <list>',
-    `what members may ask for: ${privileges.join(', ')}`,
+    `what members may ask for: ${privileges.join(', ')}; on a root host, all but network amount to root`,
     kinds.anyOf(privileges),
   ),
   maxKernels: setting('--max-kernels <n>', 'kernels that may live at a time', kinds.count, { otherwise: '64' }),

@@ -20,7 +20,7 @@ it.each([
   ['tokens', (n: number) => ['GET /v1/me', { token: wrong(n) }] as const],
   ['headers that hold no token', () => ['GET /v1/me', { token: 'nothing like a token' }] as const],
   ['cookies', () => ['GET /v1/me', { token: null, headers: { cookie: 'cella=wrong' } }] as const],
-  ['login codes', () => ['GET /login?code=wrong', { token: null }] as const],
+  ['login codes', () => ['POST /login?code=wrong', { token: null }] as const],
 ])(
   'many wrong %s of one address are answered with 429, and say when to come again',
   async (_, callOf: (n: number) => readonly [string, CallOptions]) => {

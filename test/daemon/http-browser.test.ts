@@ -36,7 +36,7 @@ async function raw(path: string, headers: Record<string, string>, method = 'GET'
 async function login(
   path = new URL(daemon.facts.loginUrl ?? ''),
 ): Promise<{ status: number; cookie: string; set: string }> {
-  const { status, headers } = await daemon.call(`GET ${path.pathname}${path.search}`, { token: null });
+  const { status, headers } = await daemon.call(`POST ${path.pathname}${path.search}`, { token: null });
   const set = headers.get('set-cookie') ?? '';
   return { status, set, cookie: set.split(';')[0] ?? '' };
 }
@@ -102,11 +102,33 @@ describe('a login', () => {
   it('leads a browser on by a page: a redirect that began at another site would go without the cookie', async () => {
     const { pathname, search } = await newCode();
     const headers = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
-    const page = await daemon.call(`GET ${pathname}${search}`, { token: null, headers });
+    const form = { ...headers, origin: daemon.url, 'content-type': 'application/x-www-form-urlencoded' };
+    const page = await daemon.call(`POST ${pathname}${search}`, { token: null, headers: form, body: '' });
     expect([page.status, page.headers.get('refresh')]).toEqual([200, '0; url=/docs']);
     expect(page.headers.get('set-cookie')).toContain('SameSite=Strict');
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
     expect(page.text).toContain('<a href="/docs">');
+  });
+
+  it('is not used up by previews, which follow links: by the button of its page alone, and not from another site', async () => {
+    const { pathname, search } = await newCode();
+    const at = `${pathname}${search}`;
+    for (const method of ['HEAD', 'GET', 'OPTIONS', 'GET']) {
+      for (const accept of ['*/*', 'text/html']) {
+        const { headers } = await daemon.call(`${method} ${at}`, { token: null, headers: { accept } });
+        expect(headers.get('set-cookie')).toBe(null);
+      }
+    }
+    const { text, headers } = await daemon.call(`GET ${at}`, { token: null });
+    expect(text).toContain('<form method="post"><button');
+    expect(text).not.toContain('code=');
+    expect(headers.get('content-security-policy')).toContain("form-action 'self'");
+    expect(headers.get('referrer-policy')).toBe('origin');
+    for (const origin of ['https://evil.example', 'null']) {
+      expect((await daemon.call(`POST ${at}`, { token: null, headers: { origin } })).status).toBe(403);
+    }
+    expect((await daemon.call(`POST ${at}`, { token: null, headers: { origin: daemon.url } })).status).toBe(303);
+    expect((await daemon.call(`POST ${at}`, { token: null })).status).toBe(401);
   });
 
   it('needs its CSRF token for what changes something', async () => {
@@ -179,7 +201,7 @@ describe('answers', () => {
   it('tell what to do about what they refuse', async () => {
     const adviceOf = ({ json }: { json: object }) => ('error' in json ? (json.error as { advice: string }).advice : '');
     expect(adviceOf(await daemon.call('GET /v1/nope'))).toContain('/docs');
-    expect(adviceOf(await daemon.call('GET /login?code=used', { token: null }))).toContain('cella users login');
+    expect(adviceOf(await daemon.call('POST /login?code=used', { token: null }))).toContain('cella users login');
     const named = ['-s', '-H', 'Host: cella.example', `${daemon.url}/health`];
     const { stdout } = await promisify(execFile)('curl', named);
     expect(adviceOf({ json: JSON.parse(stdout) })).toContain('--allow-host');
@@ -197,7 +219,7 @@ describe('answers', () => {
     const { cookie } = await login(link);
     const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8';
     const cases: [string, Record<string, string>, number, string[]][] = [
-      [`${link.pathname}${link.search}`, {}, 401, ['used before', 'cella users login', '<a href="/docs">']],
+      [`POST ${link.pathname}${link.search}`, {}, 401, ['used before', 'cella users login', '<a href="/docs">']],
       ['/docs', {}, 401, ['Not logged in', '<code>cella users login</code>', '<a href="">']],
       ['/v1/me', { cookie: `${cookie}x` }, 401, ['not any more', '<code>cella users login</code>']],
       ['/nope', { cookie }, 404, ['Not found', '/docs tells every route']],
@@ -206,7 +228,7 @@ describe('answers', () => {
     for (const [path, headers, status, words] of cases) {
       const [page, programs] = await Promise.all(
         [accept, 'application/json, text/html;q=0.9'].map((accept) =>
-          daemon.call(`GET ${path}`, { token: null, headers: { ...headers, accept } }),
+          daemon.call(path.startsWith('POST') ? path : `GET ${path}`, { token: null, headers: { ...headers, accept } }),
         ),
       );
       expect.soft({ path, status: page?.status }).toEqual({ path, status });

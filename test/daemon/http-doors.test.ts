@@ -7,7 +7,7 @@ import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { Daemon } from '../support/daemon.ts';
 
-const OPEN = new Set(['get /', 'get /health', 'get /login']);
+const OPEN = new Set(['get /', 'get /health', 'get /login', 'post /login']);
 
 let daemon: Daemon;
 let session: string;

@@ -84,7 +84,7 @@ describe('a token of an administrator', () => {
       token: await tokenOf('view', 'admin'),
       body: { user: 'looker' },
     });
-    const entered = await daemon.fetch(`GET ${String(json.path)}`, { token: null });
+    const entered = await daemon.fetch(`POST ${String(json.path)}`, { token: null });
     const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
     const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
     expect(me.json).toMatchObject({ userName: 'looker', scopes: ['view'] });

@@ -23,7 +23,7 @@ async function countOf(kind: string): Promise<number> {
 describe('what was refused is in the audit log and counted', () => {
   it.each([
     ['token', 'GET /v1/me', { token: 'cella_abc_def' }, { from: '127.0.0.1', code: 'UNAUTHENTICATED' }],
-    ['login', 'GET /login?code=wrong', { token: null }, { action: 'login' }],
+    ['login', 'POST /login?code=wrong', { token: null }, { action: 'login' }],
     ['origin', 'GET /v1/me', { headers: { origin: 'https://evil.example' } }, { code: 'FORBIDDEN' }],
   ])('%s: %s', async (kind, call, options, entry) => {
     const before = await countOf(kind);

@@ -13,13 +13,16 @@ describe('a login link', () => {
   it('opens the documentation, keeps its cookie from scripts, and is good once', async () => {
     const page = await browsed.chromium.page();
     const link = await browsed.loginLink();
-    await page.open(link, `${browsed.url}/docs`);
+    await browsed.logIn(page, link);
     expect(await page.evaluate('document.body.innerText')).toContain('/v1/sessions');
     expect(await page.evaluate('document.cookie')).toBe('');
     const { cookies } = await page.send('Network.getCookies');
     expect(cookies).toMatchObject([{ name: 'cella', httpOnly: true, sameSite: 'Strict', session: false }]);
     const another = await browsed.chromium.page();
     await another.open(link);
+    const refused = another.arrival(link);
+    await another.evaluate('document.querySelector("button").click(); 0');
+    await refused;
     expect(await another.evaluate('document.body.innerText')).toContain('cella users login');
     expect((await another.send('Network.getCookies')).cookies).toEqual([]);
   });
@@ -28,9 +31,11 @@ describe('a login link', () => {
     await using site = await otherSite('localhost');
     const page = await browsed.chromium.page();
     await page.open(site.url);
-    const arrived = page.arrival(`${browsed.url}/docs`);
-    await page.evaluate(`location.href = ${JSON.stringify(await browsed.loginLink())}; 0`);
+    const link = await browsed.loginLink();
+    const arrived = page.arrival(link);
+    await page.evaluate(`location.href = ${JSON.stringify(link)}; 0`);
     await arrived;
+    await browsed.press(page);
     expect(await page.evaluate('document.body.innerText')).toContain('/v1/sessions');
   });
 });

@@ -47,10 +47,22 @@ export class Browsed implements AsyncDisposable {
     return new URL(String(json.path), this.url).href;
   }
 
+  /** Opens the link and presses its button; resolves when the documentation is there. */
+  async logIn(page: Page, link: string): Promise<void> {
+    await page.open(link);
+    await this.press(page);
+  }
+
+  async press(page: Page): Promise<void> {
+    const arrived = page.arrival(`${this.url}/docs`);
+    await page.evaluate('document.querySelector("button").click(); 0');
+    await arrived;
+  }
+
   /** A page of the server's own, of somebody who has logged in, with the client in it as `cella`. */
   async loggedIn(): Promise<Page> {
     const page = await this.chromium.page();
-    await page.open(await this.loginLink(), `${this.url}/docs`);
+    await this.logIn(page, await this.loginLink());
     await page.send('Page.setBypassCSP', { enabled: true });
     await page.open(`${this.url}/docs`);
     await page.evaluate(`${this.#client}; globalThis.cella = cella; 0`);

@@ -11,7 +11,7 @@ import { Exit } from '../exit.ts';
 import type { ProgramContext } from '../program.ts';
 import { stoppable } from '../stoppable.ts';
 import { toWord } from '../texts.ts';
-import { greeting } from './greeting.ts';
+import { greeting, rootWarnings } from './greeting.ts';
 import { readReadiness } from './readiness.ts';
 
 /** A log that is longer makes room for another at the next start. */
@@ -22,7 +22,10 @@ const LAST_WORDS_BYTES = 2000;
 const READY_FD = 3;
 
 /** Resolves when the server is ready, and fails as the server did. */
-export async function detach({ place: { dataDir } }: ServeRequest, context: ProgramContext): Promise<number> {
+export async function detach(
+  { place: { dataDir }, membersMay }: ServeRequest,
+  context: ProgramContext,
+): Promise<number> {
   const { terminal, ownCommand = [], words = [] } = context;
   const log = openLog(dataDir);
   const [program = process.execPath, ...first] = ownCommand;
@@ -43,6 +46,7 @@ export async function detach({ place: { dataDir } }: ServeRequest, context: Prog
     const facts = readReadiness(told);
     if (!facts) throw await diedSilently(over, log);
     await terminal.out(greeting(facts, context));
+    for (const warning of rootWarnings(membersMay)) await terminal.errLines(warning, 'yellow');
     const where = dataDir === context.defaults.dataDir ? '' : ` --data ${toWord(dataDir)}`;
     const end = `\`cella serve stop${where}\` ends it.`;
     await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. ${end}`);

@@ -6,6 +6,24 @@ import { toWord } from '../texts.ts';
 
 type About = Pick<ProgramContext, 'version' | 'defaults'>;
 
+/** For members: a folder that the host reaches as root lets them change what root alone may, and so become root. */
+const AS_ROOT: Readonly<Record<string, string>> = {
+  folders: 'name any folder of this machine for their sessions',
+  unsandboxed: 'run code without a sandbox',
+  'in-process': 'run code in the process of the server',
+};
+
+/** What the operator should know of what members may; nothing where the server does not run as root. */
+export function rootWarnings(membersMay: readonly string[] = [], isRoot = process.getuid?.() === 0): string[] {
+  return membersMay.flatMap((privilege) => {
+    const what = isRoot ? AS_ROOT[privilege] : undefined;
+    if (what === undefined) return [];
+    return [
+      `--members-may ${privilege}: members may ${what}, and this server runs as root. Treat every member as root here.`,
+    ];
+  });
+}
+
 export function greeting({ url, dataDir, adminTokenPath, loginUrl }: ServedFacts, about: About): string {
   const { version, defaults } = about;
   const auth = `-H "Authorization: Bearer $(cat ${toWord(adminTokenPath)})"`;

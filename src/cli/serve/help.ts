@@ -22,6 +22,7 @@ Every flag can stand in config.yaml of the data folder: \`max-kernels: 8\` is --
   unsandboxed   code without a sandbox
   network       the network of this machine, and lists of hosts
   folders       folders of this machine
+On a server that runs as root, folders, unsandboxed and in-process amount to root for every member.
 
 SIGTERM or Ctrl-C ends it in good order: no new work, running code has --grace seconds, kernels are
 saved, clients are told. A second one ends it at once. Logs are JSON, one line each, on stderr; with

@@ -4,7 +4,7 @@ import type { ServedFacts, ServeRequest } from '../context.ts';
 import { Exit } from '../exit.ts';
 import type { ProgramContext } from '../program.ts';
 import { EndSignals } from '../signals.ts';
-import { greeting } from './greeting.ts';
+import { greeting, rootWarnings } from './greeting.ts';
 import { tellReadiness } from './readiness.ts';
 
 /** The first signal ends it in good order, the second at once. `readyFd` is where a parent waits to hear of it. */
@@ -12,8 +12,10 @@ export async function runHere(request: ServeRequest, context: ProgramContext, re
   using signals = new EndSignals(context.signals);
   try {
     const onReady = async (facts: ServedFacts) => {
-      if (readyFd === undefined) await context.terminal.out(greeting(facts, context));
-      else tellReadiness(readyFd, { ready: facts });
+      if (readyFd === undefined) {
+        await context.terminal.out(greeting(facts, context));
+        for (const warning of rootWarnings(request.membersMay)) await context.terminal.errLines(warning, 'yellow');
+      } else tellReadiness(readyFd, { ready: facts });
     };
     await context.serve(request, { onReady, ended: signals.ended });
     return Exit.ok;

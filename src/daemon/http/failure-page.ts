@@ -19,7 +19,8 @@ const LOG_IN =
 
 /** Whether somebody looks at the answer: programs ask for JSON, or for anything. */
 export function wantsPage(c: ExchangeContext): boolean {
-  if (c.env.upgrade || !['GET', 'HEAD'].includes(c.req.method)) return false;
+  // A person sends one form: that of a login.
+  if (c.env.upgrade || (!['GET', 'HEAD'].includes(c.req.method) && c.get('route') !== '/login')) return false;
   const supports = ['application/json', 'text/html'];
   return accepts(c, { header: 'Accept', supports, default: 'application/json' }) === 'text/html';
 }

@@ -13,7 +13,7 @@ const always: Readonly<Record<string, string>> = {
 };
 
 export function addSecurityHeaders(headers: Headers, { tls }: { readonly tls: boolean }): void {
-  for (const [name, value] of Object.entries(always)) headers.set(name, value);
+  for (const [name, value] of Object.entries(always)) if (!headers.has(name)) headers.set(name, value);
   if (!headers.has('content-security-policy')) headers.set('content-security-policy', NO_CONTENT_POLICY);
   if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
   if (tls) headers.set('strict-transport-security', 'max-age=31536000');

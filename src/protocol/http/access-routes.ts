@@ -27,17 +27,21 @@ export const WhoAmI = endpoint('get /v1/me', tag, anybody, {
   result: Me,
 });
 
-export const Login = endpoint(
-  'get /login',
-  tag,
-  { kind: 'everybody' },
-  {
-    summary: 'Exchange the one-time code of a login link for a cookie',
-    query: z.object({ code: z.string().min(1).max(200) }),
-    audit: 'login',
-    gives: ['text/html'],
-  },
-);
+const everybody = { kind: 'everybody' } as const;
+const code = z.object({ code: z.string().min(1).max(200) });
+
+export const ShowLogin = endpoint('get /login', tag, everybody, {
+  summary: 'The page of a login link, with a button that logs in; it does not use up the code',
+  query: code,
+  gives: ['text/html'],
+});
+
+export const Login = endpoint('post /login', tag, everybody, {
+  summary: 'Exchange the one-time code of a login link for a cookie',
+  query: code,
+  audit: 'login',
+  gives: ['text/html'],
+});
 
 export const OpenLogin = endpoint('post /v1/login', tag, anybody, {
   summary: 'A cookie for a browser, in exchange for the token of this request',

@@ -8,7 +8,7 @@ import { sessionsWithForks } from '../../sessions-of.ts';
 import { COOKIE, countFailure } from '../authenticate.ts';
 import { type ExchangeContext, isTls, remoteOf } from '../exchange.ts';
 import { wantsPage } from '../failure-page.ts';
-import { loginPage } from '../login-page.ts';
+import { loginPage, showLoginPage } from '../login-page.ts';
 import type { Service } from '../service.ts';
 
 /** Somebody may make twice as many credentials as send wrong ones. */
@@ -31,6 +31,9 @@ function addLoginRoutes({ routes, access }: Service): void {
     const cookie = principal.credential.kind === 'login' ? getCookie(context, COOKIE) : undefined;
     return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
   });
+
+  // Previews of chats and mail programs follow links as well, by GET and HEAD.
+  routes.open(wire.ShowLogin, async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }));
 
   routes.open(wire.Login, async ({ query, context }) => {
     access.rates.admit(`from ${remoteOf(context)}`);
