@@ -117,6 +117,7 @@ function teed(sdk: Sdk, native: unknown[]): Sdk {
     query(call) {
       const query = sdk.query(call);
       return {
+        setMcpServers: (servers) => query.setMcpServers(servers),
         interrupt: () => query.interrupt(),
         close: () => query.close(),
         async *[Symbol.asyncIterator]() {

@@ -1,9 +1,10 @@
 /** How Claude's program is started for one turn. */
 
+import { type ChildProcess, spawn } from 'node:child_process';
 import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import { nativeMode } from './modes.ts';
-import type { OwnFolder } from './own-folder.ts';
+import { confinedArgv, type OwnFolder } from './own-folder.ts';
 import { guardOf } from './permission.ts';
 import type { CanUseTool } from './sdk.ts';
 
@@ -18,6 +19,9 @@ const SETTINGS = {
   permissions: { disableAutoMode: 'disable' },
 };
 
+/** The first after stdin, stdout and stderr. */
+const KEY_DESCRIPTOR = 3;
+
 /** The program's own tools, where a turn names none: what a later version adds is not there until somebody has looked at it. */
 const TOOLS = [
   ...['Read', 'Glob', 'Grep', 'Write', 'Edit', 'NotebookEdit', 'Bash', 'WebFetch', 'WebSearch'],
@@ -31,7 +35,7 @@ const NOT_AVAILABLE = ['EnterPlanMode', 'EnterWorktree', 'ExitWorktree', 'Monito
 export interface TurnParts {
   readonly canUseTool: CanUseTool;
   readonly onStderr: (text: string) => void;
-  readonly own: Pick<OwnFolder, 'configDir' | 'emptyHome' | 'prelude'>;
+  readonly own: Pick<OwnFolder, 'configDir' | 'emptyHome' | 'prelude' | 'shellPrefix'>;
   /** The folder with the skills and commands of the profile, where there are any. */
   readonly pluginDir: string | undefined;
 }
@@ -53,7 +57,6 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
       ? { allowDangerouslySkipPermissions: true }
       : { canUseTool: parts.canUseTool, hooks: { PreToolUse: [guardOf(mode)] } }),
     systemPrompt: systemPromptOf(profile),
-    mcpServers: mapValues(profile.mcpServers ?? {}, (server) => toServer(server, setup)),
     agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
     ...(parts.pluginDir === undefined
       ? {}
@@ -62,8 +65,36 @@ export function optionsOf(setup: AgentSetup, turn: Turn, parts: TurnParts): Read
     tools: [...(tools ?? TOOLS)],
     disallowedTools: NOT_AVAILABLE,
     ...(conversation === undefined ? {} : { resume: conversation }),
-    stderr: parts.onStderr,
+    spawnClaudeCodeProcess: (wanted: WantedProcess) => startProgram(wanted, setup.model.key, parts.onStderr),
   };
+}
+
+/** They may hold secrets, so the program is given them over its input: every user of a machine can read arguments. */
+export function serversOf(setup: AgentSetup): Record<string, unknown> {
+  return mapValues(setup.profile.mcpServers ?? {}, (server) => toServer(server, setup));
+}
+
+interface WantedProcess {
+  readonly command: string;
+  readonly args: string[];
+  readonly cwd?: string;
+  readonly env: Record<string, string | undefined>;
+  readonly signal: AbortSignal;
+}
+
+/** The program reads the key from a descriptor, and closes it: no argument and no variable holds it, and nothing that it starts is given it. */
+function startProgram(
+  { command, args, cwd, env, signal }: WantedProcess,
+  key: string,
+  onStderr: (text: string) => void,
+): ChildProcess {
+  const child = spawn(command, args, { cwd, env, signal, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
+  child.stderr?.setEncoding('utf8').on('data', onStderr);
+  const door = child.stdio[KEY_DESCRIPTOR];
+  // A program that has ended before it has read it is told of by its end.
+  door?.on('error', () => {});
+  if (door && 'end' in door) door.end(`${key}\n`);
+  return child;
 }
 
 /** All variables that the process has: none is inherited. */
@@ -76,7 +107,9 @@ function environmentOf(setup: AgentSetup, { mode }: Turn, { own }: TurnParts): R
     CLAUDE_ENV_FILE: own.prelude,
     CLAUDE_CONFIG_DIR: own.configDir,
     ANTHROPIC_BASE_URL: model.baseUrl,
-    ANTHROPIC_API_KEY: model.key,
+    CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR: String(KEY_DESCRIPTOR),
+    // Before each command, hook and stdio server: see own-folder.ts.
+    CLAUDE_CODE_SHELL_PREFIX: own.shellPrefix,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     DISABLE_AUTOUPDATER: '1',
     DISABLE_TELEMETRY: '1',
@@ -107,8 +140,7 @@ function systemPromptOf({ systemPrompt, rules = {} }: AgentProfile) {
 /** Loaded before the first word: tools that have to be searched for are not found by every model. */
 function toServer(server: McpServer, { homeDir }: AgentSetup): Record<string, unknown> {
   if (server.type === 'http') return { ...server, alwaysLoad: true };
-  const [command = '', ...args] = server.argv;
-  return { type: 'stdio', command, args, env: { HOME: homeDir, ...server.env }, alwaysLoad: true };
+  return { type: 'stdio', ...confinedArgv(server.argv), env: { HOME: homeDir, ...server.env }, alwaysLoad: true };
 }
 
 function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (value: From) => To): Record<string, To> {

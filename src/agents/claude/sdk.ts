@@ -33,6 +33,7 @@ export interface PromptMessage {
 
 /** The messages are parsed one by one: see native.ts. */
 export interface Query extends AsyncIterable<unknown> {
+  setMcpServers(servers: Readonly<Record<string, unknown>>): Promise<unknown>;
   /** Ends the turn as a person would: what was said so far is kept. */
   interrupt(): Promise<unknown>;
   /** Ends the process. */

@@ -11,6 +11,7 @@ import { runTurn } from './turn.ts';
 function silentProgram(): Sdk {
   const over = Promise.withResolvers<void>();
   const query: Query = {
+    setMcpServers: async () => {},
     interrupt: async () => over.resolve(),
     close: () => over.resolve(),
     [Symbol.asyncIterator]: () => ({ next: () => over.promise.then(() => ({ done: true, value: undefined })) }),
@@ -25,6 +26,7 @@ function cutProgram(): Sdk {
     streamed({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } });
   const said = [streamed({ type: 'message_start', message: { id: 'msg_1' } }), delta('word '), delta('word')];
   const query: Query = {
+    setMcpServers: async () => {},
     interrupt: async () => {},
     close: () => {},
     async *[Symbol.asyncIterator]() {

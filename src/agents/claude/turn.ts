@@ -6,7 +6,7 @@ import type { AgentSetup, Turn, TurnOutcome } from '../contract.ts';
 import { Outbox } from '../outbox.ts';
 import { failureOf } from './failure.ts';
 import { Live } from './live.ts';
-import { optionsOf } from './options.ts';
+import { optionsOf, serversOf } from './options.ts';
 import { makeOwnFolder } from './own-folder.ts';
 import { askFor } from './permission.ts';
 import { toNativePrompt, writeProfile } from './profile-folder.ts';
@@ -34,9 +34,17 @@ export async function runTurn(sdk: Sdk, setup: AgentSetup, turn: Turn): Promise<
     own,
     pluginDir,
   });
-  const query = sdk.query({ prompt: promptOf(turn, setup, done.promise), options });
-  using ending = endWith(turn.signal, query);
   const death: { error?: unknown } = {};
+  const equipped = Promise.withResolvers<void>();
+  const query = sdk.query({
+    prompt: promptOf(turn, setup, { equipped: equipped.promise, done: done.promise }),
+    options,
+  });
+  using ending = endWith(turn.signal, query);
+  equip(query, setup).then(equipped.resolve, (error: unknown) => {
+    death.error = error;
+    query.close();
+  });
   try {
     for await (const message of watched(query, death)) {
       await outbox.put(live.tell(message));
@@ -69,8 +77,24 @@ async function* watched(query: Query, death: { error?: unknown }): AsyncGenerato
   }
 }
 
+/** Tools of servers are there before the first word. */
+async function equip(query: Query, setup: AgentSetup): Promise<void> {
+  const servers = serversOf(setup);
+  if (Object.keys(servers).length > 0) await query.setMcpServers(servers);
+}
+
+interface Moments {
+  readonly equipped: Promise<void>;
+  readonly done: Promise<void>;
+}
+
 /** The input stays open until the turn has ended: only then can it be interrupted. */
-async function* promptOf(turn: Turn, { profile }: AgentSetup, done: Promise<void>): AsyncGenerator<PromptMessage> {
+async function* promptOf(
+  turn: Turn,
+  { profile }: AgentSetup,
+  { equipped, done }: Moments,
+): AsyncGenerator<PromptMessage> {
+  await Promise.race([equipped, done]);
   const message = { role: 'user', content: toNativePrompt(turn.prompt, profile) } as const;
   yield { type: 'user', uuid: uuidOfTurn(turn.id), message, parent_tool_use_id: null };
   await done;
