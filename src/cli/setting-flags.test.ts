@@ -4,7 +4,7 @@ import { settings } from '../settings/table.ts';
 import { addSettings, settingOf } from './setting-flags.ts';
 
 const flagsOf = (...words: string[]) => {
-  const { maxKernels, membersMay, tools, noFlush, logLevel, idle } = settings;
+  const { maxKernels, membersMay, tools, noFlush, logLevel, idle, redis, index, extraIndex } = settings;
   const command = addSettings(new Command('x').exitOverride(), [
     maxKernels,
     membersMay,
@@ -12,6 +12,9 @@ const flagsOf = (...words: string[]) => {
     noFlush,
     logLevel,
     idle,
+    redis,
+    index,
+    extraIndex,
   ]);
   command.configureOutput({ writeErr: () => {} });
   return command.parse(words, { from: 'user' }).opts();
@@ -36,6 +39,22 @@ describe('flags from the table', () => {
     [['--tools', ''], 'must not be empty'],
     [['--idle', '-1'], 'seconds above 0'],
   ])('refuse %j', (words, problem) => expect(() => flagsOf(...words)).toThrow(problem));
+
+  it.each([
+    ['--redis', 'redis://:hush@127.0.0.1', 'CELLA_REDIS'],
+    ['--redis', 'rediss://ada:hush@127.0.0.1:6379/1', 'CELLA_REDIS'],
+    ['--index', 'https://hush@packages.example/simple', 'CELLA_INDEX'],
+    ['--extra-index', 'https://ada:hush@packages.example/simple', 'CELLA_EXTRA_INDEX'],
+  ])('refuse %s with a password, do not repeat it, and say where it can stand', (flag, address, variable) => {
+    let refusal: unknown;
+    try {
+      flagsOf(flag, address);
+    } catch (error) {
+      refusal = error;
+    }
+    expect(refusal).toMatchObject({ message: expect.not.stringContaining('hush'), advice: expect.any(String) });
+    expect(refusal).toMatchObject({ advice: expect.stringContaining(variable) });
+  });
 });
 
 describe('settingOf', () => {

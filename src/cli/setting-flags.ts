@@ -1,8 +1,7 @@
 /** Flags that are made from the table of settings, and what holds where one is not given. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Kind } from '../settings/kinds.ts';
-import type { Setting } from '../settings/setting.ts';
+import { holdsPassword, type Setting } from '../settings/setting.ts';
 import { UsageError } from './exit.ts';
 
 export interface Wording {
@@ -17,7 +16,7 @@ export function addSetting<T>(command: Command, setting: Setting<T>, wording: Wo
   const option = new Option(flag, helpOf(setting, wording));
   if (wording.group !== undefined) option.helpGroup(wording.group);
   if (kind.choices) option.choices(kind.choices);
-  else if (kind.written !== 'switch') option.argParser(parserOf(kind));
+  else if (kind.written !== 'switch') option.argParser(parserOf(setting));
   return command.addOption(option);
 }
 
@@ -33,9 +32,11 @@ function helpOf({ about, variable, otherwise, kind }: Setting, wording: Wording)
 }
 
 /** A list may be given several times; a part of it is no list of its own, unless commas say so. */
-function parserOf<T>(kind: Kind<T>): (text: string, before: unknown) => unknown {
+function parserOf<T>(setting: Setting<T>): (text: string, before: unknown) => unknown {
+  const { kind } = setting;
   return (text, before) => {
     if (text === '') throw new InvalidArgumentError('It must not be empty.');
+    checkVisible(setting, text);
     try {
       if (kind.written !== 'list') return kind.parse(text);
       const parts = kind.separator === ',' ? kind.parse(text) : [text];
@@ -44,6 +45,16 @@ function parserOf<T>(kind: Kind<T>): (text: string, before: unknown) => unknown 
       throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
     }
   };
+}
+
+/** Every user of a machine can read the arguments of a process, for as long as it runs. */
+function checkVisible({ mayHoldPassword, flag = '', variable, key }: Setting, text: string): void {
+  if (!mayHoldPassword || !holdsPassword(text)) return;
+  // commander's own error would show the value.
+  throw new UsageError(
+    `The address after ${flag.replace(/ .*/, '')} holds a password, and every user of this machine can read arguments.`,
+    `Set it in ${variable}, or as \`${key}\` in a config file.`,
+  );
 }
 
 /** What stands in for flags: variables, and what a config file says in their place. */

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { z } from 'zod';
 import { closest } from './closest.ts';
 import type { Kind } from './kinds.ts';
-import type { Setting } from './setting.ts';
+import { holdsPassword, type Setting } from './setting.ts';
 import { allSettings } from './table.ts';
 
 const byKey = new Map(allSettings.flatMap((setting) => (setting.key === undefined ? [] : [[setting.key, setting]])));
@@ -43,7 +43,7 @@ export function configProblems({ issues }: z.ZodError): string[] {
 /** The name of a setting whose value holds a password, as addresses can. */
 export function passwordIn(values: ConfigValues): string | undefined {
   return [...byKey].find(([key, { mayHoldPassword }]) => {
-    return mayHoldPassword && /:\/\/[^/]*:[^/]*@|:\/\/[^/:]+@/.test([values[key]].flat().join(' '));
+    return mayHoldPassword && holdsPassword([values[key]].flat().join(' '));
   })?.[0];
 }
 

@@ -17,6 +17,11 @@ export interface Setting<T = unknown> {
   readonly mayHoldPassword?: boolean;
 }
 
+/** Whether an address has one, or a name, which may be a token. */
+export function holdsPassword(addresses: string): boolean {
+  return /:\/\/[^/]*:[^/]*@|:\/\/[^/:]+@/.test(addresses);
+}
+
 /** A flag `--max-kernels` is CELLA_MAX_KERNELS as a variable, and `max-kernels` in a file, where nothing else is said. */
 export function setting<T>(flag: string, about: string, kind: Kind<T>, more: Partial<Setting<T>> = {}): Setting<T> {
   const key = flag.replace(/^--/, '').replace(/ .*$/, '');

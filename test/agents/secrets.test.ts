@@ -8,9 +8,11 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { KEY } from '../support/agent-daemon.ts';
+import { canRunDocker } from '../support/docker.ts';
 import { LyingModel, toolUse } from '../support/lying-model.ts';
 import { descendants } from '../support/processes.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
+import { sharedEngineWithImage } from '../support/shared-docker.ts';
 import type { Place } from './place.ts';
 import { servedPlace } from './served.ts';
 
@@ -61,21 +63,22 @@ interface Look {
   readonly opened: readonly string[];
 }
 
-describe.each(['gateway', 'just-in-time'] as const)('with keys by %s', { timeout: 120_000 }, (keys) => {
+const places = [
+  { name: 'in the sandbox', keys: 'gateway', executor: 'subprocess' },
+  { name: 'in the sandbox, with its key just in time', keys: 'just-in-time', executor: 'subprocess' },
+  { name: 'in a container', keys: 'gateway', executor: 'container' },
+] as const;
+
+describe.each(places)('Claude $name', { timeout: 120_000 }, ({ keys, executor }) => {
   let model: LyingModel;
   let place: Place;
   beforeAll(async () => {
     model = await LyingModel.start();
     const program = await sharedProgram('claude');
     const sandbox = keys === 'gateway' ? {} : { sandbox: { network: 'host' as const } };
-    const opening = servedPlace({
-      executor: 'subprocess',
-      program,
-      process: 'claude-agent-sdk-linux',
-      keys,
-      ...sandbox,
-    });
-    place = await opening({ modelUrl: model.url, profile: profileOf });
+    const session = executor === 'container' ? { session: { engine: await sharedEngineWithImage() } } : {};
+    const open = servedPlace({ executor, program, process: 'claude-agent-sdk-linux', keys, ...sandbox, ...session });
+    place = await open({ modelUrl: model.url, profile: profileOf });
     await place.run(`open('look.py', 'w').write(${JSON.stringify(LOOK)})`);
     await place.run(`open('probe.mjs', 'w').write(${JSON.stringify(await readFile(PROBE, 'utf8'))})`);
   }, 240_000);
@@ -84,7 +87,9 @@ describe.each(['gateway', 'just-in-time'] as const)('with keys by %s', { timeout
     await model?.[Symbol.asyncDispose]();
   });
 
-  test('no argument of any process and no variable of the agent’s holds a secret', async () => {
+  const check = test.skipIf(executor === 'container' && !canRunDocker);
+
+  check('no argument of any process and no variable of the agent’s holds a secret', async () => {
     model.script.push({ blocks: [toolUse('Bash', { command: 'true', description: 'Nothing' })] });
     let shown: { readonly command: string; readonly variables: string }[] = [];
     const { status } = await place.prompt('Go.', {
@@ -98,7 +103,9 @@ describe.each(['gateway', 'just-in-time'] as const)('with keys by %s', { timeout
       },
     });
     expect(status).toBe('completed');
-    expect(shown.some(({ command }) => command.includes('claude-agent-sdk-linux'))).toBe(true);
+    // Those of a container are the engine's.
+    const isShown = shown.some(({ command }) => command.includes('claude-agent-sdk-linux'));
+    expect(isShown).toBe(executor === 'subprocess');
     for (const { command, variables } of shown) {
       for (const secret of [/cst_\w{8}/, KEY, HEADER]) {
         expect(command).not.toMatch(secret);
@@ -108,22 +115,25 @@ describe.each(['gateway', 'just-in-time'] as const)('with keys by %s', { timeout
     }
   });
 
-  test('a command, a hook and a stdio server see none: not in variables, arguments or the memory of others', async () => {
-    model.script.push(
-      { blocks: [toolUse('Skill', { skill: 'profile:watched' })] },
-      { blocks: [toolUse('Bash', { command: `python3 look.py command ${place.inside}`, description: 'Looks' })] },
-      { blocks: [toolUse('mcp__probe__echo', { text: 'ping' })] },
-    );
-    const { status, events } = await place.prompt('Go.', { mode: 'bypass', profiled: true });
-    expect(status).toBe('completed');
-    expect(JSON.stringify(events)).toContain('echo: ping');
-    for (const who of ['command', 'hook', 'server']) {
-      const look: Look = JSON.parse(await readFile(join(place.workspace, `${who}.json`), 'utf8'));
-      expect(look.seen.some((command) => command.includes('claude-agent-sdk-linux'))).toBe(true);
-      expect(look.opened.filter((command) => /claude-agent-sdk-linux|cella-runner/.test(command))).toEqual([]);
-      expect({ who, found: look.found }).toEqual({ who, found: [] });
-    }
-  });
+  check(
+    'a command, a hook and a stdio server see none: not in variables, arguments or the memory of others',
+    async () => {
+      model.script.push(
+        { blocks: [toolUse('Skill', { skill: 'profile:watched' })] },
+        { blocks: [toolUse('Bash', { command: `python3 look.py command ${place.inside}`, description: 'Looks' })] },
+        { blocks: [toolUse('mcp__probe__echo', { text: 'ping' })] },
+      );
+      const { status, events } = await place.prompt('Go.', { mode: 'bypass', profiled: true });
+      expect(status).toBe('completed');
+      expect(JSON.stringify(events)).toContain('echo: ping');
+      for (const who of ['command', 'hook', 'server']) {
+        const look: Look = JSON.parse(await readFile(join(place.workspace, `${who}.json`), 'utf8'));
+        expect(look.seen.some((command) => command.includes('claude-agent-sdk-linux'))).toBe(true);
+        expect(look.opened.filter((command) => /claude-agent-sdk-linux|cella-runner/.test(command))).toEqual([]);
+        expect({ who, found: look.found }).toEqual({ who, found: [] });
+      }
+    },
+  );
 });
 
 function profileOf({ workspace, node }: { readonly workspace: string; readonly node: string }) {
