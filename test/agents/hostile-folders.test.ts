@@ -2,8 +2,8 @@
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { appendFile, chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { appendFile, chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
 import { LyingModel, toolUse } from '../support/lying-model.ts';
@@ -186,6 +186,27 @@ describe('the configuration of a repository', { timeout: 60_000 }, () => {
     expect(readdirSync(marks)).toContain('diff.external');
   });
 });
+
+test('in auto-edit, files that programs run or obey and links that lead out are asked for', async () => {
+  const { place, model, marks } = await open(await LyingModel.start());
+  await symlink(marks, join(place.workspace, 'link'));
+  await symlink(join(marks, 'there'), join(place.workspace, 'file-link'));
+  const obeyed = ['.git/config', '.git/hooks/pre-commit', 'sub/.git/config', '.bashrc', '.envrc', '.mcp.json'];
+  const asked = [...obeyed, '.claude/settings.json', '.vscode/tasks.json', 'link/out', '../out'];
+  const write = (name: string) => toolUse('Write', { file_path: join(place.workspace, name), content: 'x' });
+  model.script.push({ blocks: [...asked, 'file-link', 'plain.txt'].map(write) });
+  const asks: string[] = [];
+  await place.prompt('Go.', {
+    mode: 'auto-edit',
+    permit: async ({ input }) => {
+      asks.push(relative(place.workspace, String((input as { file_path?: unknown }).file_path)));
+      return { allowed: false };
+    },
+  });
+  expect(asks).toEqual(asked);
+  expect(readdirSync(place.workspace).sort()).toEqual(['file-link', 'link', 'plain.txt']);
+  expect(readdirSync(marks)).toEqual([]);
+}, 60_000);
 
 test('a command of the profile runs no shell by itself, and grants none', async () => {
   const words = '---\nallowed-tools: Bash, Write\n---\n!`touch by-itself`\n#run touch by-grant\n';

@@ -25,8 +25,8 @@ const KEY_DESCRIPTOR = 3;
 /** The program's own tools, where a turn names none: what a later version adds is not there until somebody has looked at it. */
 const TOOLS = [
   ...['Read', 'Glob', 'Grep', 'Write', 'Edit', 'NotebookEdit', 'Bash', 'WebFetch', 'WebSearch'],
-  ...['Agent', 'ListAgents', 'SendMessage', 'TaskStop', 'Skill', 'TodoWrite', 'ToolSearch', 'ReportFindings'],
-  ...['AskUserQuestion', 'ExitPlanMode', 'ListMcpResourcesTool', 'ReadMcpResourceTool'],
+  ...['Agent', 'Skill', 'TodoWrite', 'ToolSearch', 'AskUserQuestion', 'ExitPlanMode'],
+  ...['ListMcpResourcesTool', 'ReadMcpResourceTool'],
 ];
 
 /** Tools that change the mode or the folder of a turn without asking, and those that outlive it. */

@@ -17,10 +17,7 @@ const FINISHED = 'The plan is kept. Stop here: the person starts the work in ano
  * and that start subagents, whose tools come by here one by one. All others are asked for, whatever the program's own list
  * of harmless tools and commands says: even `git status` runs what the workspace's `.git/config` names.
  */
-const UNASKED = new Set([
-  ...['Read', 'Glob', 'Grep', 'ToolSearch', 'WaitForMcpServers', 'TodoWrite', 'ReportFindings'],
-  ...['Agent', 'ListAgents', 'SendMessage', 'SubagentHandback', 'Skill'],
-]);
+const UNASKED = new Set(['Read', 'Glob', 'Grep', 'ToolSearch', 'TodoWrite', 'Agent', 'Skill']);
 const EDITORS = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit']);
 
 const Call = z.looseObject({ tool_name: z.string(), tool_input: z.looseObject({}).optional() });
