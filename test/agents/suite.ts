@@ -90,11 +90,11 @@ export class Suite implements AsyncDisposable {
   }
 }
 
-/** For whoever the agent runs as, whatever the umask is here. */
+/** For whoever the agent runs as, who also writes beside it, whatever the umask is here. */
 async function put(path: string, text: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, text);
-  await chmod(dirname(path), 0o755);
+  await chmod(dirname(path), 0o777);
   await chmod(path, 0o644);
 }
 
