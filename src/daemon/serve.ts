@@ -122,11 +122,13 @@ export async function serve(
   const counts = new ModelCounts();
   const onUsage = (_binding: unknown, usage: TokenUsage) => counts.add(usage);
   const models = stack.use(new Models({ documents, access, dataDir, masterKey, settings, log: logs.log, onUsage }));
+  const onLeftover = (left: string, error: unknown) =>
+    logs.log.warn({ left, err: error }, 'what a session has left could not be removed yet');
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const shared = peers && {
     elsewhere: () => peers.states(),
-    leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId }),
+    leftovers: new Leftovers({ documents: files.documents, dataDir, storage: peers.storageId, onFailure: onLeftover }),
   };
   const refused: Audit['refused'] = (refusal) => access.audit.refused(refusal);
   let staff: Staff | undefined;
@@ -158,6 +160,7 @@ export async function serve(
     session: options.session ?? {},
     agents,
     refused,
+    onLeftover,
   };
   const host = stack.use(await LocalSessionHost.open(hosting));
   const room = new StorageQuota({

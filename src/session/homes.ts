@@ -86,6 +86,38 @@ export function discardHome(own: string): void {
   if (basename(own).startsWith(NOBODYS)) rmSync(own, { recursive: true, force: true });
 }
 
+/** Folders of agents that sessions of this process work in: how many do, and whether the agent itself was destroyed. */
+const shared = new Map<string, { sessions: number; orphaned: boolean }>();
+
+/** Gives what to call at the end of the session. */
+export function enterHome(own: string): () => void {
+  const home = shared.get(own) ?? { sessions: 0, orphaned: false };
+  shared.set(own, home);
+  home.sessions++;
+  return () => {
+    home.sessions--;
+    if (home.sessions === 0 && !home.orphaned) shared.delete(own);
+  };
+}
+
+/**
+ * Whether nobody works in the folder of a destroyed agent any more: it lives until its last session is destroyed.
+ * `others` tells whether storage knows of one; undefined where nothing is kept there.
+ */
+export async function isUnused(
+  own: string,
+  mine: boolean,
+  others: (() => Promise<boolean>) | undefined,
+): Promise<boolean> {
+  const home = shared.get(own);
+  if (mine && home) home.orphaned = true;
+  if (home && home.sessions > 0) return false;
+  // Without records, only who it belongs to says that it is not needed any more.
+  const unused = others ? !(await others()) : mine || home?.orphaned === true;
+  if (unused) shared.delete(own);
+  return unused;
+}
+
 const swept = new Set<string>();
 
 /** Removes what processes that are gone have left; once a process. */

@@ -6,6 +6,7 @@ import { removeFolder } from '../environments/files/remove-folder.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelLink } from '../kernel/link.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
+import type { SessionRecord } from '../protocol/record.ts';
 import { type AgentFolders, agentFolders, checkPlace } from '../sandbox/agent-place.ts';
 import type { FolderId } from '../sandbox/folder-id.ts';
 import {
@@ -19,9 +20,21 @@ import {
   writableFolder,
 } from '../sandbox/spec.ts';
 import { type FileRights, fileRights } from '../sandbox/uid.ts';
+import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import { checkReadable } from './agent-readable.ts';
-import { claimHome, discardHome, exists, type Home, homeOf, INSIDE, makeHome, sweepHomes } from './homes.ts';
+import {
+  claimHome,
+  discardHome,
+  enterHome,
+  exists,
+  type Home,
+  homeOf,
+  INSIDE,
+  isUnused,
+  makeHome,
+  sweepHomes,
+} from './homes.ts';
 import type { CheckedOptions } from './options.ts';
 import { type FolderFacts, findPackageFolder, hasEntries } from './package-folder.ts';
 import { type Recipe, recipeFor } from './recipes.ts';
@@ -108,9 +121,16 @@ export class Launch {
     return hasEntries(this.packageFolder.path, this.#packageFacts);
   }
 
-  /** Deletes the folder of this agent; one that is shared stays with its owner. */
-  async remove(agentKey: string): Promise<void> {
-    if (agentKey === this.agentKey) await removeFolder(this.#own);
+  /** For each session that works in its folder; gives what to call when it has ended. */
+  enter(): () => void {
+    return enterHome(this.#own);
+  }
+
+  /** After an agent was destroyed: its folder goes with the last session that works in it. */
+  async remove(agentKey: string, records: RecordStore | undefined): Promise<void> {
+    const worksHere = ({ agentKey: key, workspaceOf = key }: SessionRecord) => workspaceOf === this.agentKey;
+    const others = records && (async () => (await records.list()).some(worksHere));
+    if (await isUnused(this.#own, agentKey === this.agentKey, others)) await removeFolder(this.#own);
   }
 
   /** The folder, on the host, that the code works in. */

@@ -3,7 +3,7 @@
 import { Archive } from '../pool/archive.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { boundHistory, type SessionRecord } from '../protocol/record.ts';
-import type { Lock, Storage } from '../storage/contract.ts';
+import type { Lock, RecordStore, Storage } from '../storage/contract.ts';
 import type { HistoryEntry } from './api.ts';
 import { letGo, letGoOfLeftovers } from './letting-go.ts';
 import type { CheckedOptions } from './options.ts';
@@ -143,14 +143,17 @@ export class Ledger {
     await letGo({ key: nameOf(this.#place, agentKey), lock, ended, done: giveBack });
   }
 
-  /** After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it. */
-  async forget(remove: () => Promise<void>): Promise<void> {
+  /**
+   * After `close`: nothing of this agent is left, here and where `remove` finds it. Refused where somebody has it.
+   * `remove` is given the records that there still are, where any are kept.
+   */
+  async forget(remove: (records: RecordStore | undefined) => Promise<void>): Promise<void> {
     const { storage: opening, giveBack } = storageFor(this.#place.given, this.#place.dataDir);
     try {
       const storage = await opening;
       await using lock = await storage.locks.acquire(this.#record.agentKey);
       await storage.fenced(lock).deleteAgent(this.#record.agentKey);
-      await remove();
+      await remove(this.#parts && storage.records);
     } finally {
       giveBack();
     }

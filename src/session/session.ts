@@ -73,10 +73,12 @@ export class Session implements SessionApi {
   readonly #executions: Executions;
   readonly #background = new BackgroundLog();
   readonly #namespaces: Namespaces;
+  readonly #left: () => void;
   #closing: Promise<void> | undefined;
 
   private constructor(parts: Parts) {
     this.#parts = parts;
+    this.#left = parts.launch.enter();
     this.#options = parts.options;
     this.#namespaces = new Namespaces({
       ...parts.options,
@@ -391,10 +393,14 @@ export class Session implements SessionApi {
     await this.#closing;
   }
 
-  async destroy(): Promise<void> {
+  /** `keepFiles`: for whoever removes them. */
+  async destroy({ keepFiles = false } = {}): Promise<void> {
     this.#closing ??= this.#end({ keep: false });
     await this.#closing;
-    await this.#parts.ledger.forget(() => this.#parts.launch.remove(this.agentKey));
+    const { launch, ledger } = this.#parts;
+    await ledger.forget(async (records) => {
+      if (!keepFiles) await launch.remove(this.agentKey, records);
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -410,6 +416,7 @@ export class Session implements SessionApi {
       await this.#keeper.close(keep && !busy);
     } finally {
       this.#background.close();
+      this.#left();
       this.#parts.giveBack();
       await this.#namespaces.close();
       await this.#parts.ledger.close(this.#keeper.executions);

@@ -1,5 +1,8 @@
 /** Forks: another kernel with the same memory. Both go on, and neither knows of the other. */
 
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Session } from '../../src/index.ts';
 import { eventually } from '../support/attack.ts';
@@ -324,6 +327,58 @@ function afterwards(open: Open): void {
     await child.close();
     await using again = await open({ dataDir, agentKey: 'child' });
     expect(await evaluate(again, '[x, open("note").read()]')).toEqual([2, 'kept']);
+  });
+
+  it.each([true, false])(
+    'keeps its files when its parent is destroyed, until it is too (persist: %s)',
+    async (persist) => {
+      const dataDir = await scratchFolder();
+      const folders = () => readdirSync(join(dataDir, 'agents')).filter((name) => !name.startsWith('.new-'));
+      const parent = await open({ dataDir, agentKey: 'parent', persist });
+      if (await lacks(parent, 'forks')) return;
+      await parent.run('open("note", "w").write("kept")');
+      const child = await parent.fork({ agentKey: 'child' });
+      const other = await child.fork({ agentKey: 'other' });
+      await parent.destroy();
+      expect(await evaluate(child, 'open("note").read()')).toBe('kept');
+      await other.destroy();
+      expect(await evaluate(child, 'open("note").read()')).toBe('kept');
+      await child.destroy();
+      expect(folders()).toEqual([]);
+    },
+  );
+
+  it('keeps its files when its parent is destroyed, also in the next process, until it is destroyed there', async () => {
+    const dataDir = await scratchFolder();
+    const folders = () => readdirSync(join(dataDir, 'agents')).filter((name) => !name.startsWith('.new-'));
+    const parent = await open({ dataDir, agentKey: 'parent' });
+    if (await lacks(parent, 'forks')) return;
+    await parent.run('open("note", "w").write("kept")');
+    await (await parent.fork({ agentKey: 'child' })).close();
+    await parent.close();
+    // Another process, which knows nothing but what is in storage.
+    const index = new URL('../../src/index.ts', import.meta.url).href;
+    const destroy = `
+      const { Session, shutdown } = await import(${JSON.stringify(index)});
+      const [key, options] = JSON.parse(process.argv[1]);
+      await (await Session.open({ ...options, agentKey: key })).destroy();
+      await shutdown();`;
+    const { executor } = parent;
+    const destroyElsewhere = (key: string) =>
+      execFileSync(
+        process.execPath,
+        ['--input-type=module', '-e', destroy, JSON.stringify([key, { dataDir, executor }])],
+        {
+          stdio: 'inherit',
+        },
+      );
+    destroyElsewhere('parent');
+    {
+      await using child = await open({ dataDir, agentKey: 'child' });
+      expect(await evaluate(child, 'open("note").read()')).toBe('kept');
+    }
+    destroyElsewhere('child');
+    expect(folders()).toEqual([]);
   });
 
   it('that its parent made without a word has the names that were there', async () => {

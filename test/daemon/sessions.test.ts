@@ -2,7 +2,7 @@
 
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { ChangeableSettings } from '../../src/protocol/http/sessions.ts';
 import { SessionSettings } from '../../src/protocol/session-settings.ts';
 import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
@@ -232,7 +232,9 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     await storage.close();
     const { host, storage: later } = await openHost(place);
     await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    expect((await later.documents.list('sessions')).documents).toEqual([]);
+    // In the background: nobody waits for it.
+    const sessions = async () => (await later.documents.list('sessions')).documents;
+    await vi.waitFor(async () => expect(await sessions()).toEqual([]), 20_000);
     expect(await later.events.last('half')).toBe(0);
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
   });

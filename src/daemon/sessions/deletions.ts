@@ -12,6 +12,7 @@ export class Deletions {
   readonly #share: HostShare;
   readonly #definitions: Definitions;
   readonly #open: OpenSessions;
+  readonly #begunAt = Date.now();
   /** Whoever deletes one again waits for the same. */
   readonly #pending = new Map<string, Promise<void>>();
 
@@ -42,15 +43,22 @@ export class Deletions {
     return erasing;
   }
 
-  /** Those that the server before this one has left half done. */
-  async eraseLeft(): Promise<void> {
+  /** Those that the server before this one has left half done. False where some could not be erased. */
+  async eraseLeft(onFailure: (id: string, error: unknown) => void): Promise<boolean> {
+    let all = true;
     const half = ['making', 'deleting'].map((value) => ({ field: 'life', value }));
     for await (const definition of this.#definitions.where(half)) {
+      const { life, createdAt } = definition;
+      // A fork that is being made now is in other hands.
+      if (life === 'making' && createdAt >= this.#begunAt) continue;
       await this.erase(definition).catch((error) => {
         // Another one is at it.
-        if (!isTaken(error)) throw error;
+        if (isTaken(error)) return;
+        all = false;
+        onFailure(definition.id, error);
       });
     }
+    return all;
   }
 
   async #erase(definition: Definition): Promise<void> {
@@ -66,7 +74,7 @@ export class Deletions {
   async #checkUnshared({ id }: Definition): Promise<void> {
     const forks: string[] = [];
     for await (const { life, id: fork } of this.#definitions.where([{ field: 'forkOf', value: id }])) {
-      if (life === 'present') forks.push(fork);
+      if (life !== 'deleting') forks.push(fork);
     }
     if (forks.length === 0) return;
     const message = `Forks work in the workspace of session ${id}: ${forks.join(', ')}.`;

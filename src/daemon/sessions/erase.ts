@@ -1,7 +1,7 @@
 /** Deletes all that a session has left: after its kernel has ended, or after the server that held it has. */
 
 import { join } from 'node:path';
-import { removeFolder } from '../../environments/files/remove-folder.ts';
+import { discardFolder } from '../../environments/files/remove-folder.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { PermissionRecords } from '../permissions/records.ts';
 import { Rules } from '../permissions/rules.ts';
@@ -24,7 +24,7 @@ export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: 
   await using lock = await takeSession(storage, key, WAIT_MS);
   const { documents, ...own } = storage.fenced(lock);
   await own.deleteAgent(key);
-  await removeFolder(join(dataDir, 'agents', folderName(key)));
+  await discardFolder(join(dataDir, 'agents', folderName(key)), share.onLeftover);
   await leftovers?.forget(key);
   const outputs = new Outputs(dataDir, id);
   await new Requests(documents, outputs, id, share.requests).remove();

@@ -1,6 +1,7 @@
 /** What a host of sessions is told when it begins, with its defaults. */
 
 import { z } from 'zod';
+import type { OnFailure } from '../../environments/files/remove-folder.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
@@ -59,6 +60,8 @@ export type HostOptions = z.input<typeof HostLimits> & {
   readonly refused?: Audit['refused'] | undefined;
   /** Whether an owner who has so many sessions may have one more; `QUOTA_EXCEEDED` where not. */
   readonly admit?: ((ownerId: string, sessions: number) => Promise<void>) | undefined;
+  /** Told of what earlier sessions have left and that could not be removed yet: it is tried again. */
+  readonly onLeftover?: OnFailure | undefined;
   /** Runs the turns of agents. */
   readonly agents?: AgentRunner | undefined;
   /** For every session, beneath its own settings: which Python, where packages come from … */
@@ -69,13 +72,25 @@ export type HostOptions = z.input<typeof HostLimits> & {
 };
 
 export function checkHostOptions(options: HostOptions) {
-  const { storage, dataDir, session = {}, elsewhere, leftovers, agents, refused, admit, ...limits } = options;
+  const {
+    storage,
+    dataDir,
+    session = {},
+    elsewhere,
+    leftovers,
+    agents,
+    refused,
+    admit,
+    onLeftover = () => {},
+    ...limits
+  } = options;
   return {
     elsewhere,
     leftovers,
     agents,
     refused,
     admit,
+    onLeftover,
     storage,
     dataDir: dataFolder(dataDir),
     session,

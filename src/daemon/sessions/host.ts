@@ -1,5 +1,8 @@
 /** All sessions of a server: their definitions in storage, and those that are in use, with their kernels in one pool. */
 
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { removeDiscarded } from '../../environments/files/remove-folder.ts';
 import type {
   NewFork,
   NewSession,
@@ -33,6 +36,10 @@ import { thingsOf } from './things.ts';
 
 /** How long a kernel has to tell what memory it takes. */
 const MEASURE_MS = 1_000;
+/** After something that was left could not be cleared. */
+const CLEAR_AGAIN_MS = 60_000;
+/** Whoever closes a host does not wait longer for what is being cleared. */
+const LONGEST_CLEARING_MS = 5_000;
 
 export class LocalSessionHost implements contract.SessionHost {
   readonly #share: HostShare;
@@ -45,6 +52,8 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #listing: Listing;
   #stopping = false;
   #closing: Promise<void> | undefined;
+  #clearing: Promise<void> = Promise.resolve();
+  #again: NodeJS.Timeout | undefined;
 
   private constructor(options: HostOptions) {
     const {
@@ -106,8 +115,8 @@ export class LocalSessionHost implements contract.SessionHost {
   /** Finishes what the server before this one has left half done. */
   static async open(options: HostOptions): Promise<LocalSessionHost> {
     const host = new LocalSessionHost(options);
-    await host.#deletions.eraseLeft();
-    await host.#sweeper.clear();
+    // In the background: nothing that code has left keeps a server from starting, or makes anybody wait.
+    host.#clearing = host.#clear();
     host.#sweeper.begin();
     return host;
   }
@@ -258,6 +267,8 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async #closeAll(): Promise<void> {
     this.#open.shut();
+    clearTimeout(this.#again);
+    await Promise.race([this.#clearing, delay(LONGEST_CLEARING_MS, undefined, { ref: false })]);
     await this.#sweeper.end();
     const outcomes = await Promise.allSettled((await this.#open.all()).map((one) => one.close()));
     await this.#share.pool.shutdown();
@@ -265,6 +276,34 @@ export class LocalSessionHost implements contract.SessionHost {
     await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
+  }
+
+  /** Tried again for as long as something fails. */
+  async #clear(): Promise<void> {
+    const { dataDir, onLeftover } = this.#share;
+    const agents = join(dataDir, 'agents');
+    const works = [
+      () => this.#deletions.eraseLeft((id, error) => onLeftover(id, error)),
+      () => this.#sweeper.clear(),
+      () => removeDiscarded(agents, onLeftover),
+    ];
+    let failed = false;
+    for (const work of works) {
+      if (this.#stopping) return;
+      await work().then(
+        (left) => {
+          failed ||= left === false;
+        },
+        (error) => {
+          failed = true;
+          onLeftover(agents, error);
+        },
+      );
+    }
+    if (!failed || this.#stopping) return;
+    this.#again = setTimeout(() => {
+      this.#clearing = this.#clear();
+    }, CLEAR_AGAIN_MS).unref();
   }
 
   /** Sessions of earlier versions have no record of their folders: it is made when they are opened. */

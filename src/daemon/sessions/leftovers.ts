@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { removeFolder } from '../../environments/files/remove-folder.ts';
+import { discardFolder, type OnFailure } from '../../environments/files/remove-folder.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { everyDocument } from '../every-document.ts';
@@ -29,6 +29,8 @@ export interface LeftoversParts {
   readonly dataDir: string;
   /** Which storage it is that the servers share. */
   readonly storage: string;
+  /** Told of files that could not be removed yet. */
+  readonly onFailure?: OnFailure;
 }
 
 export class Leftovers {
@@ -74,8 +76,8 @@ export class Leftovers {
   }
 
   async #remove({ session, key }: Kept): Promise<void> {
-    const { dataDir } = this.#parts;
-    await removeFolder(join(dataDir, 'agents', folderName(key)));
+    const { dataDir, onFailure = () => {} } = this.#parts;
+    await discardFolder(join(dataDir, 'agents', folderName(key)), onFailure);
     await new Outputs(dataDir, session).remove();
   }
 }

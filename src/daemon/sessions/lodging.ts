@@ -75,7 +75,8 @@ export class Lodging {
   async destroy(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await this.session?.destroy();
+    // Whoever erases the session removes its files, unless others work in them.
+    await this.session?.destroy({ keepFiles: true });
     await this.#parts.share.pool.shutdown(this.key);
   }
 

@@ -1,5 +1,6 @@
 /** What all sessions of a host have in common. */
 
+import type { OnFailure } from '../../environments/files/remove-folder.ts';
 import type { CodeRefusal } from '../../protocol/access.ts';
 import type { NewFork } from '../../protocol/http/sessions.ts';
 import type { SessionOptions } from '../../session/options.ts';
@@ -39,6 +40,8 @@ export interface HostShare {
   readonly agents: AgentRunner | undefined;
   /** Whether the server is going down: nothing new begins. */
   readonly stopping: () => boolean;
+  /** Told of what earlier sessions have left and that could not be removed yet. */
+  readonly onLeftover: OnFailure;
   /** A definition as it is by now; `NOT_FOUND` where it is gone meanwhile. */
   readonly current: (definition: Definition) => Promise<Definition>;
   /** What a kernel asks and tells its session. */

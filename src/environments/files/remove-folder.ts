@@ -3,10 +3,23 @@
  * and entries so many that removing them at once would hold up everybody else's files.
  */
 
-import { realpath, rm } from 'node:fs/promises';
-import { basename, dirname } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { readdir, realpath, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { HeldFolder } from './held-folder.ts';
 import { isGone, removeTree } from './remove-tree.ts';
+
+/** What a folder is called from when it is discarded until it is gone. */
+const DISCARDED = '.removed-';
+/** Most folders are gone by then. */
+const WAIT_MS = 2000;
+const AT_ONCE = 2;
+const AGAIN_MS = 60_000;
+const LONGEST_AGAIN_MS = 3_600_000;
+
+/** Told of each attempt that has failed. It is tried again later. */
+export type OnFailure = (path: string, error: unknown) => void;
 
 /** Nothing there is well. */
 export async function removeFolder(path: string): Promise<void> {
@@ -17,5 +30,69 @@ export async function removeFolder(path: string): Promise<void> {
     await removeTree(parent, Buffer.from(basename(path)));
   } catch (error) {
     if (!isGone(error)) throw error;
+  }
+}
+
+/** Nobody finds it by its name any more. What takes long to remove goes on in the background. */
+export async function discardFolder(path: string, onFailure: OnFailure): Promise<void> {
+  const discarded = join(dirname(path), `${DISCARDED}${randomUUID()}`);
+  try {
+    await rename(path, discarded);
+  } catch (error) {
+    if (isGone(error)) return;
+    throw error;
+  }
+  await Promise.race([removal(discarded, onFailure), delay(WAIT_MS, undefined, { ref: false })]);
+}
+
+/** Goes on with what an earlier process has not come to the end of. Resolves as `discardFolder` does. */
+export async function removeDiscarded(parent: string, onFailure: OnFailure): Promise<void> {
+  const names = await readdir(parent).catch((error) => {
+    if (isGone(error)) return [];
+    throw error;
+  });
+  const left = names.filter((name) => name.startsWith(DISCARDED));
+  const removed = Promise.all(left.map((name) => removal(join(parent, name), onFailure)));
+  await Promise.race([removed, delay(WAIT_MS, undefined, { ref: false })]);
+}
+
+interface Removal {
+  readonly removed: Promise<void>;
+  /** Ends the wait for another attempt. */
+  readonly again: () => void;
+}
+
+/** By path. */
+const removals = new Map<string, Removal>();
+const waiting: (() => void)[] = [];
+let running = 0;
+
+/** Resolves when the folder is gone, however long that takes. */
+function removal(path: string, onFailure: OnFailure): Promise<void> {
+  const known = removals.get(path);
+  known?.again();
+  if (known) return known.removed;
+  const attempts = { next: () => {} };
+  const removed = removeAtLast(path, onFailure, attempts).finally(() => removals.delete(path));
+  removals.set(path, { removed, again: () => attempts.next() });
+  return removed;
+}
+
+async function removeAtLast(path: string, onFailure: OnFailure, attempts: { next: () => void }): Promise<void> {
+  for (let againMs = AGAIN_MS; ; againMs = Math.min(2 * againMs, LONGEST_AGAIN_MS)) {
+    if (running >= AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve));
+    running++;
+    try {
+      return await removeFolder(path);
+    } catch (error) {
+      onFailure(path, error);
+    } finally {
+      running--;
+      waiting.shift()?.();
+    }
+    await new Promise<void>((resolve) => {
+      attempts.next = resolve;
+      setTimeout(resolve, againMs).unref();
+    });
   }
 }
