@@ -1,7 +1,7 @@
 /** One server for each data folder: a lock that ends with its process, and a file that tells others where it is. */
 
-import { rmSync } from 'node:fs';
-import { open, readFile, rename } from 'node:fs/promises';
+import { readFileSync, rmSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DaemonFacts } from '../protocol/daemon-facts.ts';
 import { FACTS_FILE } from '../protocol/daemon-files.ts';
@@ -17,7 +17,7 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
     const { pid, host, since } = error.details;
-    const at = await urlOf(dataDir, Number(pid));
+    const at = urlOf(dataDir, Number(pid));
     const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
     const message = `Another server runs on ${dataDir}${at === undefined ? '' : ` at ${at}`}: ${who}.`;
     const advice = `Use the server that runs, stop it with \`cella serve stop --data ${dataDir}\`, or choose another data folder.`;
@@ -31,10 +31,14 @@ export async function folderHolder(locks: Locks): Promise<LockHolder | undefined
 }
 
 /** The address of the process that has the folder; a file that another one has left says nothing of it. */
-async function urlOf(dataDir: string, pid: number): Promise<string | undefined> {
+function urlOf(dataDir: string, pid: number): string | undefined {
+  const facts = factsIn(join(dataDir, FACTS_FILE));
+  return facts?.pid === pid ? facts.url : undefined;
+}
+
+function factsIn(path: string): DaemonFacts | undefined {
   try {
-    const facts = DaemonFacts.parse(JSON.parse(await readFile(join(dataDir, FACTS_FILE), 'utf8')));
-    return facts.pid === pid ? facts.url : undefined;
+    return DaemonFacts.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
     // It does not listen yet, or no longer.
     return undefined;
@@ -50,7 +54,12 @@ export async function tellFacts(dataDir: string, facts: DaemonFacts): Promise<Di
     await file.writeFile(`${JSON.stringify(facts)}\n`);
   }
   await rename(partial, path);
-  return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+  return {
+    [Symbol.dispose]: () => {
+      // Another server may have made a folder of the same name since.
+      if (factsIn(path)?.pid === facts.pid) rmSync(path, { force: true });
+    },
+  };
 }
 
 /** Where a server keeps things, if not in files: without a password. */

@@ -12,6 +12,7 @@ import { PoolLimits } from '../session/pool.ts';
 import type { GatewaySettings } from '../settings/gateway-settings.ts';
 import type { LogLevel, Privilege } from '../settings/serve-settings.ts';
 import type { Storage } from '../storage/contract.ts';
+import { moved } from '../storage/file/failure.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { openAccess } from './access/access.ts';
 import type { Access, Audit } from './access/contract.ts';
@@ -35,6 +36,7 @@ import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
 import { Leftovers } from './sessions/leftovers.ts';
 import { StopWish } from './stop-wish.ts';
+import { StorageProbe } from './storage-probe.ts';
 import type { AgentRunner } from './turns/contract.ts';
 import { Profiles } from './turns/profiles.ts';
 import { type AgentOptions, Staff } from './workers/staff.ts';
@@ -92,11 +94,21 @@ export interface ServedFacts {
 
 const RATES = { burst: 2000, perSecond: 500 };
 const SWEEP_MS = 600_000;
+/** How often it is looked whether the data folder is still the same. */
+const LOOK_MS = 1000;
 /** Of a pool that nobody has limited. */
 const MOST_KERNELS = PoolLimits.parse({}).maxKernels;
 
 /** Serves until `ended` resolves, and then ends in good order. `onReady` is told where it is. */
-export async function serve(
+export async function serve(...all: Parameters<typeof serveUntil>): Promise<void> {
+  try {
+    await serveUntil(...all);
+  } catch (error) {
+    throw asOne(error);
+  }
+}
+
+async function serveUntil(
   options: ServeOptions,
   ended: Promise<unknown>,
   onReady: (facts: ServedFacts) => void | Promise<void>,
@@ -201,6 +213,7 @@ export async function serve(
     names,
     peers,
     life,
+    probe: new StorageProbe(storage, dataDir),
     codingAgents: () => made.agents(),
     agentNumbers: () => ({ workers: made.pool.metrics(), models: counts.numbers }),
     socketPath: socket,
@@ -214,6 +227,15 @@ export async function serve(
   }
   stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
+  let replaced: CellaError | undefined;
+  const looking = setInterval(() => {
+    if (replaced || files.place !== 'replaced') return;
+    // Another server may have this folder by now: this one must not be taken for it.
+    replaced = moved(dataDir);
+    log.error({ err: replaced }, 'the data folder is another one now');
+    stop.ask(0);
+  }, LOOK_MS).unref();
+  stack.defer(() => clearInterval(looking));
   log.info({ url, dataDir, version }, 'serving');
   const { adminTokenPath } = access;
   const login = options.port === undefined ? {} : { loginUrl: await loginUrlOf(access, url) };
@@ -224,7 +246,26 @@ export async function serve(
   stop.onHurry(() => void host.drain(0).catch(() => {})); // told by the drain that is under way
   await host.drain(patienceMs);
   await server.close();
+  if (replaced) throw replaced;
   log.info('ended');
+}
+
+/** What failed while things were closed, one after the other, as one error that says each. */
+function asOne(error: unknown): unknown {
+  if (!(error instanceof SuppressedError)) return error;
+  const all: unknown[] = [];
+  for (let next: unknown = error; ; next = next.suppressed) {
+    const own: unknown = next instanceof SuppressedError ? asOne(next.error) : next;
+    all.push(own);
+    if (!(next instanceof SuppressedError)) break;
+  }
+  const messages = new Set(all.reverse().map((one) => (one instanceof Error ? one.message : String(one))));
+  const first = all.find((one) => one instanceof CellaError);
+  const message = `The server has ended, and could not put everything away: ${[...messages].join(' ')}`;
+  return new CellaError(first?.code ?? 'INTERNAL', message, {
+    cause: error,
+    ...(first ? { advice: first.advice } : {}),
+  });
 }
 
 async function loginUrlOf(access: Access, url: string): Promise<string> {

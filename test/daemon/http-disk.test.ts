@@ -36,7 +36,9 @@ test.runIf(root)('a full disk fails the execution by name, and the server goes o
   expect(failure).toBeInstanceOf(Refused);
   expect(failure).toMatchObject({ code: 'STORAGE_FAILED', message: expect.stringContaining('full') });
   // It answers all the same, and what it cannot do it says.
-  await served.ask('GET /ready');
+  await expect
+    .poll(async () => await served.ask('GET /ready').catch((error: unknown) => error))
+    .toBeInstanceOf(Refused);
   await served.ask(`DELETE /v1/sessions/${id}/files?path=filler`);
   await expect.poll(async () => await run('kept').catch(String), { timeout: 20_000 }).toMatchObject({ value: 1 });
   const log = await readLog(served, id);

@@ -67,6 +67,7 @@ export function assemble(
     streams,
     membersMay,
     version,
+    probe: options.probe,
     stopping,
     ending,
   };

@@ -36,6 +36,7 @@ export interface HttpOptions {
   readonly profiles: Profiles;
   readonly codingAgents: Service['codingAgents'];
   readonly life: ServerLife;
+  readonly probe: Service['probe'];
   /** What is known of coding agents now. */
   readonly agentNumbers: () => AgentNumbers;
   /** The other servers of the same storage. */

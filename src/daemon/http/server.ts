@@ -1,8 +1,9 @@
 /** The HTTP server: the app on a socket in the data folder, for this machine's own user, and on a TCP port where one is asked for. */
 
-import { chmodSync, rmSync } from 'node:fs';
+import { chmodSync, lstatSync, renameSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import { closeServer, listening, toUrl } from './addresses.ts';
 import { assemble } from './assemble.ts';
@@ -19,7 +20,7 @@ export class HttpServer implements AsyncDisposable {
   readonly #options: HttpOptions;
   readonly #fetch: Parameters<typeof makeServer>[0]['fetch'];
   #port: number | undefined;
-  #atSocket: string | undefined;
+  #atSocket: { readonly path: string; readonly inode: number } | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(options: HttpOptions) {
@@ -79,11 +80,15 @@ export class HttpServer implements AsyncDisposable {
     const local = this.#make('local');
     // Made so that nobody else can open it, not even for the moment until its mode is set.
     const before = process.umask(0o177);
-    const bound = listening(local, () => local.listen(socketPath), socketPath);
+    // Under another name: Node removes what has the name that it was given, also if that is another server's by then.
+    const partial = join(dirname(socketPath), `d.${process.pid}`);
+    rmSync(partial, { force: true });
+    const bound = listening(local, () => local.listen(partial), socketPath);
     process.umask(before);
     await bound;
-    this.#atSocket = socketPath;
-    chmodSync(socketPath, 0o600);
+    chmodSync(partial, 0o600);
+    renameSync(partial, socketPath);
+    this.#atSocket = { path: socketPath, inode: lstatSync(socketPath).ino };
   }
 
   #make(door: 'network' | 'local', tls?: HttpOptions['tls']): Server {
@@ -102,6 +107,7 @@ export class HttpServer implements AsyncDisposable {
     this.#stopping.abort();
     this.#ending.abort();
     await Promise.all(this.#servers.map(closeServer));
-    if (this.#atSocket !== undefined) rmSync(this.#atSocket, { force: true });
+    const { path, inode } = this.#atSocket ?? {};
+    if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.ino === inode) rmSync(path, { force: true });
   }
 }

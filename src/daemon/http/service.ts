@@ -7,6 +7,7 @@ import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { Models } from '../gateway/models.ts';
 import type { SessionHost } from '../sessions/contract.ts';
+import type { StorageProbe } from '../storage-probe.ts';
 import type { Profiles } from '../turns/profiles.ts';
 import type { Followers } from './followers.ts';
 import type { KernelQuota } from './kernel-quota.ts';
@@ -52,4 +53,6 @@ export interface Service {
   /** Aborted when the server ends: what goes on for long ends with it. */
   readonly ending: AbortSignal;
   readonly version: string;
+  /** Whether what is written arrives. */
+  readonly probe: StorageProbe;
 }

@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { CellaError } from '../../protocol/errors.ts';
 import { Connection } from './connection.ts';
-import { sqliteCode, storageFailed } from './failure.ts';
+import { moved, sqliteCode, storageFailed } from './failure.ts';
 import { GroupSync } from './group-sync.ts';
 
 const BUSY = 5;
@@ -28,9 +28,11 @@ export class Database {
   readonly #sync = new GroupSync({
     flush: () => {
       if (this.#connection) fdatasyncSync(this.#connection.log);
+      this.#checkPlace();
     },
     flushElsewhere: async () => {
       if (this.#connection) await flush(this.#connection.log);
+      this.#checkPlace();
     },
   });
 
@@ -58,6 +60,16 @@ export class Database {
       throw storageFailed('write to', this.path, cause);
     }
     return written;
+  }
+
+  /** Whether its path still leads to it; `same` while it is not open. */
+  get place(): Connection['place'] {
+    return this.#connection?.place ?? 'same';
+  }
+
+  /** Before anything is acknowledged: what is written to a file that has no name any more is lost. */
+  #checkPlace(): void {
+    if (this.place !== 'same') throw moved(this.path);
   }
 
   /** What was asked for before is carried out. */

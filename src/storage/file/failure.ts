@@ -44,6 +44,13 @@ export function storageFailed(action: string, path: string, cause: unknown): Cel
   });
 }
 
+/** What is open is no longer what the path leads to: whatever is written would be lost. */
+export function moved(path: string): CellaError {
+  const message = `Cannot write to ${path}: it was deleted, moved or replaced while it was in use. Nothing is written from now on.`;
+  const advice = 'Put it back as it was, or stop every process that uses it, bring back a copy, and start again.';
+  return new CellaError('STORAGE_FAILED', message, { advice, details: { path, reason: 'MOVED' } });
+}
+
 /** Runs work on a path; what it throws comes out as STORAGE_FAILED. */
 export async function guarded<T>(action: string, path: string, work: () => Promise<T>): Promise<T> {
   try {

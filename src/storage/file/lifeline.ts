@@ -4,12 +4,12 @@
  */
 
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { CellaError } from '../../protocol/errors.ts';
 import { type Holder, look, newHolder } from '../identity.ts';
-import { sqliteCode, storageFailed, systemCode } from './failure.ts';
+import { moved, sqliteCode, storageFailed, systemCode } from './failure.ts';
 import { loadSqlite } from './sqlite.ts';
 
 const BUSY = 5;
@@ -32,6 +32,13 @@ export class Lifelines {
     if (this.#closed) throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#folder}: the storage is closed.`);
     this.#own ??= this.#hold();
     return this.#own.holder;
+  }
+
+  /** Fails if the folder is no longer the one that was opened: its own file would be there. */
+  check(): void {
+    const { holder } = this;
+    if (existsSync(this.#path(holder))) return;
+    throw moved(dirname(this.#folder));
   }
 
   isAlive(holder: Holder): boolean {

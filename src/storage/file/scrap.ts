@@ -19,6 +19,7 @@ export class Scrap {
   /** A folder that nobody takes for anything else, and that is swept once this process has ended. */
   async make(): Promise<string> {
     const path = this.#name();
+    this.#lifelines.check();
     await makeFolder(this.folder);
     await mkdir(path, { mode: 0o700 });
     return path;
@@ -27,12 +28,14 @@ export class Scrap {
   /** The path of a file that is swept once this process has ended. It is up to the caller to make and remove it. */
   async file(): Promise<string> {
     const path = this.#name();
+    this.#lifelines.check();
     await makeFolder(this.folder);
     return path;
   }
 
   /** Takes a folder out of sight at once, and removes it then. False where it is not there. */
   async discard(path: string): Promise<boolean> {
+    this.#lifelines.check();
     await makeFolder(this.folder);
     const scrap = this.#name();
     try {

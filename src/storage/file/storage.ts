@@ -74,6 +74,11 @@ export class FileStorage implements Storage {
     return storage;
   }
 
+  /** Whether the folder still leads to what is open; `replaced`: to somebody else's. */
+  get place(): Database['place'] {
+    return this.#database.place;
+  }
+
   /** A lock ends with its process and not before: nobody else can have it while somebody writes here. */
   fenced(lock: Lock): Storage {
     const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = this;

@@ -9,14 +9,15 @@ import { pageHeaders as headers } from '../page.ts';
 import type { Service } from '../service.ts';
 
 /** To be added last: the document tells of every route that was added before. */
-export function addSystemRoutes({ routes, host, metrics, stopping: ending, version }: Service): void {
+export function addSystemRoutes({ routes, host, metrics, stopping: ending, version, probe }: Service): void {
   routes.open(wire.Home, async () => new Response(HOME_PAGE, { headers }));
   routes.open(wire.Health, async () => ({ status: 'ok' as const }));
 
   routes.add(wire.Ready, async () => {
     if (ending.aborted) throw stopping();
-    // Asks the storage something.
+    // Asks the storage something, and has it keep something.
     await host.list({ limit: 1 });
+    await probe.check();
     return { status: 'ready' as const };
   });
 
