@@ -5,14 +5,26 @@ from __future__ import annotations
 import array
 import json
 import os
+import re
 import socket
 import struct
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 _CREDENTIALS = struct.Struct("3i")
+# All that is ever said here. Code may write anything: nothing of it is taken apart further than this.
+_WORD = re.compile(rb'\{"(twin|kernel)": (0|[1-9][0-9]{0,9})\}')
+_LARGEST_NUMBER = 0xFFFFFFFF
 
 
-def tell(gate: int, word: Dict[str, Any], descriptors: List[int]) -> None:
+def parse(data: bytes) -> Optional[Dict[str, int]]:
+    """The word of a kernel or a twin; None where it is none."""
+    found = _WORD.fullmatch(data)
+    if found is None or int(found[2]) > _LARGEST_NUMBER:
+        return None
+    return {found[1].decode("ascii"): int(found[2])}
+
+
+def tell(gate: int, word: Dict[str, int], descriptors: List[int]) -> None:
     """From a kernel or a twin to pid 1."""
     with socket.socket(fileno=os.dup(gate)) as way:
         socket.send_fds(way, [json.dumps(word).encode()], descriptors)

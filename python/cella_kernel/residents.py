@@ -94,12 +94,10 @@ class Residents:
         if number in self._register.kernels:
             self._register.kernels[number][1].ring(execution)
 
-    def told(self, pid: int, word: Dict[str, Any], descriptors: List[int]) -> None:
+    def told(self, pid: int, word: Dict[str, int], descriptors: List[int]) -> None:
         """A process of this sandbox says what it is. The descriptors stay the caller's."""
-        number = word["twin" if "twin" in word else "kernel"]
-        if type(number) is not int:
-            raise TypeError("a number is wanted")
-        if "twin" in word:
+        ((kind, number),) = word.items()
+        if kind == "twin":
             self._register.twins.add(number, pid, descriptors)
             return
         for bell in self._register.twins.became(pid, number):

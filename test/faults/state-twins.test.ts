@@ -91,6 +91,10 @@ describe('words at the gate that no kernel says', () => {
       "for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):\n    one, two = socket.socketpair(socket.AF_UNIX, kind)\n    say({'twin': 4000 + kind}, [one.fileno()])\nsay({'twin': 4100}, [socket.socket().fileno()])",
     ],
     ['JSON that is nested too deeply', "say(b'[' * 4000); say(b'{\"twin\":' * 400)"],
+    [
+      'a twin with a number that no frame holds, which then ends',
+      "one, two = socket.socketpair()\nif os.fork() == 0:\n    for number in (2**32, 2**40, 2**70): say({'twin': number}, [one.fileno(), two.fileno()])\n    os._exit(0)\nos.wait()",
+    ],
     ['itself as a twin', "one, two = socket.socketpair()\nsay({'twin': 4000}, [one.fileno()])"],
     ['itself as a kernel', "for number in range(20): say({'kernel': number})"],
     [
@@ -125,7 +129,7 @@ describe('words at the gate that no kernel says', () => {
 
   test('do not end the kernel, where they are only nonsense', async () => {
     const { session } = await pair();
-    const nonsense = words.slice(0, 9).map(([, code]) => code);
+    const nonsense = words.slice(0, 11).map(([, code]) => code);
     for (const code of nonsense) expect(await session.run(`${PRELUDE}\n${code}\n5`)).toMatchObject({ value: 5 });
     const result = await session.run('x = 2; x');
     expect(result).toMatchObject({ status: 'ok', value: 2 });

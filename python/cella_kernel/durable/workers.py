@@ -104,8 +104,8 @@ class _Watch:
                 event = json.loads(line) if line else [""]
                 self._done = self._done or event == ["done"]
                 self._heard(event)
-            except (ValueError, TypeError, KeyError, IndexError):
-                pass  # the code has written to our pipe
+            except Exception:
+                pass  # the code has written to our pipe, whatever it was
         return bool(data)
 
     def _end(self) -> int:
