@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import frames, processes
 from .durable import loading, saving
+from .durable.names import MOST_NAMES, brief, shown
 from .frames import Channel
 from .sandbox import linux
 from .sandbox.linux import LayerError
@@ -101,7 +102,7 @@ def emitter(send: Send) -> Callable[[Dict[str, Any], Any], None]:
 
 def answer(told: Dict[str, Any], **more: str) -> bytes:
     python = "%d.%d.%d" % sys.version_info[:3]
-    return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **more})
+    return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **{key: brief(text) for key, text in more.items()}})
 
 
 def _named(names: List[str]) -> List[str]:
@@ -167,4 +168,6 @@ class Delivery:
         told = loading.load(namespace, self._segments, python=python)
         for name, text in told.get("cells", {}).items():
             remember(name, text)
-        return {"restored": _named(told["restored"]), "lost": told["lost"]}
+        # A checkpoint may come from before these bounds, or be damaged.
+        lost = [{"name": shown(one["name"]), "reason": one["reason"]} for one in told["lost"][:MOST_NAMES]]
+        return {"restored": [shown(name) for name in _named(told["restored"])[:MOST_NAMES]], "lost": lost}

@@ -27,7 +27,7 @@ _ENDS_IN_STATEMENT = re.compile(
     r"(?:[^\W\d]\w*(?:\.\w+)*[ ]*(?:[-+*/%&|^@]|//|[*][*]|<<|>>)?=(?!=)|import |from |pass\b)[^;'\"\\#(){}\[\]\r\n]*\Z"
 )
 # An exception's text is the code's to choose; a result has a largest size.
-_LONGEST_TEXT = 1 << 20
+_LONGEST_NAME, _LONGEST_MESSAGE, _LONGEST_TRACEBACK = 255, 1 << 16, 1 << 18
 # The class's own name, whatever its metaclass makes of `__name__`.
 _class_name = type.__dict__["__name__"].__get__
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -203,7 +203,11 @@ def describe(error: BaseException) -> Dict[str, Any]:
         text = "".join(whole.format())
     except BaseException as problem:
         text = "%s: %s\n(its traceback could not be made: %s)\n" % (name, message, type(problem).__name__)
-    described: Dict[str, Any] = {"name": _shortened(name), "message": _shortened(message), "traceback": _shortened(text)}
+    described: Dict[str, Any] = {
+        "name": _shortened(name, _LONGEST_NAME),
+        "message": _shortened(message, _LONGEST_MESSAGE),
+        "traceback": _shortened(text, _LONGEST_TRACEBACK),
+    }
     if isinstance(error, SystemExit):
         described["exitCode"] = _exit_code(error.code)
     return described
@@ -215,12 +219,13 @@ def _exit_code(code: Any) -> int:
     return int(code) if type(code) in (int, bool) and abs(code) < 1 << 31 else 1
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, longest: int) -> str:
     """Plain text, whatever subclass of it the code made, with its beginning and its end where it is too long."""
     text = str.__str__(text)
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= longest:
         return text
-    half = _LONGEST_TEXT // 2
+    # Less than half, so that there is room for the words between.
+    half = longest // 2 - 40
     return "%s\n… %d characters are left out here …\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 

@@ -14,6 +14,7 @@ from .resolving import Unresolved, is_calm, module_of, resolve, static_attribute
 from .scanning import Scan, Token, Unfinished, primary_start, scan, statement
 
 _MOST_MATCHES = 500
+_LONGEST_MATCH = 1000
 _MOST_KEYS = 100_000
 _KEYWORDS = frozenset(keyword.kwlist)
 _SOFT_KEYWORDS = frozenset(getattr(keyword, "softkwlist", ())) - {"_"}
@@ -50,7 +51,7 @@ def _answer(kinds: Dict[str, str], prefix: str) -> Dict[str, Any]:
 
 
 def _fits(name: str, kind: str, prefix: str) -> bool:
-    if not name.startswith(prefix):
+    if not name.startswith(prefix) or len(name) > _LONGEST_MATCH:
         return False
     return kind == "key" or prefix.startswith("_") or not name.startswith("_")
 

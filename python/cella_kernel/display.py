@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 import traceback
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Tuple
 
 from . import figures
 from .values import portable
@@ -21,29 +21,35 @@ _METHODS = (
     ("_repr_javascript_", "application/javascript"),
     ("_repr_pdf_", "application/pdf"),
 )
+# MIME types of one bundle, beside the text that every display has, and the characters of each.
+_MOST_FORMS = 99
+_LONGEST_MIME = 255
 
 
-def bundle(value: Any) -> Optional[Dict[str, Any]]:
-    """The rich forms of a value by MIME type; None where it has no other form than its repr."""
+def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
+    """The rich forms of a value by MIME type, none where it has only its repr; and how many were too many."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
-        return None
+        return {}, 0
     if "matplotlib.figure" in sys.modules and figures.is_figure(value):
-        return {"image/png": figures.take(value)}
+        return {"image/png": figures.take(value)}, 0
     forms: Dict[str, Any] = {}
+    left_out = 0
     whole = _ask(value, "_repr_mimebundle_", include=None, exclude=None)
     if isinstance(whole, tuple):
         whole = whole[0] if whole else None
     if isinstance(whole, dict):
-        forms.update((str(mime), portable_form(data)) for mime, data in whole.items())
+        fitting = [mime for mime in whole if len(str(mime)) <= _LONGEST_MIME][:_MOST_FORMS]
+        left_out = len(whole) - len(fitting)
+        forms.update((str(mime), portable_form(whole[mime])) for mime in fitting)
     for method, mime in _METHODS:
-        if mime not in forms:
+        if mime not in forms and len(forms) < _MOST_FORMS:
             data = _ask(value, method)
             if isinstance(data, tuple):
                 data = data[0] if data else None
             if data is not None:
                 forms[mime] = portable_form(data)
-    return forms or None
+    return forms, left_out
 
 
 def portable_form(data: Any) -> Any:

@@ -22,7 +22,7 @@ from .sandbox import linux
 from .sandbox.linux import LayerError
 from .streams import Output
 from .switchboard import CallError, Switchboard
-from .values import pack, portable, short_repr
+from .values import LARGEST_VALUE, oversize, pack, portable, short_repr
 from .waking import Sleeper
 
 _MARK_BYTES = 16
@@ -35,8 +35,8 @@ _REHEARSALS = 20
 _WARM_UPS = 3
 # It has what most first cells have: a name, a call, an operation and a value.
 _WARM_UP = bytes(_MARK_BYTES) + b"rehearsed = [0]\nlen(rehearsed) + 1\n"
-# The payload of a result may not be larger than what the host takes in one frame.
-_LARGEST_VALUE = 60 << 20
+# An answer that is larger is not given: the host would not take it.
+_LARGEST_ANSWER = 4 << 20
 _LONGEST_PROMPT = 1 << 16
 # How a kernel ends that cannot go on. Without memory it can say no more than this.
 FAILED, WITHOUT_MEMORY = 70, 72
@@ -227,7 +227,7 @@ class Kernel:
             told = delivery.load(self._namespace, python, sources.remember_again)
         except BaseException as error:
             # Whatever the names did while they came back, the kernel goes on with those that did.
-            told = {"restored": [], "lost": [{"name": "*", "reason": "%s: %s" % (type(error).__name__, error)}]}
+            told = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
         self._repair()
         self._output.flush()
         self._switchboard.send(frames.LOADED, number, pack(told))
@@ -284,17 +284,20 @@ class Kernel:
     def _add_value(self, result: Dict[str, Any], value: Any) -> None:
         namespace = self._namespace
         namespace["___"], namespace["__"], namespace["_"] = namespace.get("__"), namespace.get("_"), value
-        bundle = display.bundle(value)
+        bundle, left_out = display.bundle(value)
         text, cut = short_repr(value)
         result["repr"] = text
         if cut:
             result["reprCut"] = cut
         result["value"] = portable(value)
+        if len(pack(result["value"])) > LARGEST_VALUE:
+            result["value"] = oversize(value)
+        if bundle and len(pack(bundle)) > LARGEST_VALUE:
+            bundle, left_out = {}, left_out + len(bundle)
         if bundle:
             result["data"] = bundle
-        if len(pack(result)) > _LARGEST_VALUE:
-            result["value"] = {(type(value).__name__, text)}
-            result.pop("data", None)
+        if left_out:
+            result["dataCut"] = left_out
 
     def _show_figures(self, number: int) -> None:
         if "matplotlib.pyplot" in sys.modules:
@@ -305,14 +308,15 @@ class Kernel:
         """Show values in the middle of a cell, as rich as they can be shown."""
         for value in values:
             text, _ = short_repr(value)
-            self.publish({**(display.bundle(value) or {}), "text/plain": text})
+            bundle, left_out = display.bundle(value)
+            self.publish({**bundle, "text/plain": text}, left_out)
 
-    def publish(self, bundle: Dict[str, Any]) -> None:
+    def publish(self, bundle: Dict[str, Any], left_out: int = 0) -> None:
         if os.getpid() != self._pid:
             return  # a child that the code forked: it has no host to show anything to
         size = len(pack(bundle))
-        if size > _LARGEST_VALUE:
-            raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, _LARGEST_VALUE))
+        if size > LARGEST_VALUE:
+            raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, LARGEST_VALUE))
         with self._interrupts, self._ordering:
             owner = owners.execution.get() or self._executing
             if owner == self._executing:
@@ -321,7 +325,8 @@ class Kernel:
                 # By a thread or a task whose cell is over: it need not wait for the output of the one that runs.
                 self._output.flush()
                 marks = 0, 0
-            self._switchboard.send(frames.DISPLAY, owner, pack({"data": bundle, "marks": marks}))
+            shown = {"data": bundle, "marks": marks, **({"dataCut": left_out} if left_out else {})}
+            self._switchboard.send(frames.DISPLAY, owner, pack(shown))
 
     def _ask(self, prompt: str, password: bool) -> str:
         with self._interrupts, self._ordering:
@@ -342,13 +347,15 @@ class Kernel:
                 value = introspection.answer(self._namespace, request["method"], request["params"])
             finally:
                 self._interrupts.end()
-            answer = {"value": value}
+            answer = pack({"value": value})
+            if len(answer) > _LARGEST_ANSWER:
+                raise ValueError("the answer is too large: it has %d bytes" % len(answer))
         except BaseException as error:
             self._interrupts.end()
-            answer = {"error": cells.describe(error)}
+            answer = pack({"error": cells.describe(error)})
         self._interrupts.finish(number)
         self._repair()
-        self._switchboard.send(frames.ANSWER, number, pack(answer))
+        self._switchboard.send(frames.ANSWER, number, answer)
 
     def _repair(self) -> None:
         """Puts back what every later cell needs: names of builtins that the code deleted."""

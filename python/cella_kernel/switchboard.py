@@ -22,7 +22,10 @@ from .values import is_bounded, pack
 # What the host lets one kernel have open at a time; more wait here for their turn.
 _MOST_CALLS = 64
 # What it takes of one call: a frame is cut off beyond.
-_LARGEST_CALL = 9 << 20
+_LARGEST_CALL = 2 << 20
+# Calls that carry bytes of a file.
+_LARGEST_PIECE = 9 << 20
+_PIECES = frozenset(("artifacts.write",))
 
 # A little longer than a host takes from one cell's result to the next cell.
 _CLOSELY_S = 0.0003
@@ -216,7 +219,7 @@ class Switchboard:
     def _begin(self, method: str, params: Dict[str, Any], future: Optional["asyncio.Future[bytes]"] = None) -> int:
         # Looked at before it is packed: what is made of few objects may unfold to many.
         payload = pack((method, params)) if is_bounded(params) else None
-        if payload is None or len(payload) > _LARGEST_CALL:
+        if payload is None or len(payload) > (_LARGEST_PIECE if method in _PIECES else _LARGEST_CALL):
             # The host would cut off a kernel that sends it.
             raise CallError("TOO_LARGE", "value", _TOO_LARGE)
         with self._sending:
@@ -335,8 +338,8 @@ class CallError(Exception):
 
 
 _TOO_LARGE = (
-    "what is given with this call is too large: it may have %d bytes, and be nested 200 deep; "
-    "save it as an artifact or in a file, and give its name" % _LARGEST_CALL
+    "what is given with this call is too large: it may have %d bytes, 50000 items and keys in all, integers of 10000 digits, "
+    "and be nested 200 deep; save it as an artifact or in a file, and give its name" % _LARGEST_CALL
 )
 _GONE = marshal.dumps({"error": ("KERNEL_DIED", "runtime", "the kernel went back to before this call was answered")}, 2)
 

@@ -7,20 +7,26 @@ from __future__ import annotations
 import marshal
 import reprlib
 import sys
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Set, Tuple
 
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _NESTING = frozenset((list, tuple, dict))
 _DEEPEST = 200
-# Among the types that cannot travel: what lies deeper was not looked at.
-_TOO_DEEP = frozenset(("too deep",))
 # Each level of a repr copies those below it: the time grows with the square of the levels.
 _DEEPEST_REPR = 500
-# What a value may cost the host: a list, a dict or bytes count for many plain parts.
-_MOST_NODES = 20_000_000
-_NESTING_COST = 16
+# What a value may have in all: items of lists and keys of dicts together, and bytes. The host takes no more.
+MOST_ITEMS = 50_000
+LARGEST_VALUE = 8 << 20
+# The first integer, without its sign, that has more than 10,000 decimal digits.
+_TOO_LONG = 10**10_000
+# Long integers count for an item for each so many bits, rounded down.
+_ITEM_BITS = 90
+# Of a repr that is written out as a whole.
+_MOST_REPR_ITEMS = 2_000_000
+_LARGEST_REPR = 256 << 20
 _LONGEST_REPR = 1 << 20
 _LONGEST_NESTED_REPR = 4096
+_LONGEST_TYPE = 255
 _MOST_DIGITS = 50_000
 
 
@@ -30,28 +36,37 @@ def pack(message: Any) -> bytes:
 
 def portable(value: Any) -> Any:
     """`value` itself where all of it can travel; else a copy in which the other parts are opaque."""
-    foreign: List[Any] = []
-    if _measure(value, 0, {}, set(), foreign) > _MOST_NODES:
-        return opaque(value)
-    return _copy(value, 0, set()) if foreign else value
+    census = _Census(MOST_ITEMS, LARGEST_VALUE)
+    if not census.take(value):
+        return oversize(value)
+    return _copy(value, 0, set()) if census.foreign else value
 
 
 def is_bounded(value: Any) -> bool:
-    """Whether the host takes it, as far as its parts and their depth go."""
-    foreign: List[Any] = []
-    return _measure(value, 0, {}, set(), foreign) <= _MOST_NODES and _TOO_DEEP.isdisjoint(foreign)
+    """Whether the host takes it, as far as its items, their depth and their integers go."""
+    census = _Census(MOST_ITEMS, sys.maxsize)
+    return census.take(value) and not census.beyond
 
 
 def opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
+    """Type and repr in place of a value."""
     text, cut = short_repr(value, longest)
     return {(type_name(value), text + ("…" if cut else ""))}
+
+
+def oversize(value: Any) -> Any:
+    """Of plain types and too large to travel: type and repr, and its items, characters or bytes, or the bits of an integer."""
+    ((kind, text),) = opaque(value)
+    size = value.bit_length() if type(value) is int else len(value) if type(value) in (list, tuple, dict, str, bytes) else 0
+    return {(kind, text, size)}
 
 
 def type_name(value: Any) -> str:
     kind = type(value)
     module = kind.__module__
     name = kind.__qualname__
-    return name if module in ("builtins", "__main__") else "%s.%s" % (module, name)
+    full = name if module in ("builtins", "__main__") else "%s.%s" % (module, name)
+    return full if len(full) <= _LONGEST_TYPE else full[: _LONGEST_TYPE - 1] + "…"
 
 
 def short_repr(value: Any, longest: int = _LONGEST_REPR) -> Tuple[str, int]:
@@ -63,10 +78,8 @@ def short_repr(value: Any, longest: int = _LONGEST_REPR) -> Tuple[str, int]:
 
 
 def _is_too_much(value: Any) -> bool:
-    foreign: List[Any] = []
-    if _measure(value, 0, {}, set(), foreign) > _MOST_NODES:
-        return True
-    return not _TOO_DEEP.isdisjoint(foreign) and _is_deep(value)
+    census = _Census(_MOST_REPR_ITEMS, _LARGEST_REPR)
+    return not census.take(value) or (census.beyond and _is_deep(value))
 
 
 def _is_deep(value: Any) -> bool:
@@ -88,6 +101,8 @@ def _is_deep(value: Any) -> bool:
 
 def _whole_repr(value: Any) -> str:
     """repr, also of integers that are longer than Python writes out by default."""
+    if type(value) is int and not -_TOO_LONG < value < _TOO_LONG:
+        return hex(value) if value.bit_length() < 4 * _LONGEST_REPR else "<int of %d bits>" % value.bit_length()
     try:
         return repr(value)
     except ValueError:
@@ -104,44 +119,77 @@ def _whole_repr(value: Any) -> str:
             sys.set_int_max_str_digits(limit)
 
 
-def _measure(value: Any, depth: int, known: Dict[int, Tuple[int, int]], path: Set[int], foreign: List[Any]) -> int:
-    """How many nodes the value unfolds to, however few it is made of. Types that cannot travel go to `foreign`."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return 1 + _NESTING_COST if kind is bytes else 1
-    key = id(value)
-    if kind not in _NESTING or key in path:
-        foreign.append(kind)
-        return 1
-    if depth >= _DEEPEST:
-        foreign.extend(_TOO_DEEP)
-        return 1
-    items: Any = value
-    if kind is dict:
-        if not set(map(type, value)) <= {str}:
-            foreign.append(kind)
-        items = value.values()
-    kinds = set(map(type, items))
-    if kinds <= _PLAIN:
-        costly = sum(type(item) is bytes for item in items) if bytes in kinds else 0
-        return _NESTING_COST + len(value) + _NESTING_COST * costly
-    # How far it goes down is known for where it was looked at, and for what is above.
-    seen, deepest = known.get(key, (0, -1))
-    if depth <= deepest:
-        return seen
-    path.add(key)
-    total = _NESTING_COST
-    for item in items:
-        total += _measure(item, depth + 1, known, path, foreign)
-    path.discard(key)
-    known[key] = total, depth
-    return total
+class _Census:
+    """Counts what a value unfolds to, however few objects it is made of, and stops where that is too much."""
+
+    def __init__(self, most_items: int, most_bytes: int) -> None:
+        self._items = most_items
+        self._bytes = most_bytes
+        # By identity: what a part took, and how deep it lay. Deeper down it may be too deep.
+        self._known: Dict[int, Tuple[int, int, int]] = {}
+        # Whether a part cannot travel as it is; and whether one is too deep or an integer too long.
+        self.foreign = False
+        self.beyond = False
+
+    def take(self, value: Any) -> bool:
+        """False where it is too much."""
+        return self._take(value, 0, set())
+
+    def _take(self, value: Any, depth: int, path: Set[int]) -> bool:
+        kind = type(value)
+        if kind in _PLAIN:
+            return self._take_plain((value,), {kind})
+        if kind not in _NESTING or id(value) in path:
+            self.foreign = True
+            return True
+        if depth >= _DEEPEST:
+            self.foreign = self.beyond = True
+            return True
+        known = self._known.get(id(value))
+        if known is not None and depth <= known[2]:
+            self._items -= known[0]
+            self._bytes -= known[1]
+            return self._items >= 0 and self._bytes >= 0
+        before = self._items, self._bytes
+        self._items -= len(value)
+        if self._items < 0:
+            return False
+        items: Any = value
+        if kind is dict:
+            names = set(map(type, value))
+            if not names <= {str}:
+                self.foreign = True
+            elif not self._take_plain(value, names):
+                return False
+            items = value.values()
+        kinds = set(map(type, items))
+        if kinds <= _PLAIN:
+            return self._take_plain(items, kinds)
+        path.add(id(value))
+        for item in items:
+            if not self._take(item, depth + 1, path):
+                return False
+        path.discard(id(value))
+        self._known[id(value)] = before[0] - self._items, before[1] - self._bytes, depth
+        return True
+
+    def _take_plain(self, items: Iterable[Any], kinds: Set[type]) -> bool:
+        if int in kinds:
+            numbers = items if kinds == {int} else [item for item in items if type(item) is int]
+            largest, smallest = max(numbers), min(numbers)
+            if largest >= _TOO_LONG or smallest <= -_TOO_LONG:
+                self.foreign = self.beyond = True
+            if largest.bit_length() >= _ITEM_BITS or smallest.bit_length() >= _ITEM_BITS:
+                self._items -= sum(item.bit_length() // _ITEM_BITS for item in numbers)
+        if str in kinds or bytes in kinds:
+            self._bytes -= sum(len(item) for item in items if type(item) is str or type(item) is bytes)
+        return self._bytes >= 0 and self._items >= 0
 
 
 def _copy(value: Any, depth: int, path: Set[int]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
-        return value
+        return oversize(value) if kind is int and not -_TOO_LONG < value < _TOO_LONG else value
     key = id(value)
     if key in path or depth >= _DEEPEST or len(path) > _DEEPEST:
         return opaque(value)

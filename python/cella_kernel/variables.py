@@ -11,6 +11,8 @@ from .resolving import module_of
 from .values import type_name
 
 _PREVIEW_CHARACTERS = 80
+_MOST_VARIABLES = 5000
+_LONGEST_NAME = 255
 # An array that repeats one item may claim more; every reader takes this as a plain number.
 _LARGEST_SIZE = (1 << 53) - 1
 # The kernel's own: the last three values.
@@ -19,7 +21,9 @@ _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range, deque
 
 
 def list_variables(namespace: Dict[str, Any]) -> List[Dict[str, Any]]:
-    return [_describe(name, value) for name, value in list(namespace.items()) if _is_users(name)]
+    """The newest, where there are more than one answer holds."""
+    users = [(name, value) for name, value in list(namespace.items()) if _is_users(name)]
+    return [_describe(name, value) for name, value in users[-_MOST_VARIABLES:]]
 
 
 def _is_users(name: Any) -> bool:
@@ -29,7 +33,8 @@ def _is_users(name: Any) -> bool:
 
 
 def _describe(name: str, value: Any) -> Dict[str, Any]:
-    described: Dict[str, Any] = {"name": name, "type": type_name(value), "size": min(_size(value), _LARGEST_SIZE)}
+    shown = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    described: Dict[str, Any] = {"name": shown, "type": type_name(value), "size": min(_size(value), _LARGEST_SIZE)}
     length = _length(value)
     if length is not None:
         described["length"] = length

@@ -3,7 +3,10 @@
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import type { ByteSource, FrameLink } from '../kernel/link.ts';
-import { encodeFrame, type Frame, FrameDecoder } from '../protocol/frames.ts';
+import { encodeFrame, FRAME_COST, type Frame, FrameDecoder } from '../protocol/frames.ts';
+
+/** Of frames that come before anybody reads them. */
+const MOST_EARLY_BYTES = 1024 * 1024;
 
 /** A frame connection: to the socket at a path, or over one that is connected. Frames that come before `read` wait. */
 export class FrameSocket implements FrameLink {
@@ -14,6 +17,7 @@ export class FrameSocket implements FrameLink {
   readonly #spoken = Promise.withResolvers<void>();
   readonly #reached = Promise.withResolvers<boolean>();
   #early: Frame[] = [];
+  #earlyBytes = 0;
   #ended: { problem?: Error } | undefined;
 
   constructor(place: string | Socket, largest: ReadonlyMap<number, number>) {
@@ -40,8 +44,10 @@ export class FrameSocket implements FrameLink {
     this.#onEnd = onEnd;
     const early = this.#early;
     this.#early = [];
+    this.#earlyBytes = 0;
+    this.#socket.resume();
     // A reader may leave after any of them.
-    for (const frame of early) (this.#onFrame ?? ((rest) => this.#early.push(rest)))(frame);
+    for (const frame of early) this.#give(frame);
     if (this.#ended) this.#onEnd?.(this.#ended.problem);
   }
 
@@ -79,21 +85,24 @@ export class FrameSocket implements FrameLink {
   }
 
   #data(chunk: Buffer): void {
-    let frames: Frame[];
     try {
-      frames = this.#decoder.push(chunk);
+      for (const frame of this.#decoder.push(chunk)) this.#give(frame);
     } catch (problem) {
       this.#end(problem instanceof Error ? problem : new Error(String(problem)));
       this.#socket.destroy();
+    }
+  }
+
+  #give(frame: Frame): void {
+    if (this.#onFrame) {
+      this.#onFrame(frame);
       return;
     }
-    for (const frame of frames) {
-      if (this.#onFrame) this.#onFrame(frame);
-      else {
-        this.#early.push(frame);
-        this.#spoken.resolve();
-      }
-    }
+    this.#early.push(frame);
+    this.#earlyBytes += frame.payload.length + FRAME_COST;
+    // What nobody reads yet must not fill the host's memory.
+    if (this.#earlyBytes > MOST_EARLY_BYTES) this.#socket.pause();
+    this.#spoken.resolve();
   }
 
   #end(problem?: Error): void {

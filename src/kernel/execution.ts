@@ -16,7 +16,9 @@ import type { ResultPayload } from '../protocol/kernel.ts';
 import { Capture } from './capture.ts';
 import type { EventSink } from './events.ts';
 
-const MOST_DISPLAY_BYTES = 32 * 1024 * 1024;
+/** What a result keeps of displays: with more, whoever writes it down or sends it would hold everybody up. */
+const MOST_DISPLAY_BYTES = 8 * 1024 * 1024;
+const MOST_DISPLAYS = 1000;
 
 export interface ExecutionSettings {
   readonly timeoutMs: number;
@@ -43,6 +45,7 @@ export class Execution {
   readonly #displays: DisplayEvent[] = [];
   #displayBytes = 0;
   #displaysCut = 0;
+  #formsCut = 0;
   #startedAt = 0;
   readonly #settled = Promise.withResolvers<ResultEvent>();
 
@@ -66,8 +69,10 @@ export class Execution {
     return this.events.push({ type, text }, text.length);
   }
 
-  display(event: DisplayEvent, size: number): boolean {
-    if (this.#displayBytes + size <= MOST_DISPLAY_BYTES) {
+  /** `formsCut`: how many of its MIME types the kernel has left out. */
+  display(event: DisplayEvent, size: number, formsCut = 0): boolean {
+    this.#formsCut += formsCut;
+    if (this.#displayBytes + size <= MOST_DISPLAY_BYTES && this.#displays.length < MOST_DISPLAYS) {
       this.#displays.push(event);
       this.#displayBytes += size;
     } else {
@@ -110,6 +115,7 @@ export class Execution {
       ...errorPart(status, payload.error, this.settings.timeoutMs),
       ...notice,
     };
+    this.#formsCut += payload.dataCut ?? 0;
     this.#end(status, rest, payload.reprCut);
   }
 
@@ -141,13 +147,14 @@ export class Execution {
   /** What was more than one may have, where something was. */
   #truncated(reprCut: number): Truncated | undefined {
     const [stdoutBytes, stderrBytes] = [this.#stdout.cutBytes, this.#stderr.cutBytes];
-    const [displays, streamedBytes] = [this.#displaysCut, this.events.lost];
-    if (stdoutBytes + stderrBytes + reprCut + displays + streamedBytes === 0) return undefined;
+    const [displays, streamedBytes, mimeTypes] = [this.#displaysCut, this.events.lost, this.#formsCut];
+    if (stdoutBytes + stderrBytes + reprCut + displays + streamedBytes + mimeTypes === 0) return undefined;
     return {
       ...(stdoutBytes > 0 && { stdoutBytes }),
       ...(stderrBytes > 0 && { stderrBytes }),
       ...(reprCut > 0 && { reprCharacters: reprCut }),
       ...(displays > 0 && { displays }),
+      ...(mimeTypes > 0 && { mimeTypes }),
       ...(streamedBytes > 0 && { streamedBytes }),
     };
   }

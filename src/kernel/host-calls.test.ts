@@ -17,7 +17,8 @@ function calls() {
     progress: () => undefined,
     asking: () => undefined,
   });
-  const start = (id: number, method: string) => hostCalls.start({ id, method, params: {}, held: 0 });
+  const start = (id: number, method: string) =>
+    hostCalls.start({ id, method, params: {}, held: { size: 0, reckoned: 0 } });
   return { begun, replied, start, hostCalls };
 }
 

@@ -23,13 +23,18 @@ export interface HostCall {
   readonly id: number;
   readonly method: string;
   readonly params: PyValue;
-  /** How many bytes it is reckoned to hold until it is replied to. */
-  readonly held: number;
+  readonly held: Held;
+}
+
+/** How many bytes a call takes, and how many it is reckoned to hold with its reply. */
+export interface Held {
+  readonly size: number;
+  readonly reckoned: number;
 }
 
 export interface HostCallEvents {
   /** Resolves when the kernel has taken it, or is gone. */
-  reply(id: number, payload: Buffer, held: number): Promise<void>;
+  reply(id: number, payload: Buffer, held: Held): Promise<void>;
   progress(method: string, text: string): void;
   /** Whether somebody is being asked right now. */
   asking(begins: boolean): void;

@@ -1,12 +1,8 @@
 /** Frames from a kernel in their order: each is handled when its time has come, and what waits has a bound. */
 
-import { type Frame, FrameError } from '../protocol/frames.ts';
-import type { FrameLink } from './link.ts';
+import { FRAME_COST, type Frame, FrameError } from '../protocol/frames.ts';
+import type { KernelBudget } from './budget.ts';
 import { Queue } from './queue.ts';
-
-const MOST_WAITING_BYTES = 64 * 1024 * 1024;
-/** What a frame that waits takes beside its payload. */
-export const FRAME_COST = 256;
 
 /** A frame in its turn: taken apart once, however often it has to wait. */
 export interface Waiting {
@@ -22,15 +18,14 @@ export interface InboxEvents {
 }
 
 export class Inbox {
-  readonly #link: Pick<FrameLink, 'pause' | 'resume'>;
+  readonly #budget: Pick<KernelBudget, 'hold' | 'release'>;
   readonly #events: InboxEvents;
   readonly #frames = new Queue<Waiting>();
-  #waitingBytes = 0;
   #pumping = false;
   #closed = false;
 
-  constructor(link: Pick<FrameLink, 'pause' | 'resume'>, events: InboxEvents) {
-    this.#link = link;
+  constructor(budget: Pick<KernelBudget, 'hold' | 'release'>, events: InboxEvents) {
+    this.#budget = budget;
     this.#events = events;
   }
 
@@ -38,9 +33,8 @@ export class Inbox {
     // A kernel that was cut off is dying: nothing that it still sends is heard.
     if (this.#closed) return;
     this.#frames.push({ frame });
-    this.#waitingBytes += sizeOf(frame);
     // What waits for output to be read must not fill the host's memory meanwhile.
-    if (this.#waitingBytes > MOST_WAITING_BYTES) this.#link.pause();
+    this.#budget.hold(sizeOf(frame));
     this.pump();
   }
 
@@ -55,9 +49,7 @@ export class Inbox {
         // Whoever handled it may have closed this.
         if (this.#closed) break;
         this.#frames.shift();
-        const before = this.#waitingBytes;
-        this.#waitingBytes -= sizeOf(next.frame);
-        if (before > MOST_WAITING_BYTES && this.#waitingBytes <= MOST_WAITING_BYTES) this.#link.resume();
+        this.#budget.release(sizeOf(next.frame));
       }
     } catch (error) {
       this.#events.broken(error instanceof FrameError ? error.message : String(error));

@@ -2,9 +2,8 @@
 
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent, ResultEvent } from '../protocol/events.ts';
-import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
+import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import {
-  type DisplayPayload,
   type HelloPayload,
   type LoadedPayload,
   type PartHeader,
@@ -18,6 +17,7 @@ import {
 } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import { encodeText, type PyValue } from '../protocol/values.ts';
+import { KernelBudget } from './budget.ts';
 import { describeDeath } from './death.ts';
 import type { Execution, StopReason } from './execution.ts';
 import type { CallHandler } from './host-calls.ts';
@@ -35,6 +35,9 @@ import { stopWatching, watchFor } from './vigil.ts';
 
 /** A kernel that has ended before it said hello has said why by then. */
 const LAST_WORDS_MS = 1000;
+
+/** What an item of a display is reckoned to take. */
+const ITEM_COST = 64;
 
 /** What a kernel is told when it begins. */
 export interface KernelSettings {
@@ -59,6 +62,8 @@ type State =
 
 export class Kernel {
   readonly #link: KernelLink;
+  /** What it makes the host hold. */
+  readonly budget: KernelBudget;
   readonly #outputs: Outputs;
   readonly #background: KernelSettings['background'];
   readonly #executions: () => number;
@@ -82,13 +87,14 @@ export class Kernel {
 
   constructor(link: KernelLink, { background, handler, notice, generation = 0, executions }: KernelSettings) {
     this.#link = link;
+    this.budget = new KernelBudget(link.control);
     this.#executions = executions ?? (() => 0);
     this.#background = background;
     this.notice = notice;
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
     this.#ready.promise.catch(() => {});
     // First: output may end while the reader is put on it.
-    this.#inbox = new Inbox(link.control, {
+    this.#inbox = new Inbox(this.budget, {
       handle: (next) => this.#handle(next),
       broken: (reason) => this.#cutOff(reason),
     });
@@ -98,7 +104,7 @@ export class Kernel {
       () => this.#inbox.pump(),
     );
     this.#requests = new Requests({
-      ...{ link: link.control, outputs: this.#outputs, handler, generation },
+      ...{ link: link.control, outputs: this.#outputs, budget: this.budget, handler, generation },
       running: () => this.running,
       progress: (event) => this.#progress(event),
       asking: (waits) => (waits ? this.#clock?.pause() : this.#clock?.resume()),
@@ -181,14 +187,6 @@ export class Kernel {
     return this.#questions.load(python, segments, timeoutMs);
   }
 
-  pause(): void {
-    this.#link.control.pause();
-  }
-
-  resume(): void {
-    this.#link.control.resume();
-  }
-
   interrupt(): boolean {
     if (this.#state.kind !== 'running') return false;
     this.#stop(this.#state.execution, 'interrupt');
@@ -231,7 +229,7 @@ export class Kernel {
 
   #resumeOutput(): void {
     this.#outputs.resume();
-    this.#link.control.resume();
+    this.budget.readerFull(false);
     this.#inbox.pump();
   }
 
@@ -304,17 +302,19 @@ export class Kernel {
     else this.#background(event, event.text.length);
   }
 
-  #display(frame: Frame, payload: DisplayPayload): boolean {
+  #display(frame: Frame, payload: ReturnType<typeof parseDisplay>): boolean {
     const event: DisplayEvent = { type: 'display', data: payload.data };
+    // Many small items take more than their bytes.
+    const size = frame.payload.length + FRAME_COST + ITEM_COST * payload.items;
     const { running } = this;
     // By a thread or a task whose cell is over: the next may be on its way to the kernel already.
     if (frame.id !== running?.number) {
       if (frame.id !== 0 && !this.#knows(frame.id)) throw new FrameError(`a display for execution ${frame.id}`);
-      this.#background({ ...event, ...late(frame.id || this.#lastEnded) }, frame.payload.length);
+      this.#background({ ...event, ...late(frame.id || this.#lastEnded) }, size);
       return true;
     }
     if (!this.#outputs.reached(payload.marks)) return false;
-    if (!running.display(event, frame.payload.length)) this.#link.control.pause();
+    if (!running.display(event, size, payload.dataCut)) this.budget.readerFull(true);
     this.#outputs.release(payload.marks);
     return true;
   }

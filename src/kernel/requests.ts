@@ -2,13 +2,13 @@
 
 import { encodeValue } from '../protocol/encode-value.ts';
 import type { ExecutionEvent, ProgressEvent } from '../protocol/events.ts';
-import { type Frame, FrameError, FrameType } from '../protocol/frames.ts';
+import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/frames.ts';
 import { type InputCall, parseInputCall } from '../protocol/kernel.ts';
 import type { PyValue } from '../protocol/values.ts';
+import type { KernelBudget } from './budget.ts';
 import { Calls } from './calls.ts';
 import type { Execution } from './execution.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
-import { FRAME_COST } from './inbox.ts';
 import type { FrameLink } from './link.ts';
 import type { Outputs } from './outputs.ts';
 
@@ -24,6 +24,7 @@ const NO_READER = 'input() was called, but nobody reads the events of this cell 
 export interface RequestParts {
   readonly link: Pick<FrameLink, 'sendSlowly'>;
   readonly outputs: Pick<Outputs, 'reached' | 'release'>;
+  readonly budget: Pick<KernelBudget, 'hold' | 'release' | 'keep' | 'letGo'>;
   /** Carries out what the code asks for, beside input(). Without it such calls are refused. */
   readonly handler: CallHandler | undefined;
   /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
@@ -41,6 +42,8 @@ export class Requests {
   readonly #firstRequest: number;
   readonly #inputs: Calls;
   readonly #hostCalls: HostCalls;
+  /** By the number of its call: what the prompt of each takes. */
+  readonly #prompts = new Map<number, number>();
   /** Host calls that ask somebody right now. */
   #asking = 0;
   /** Of calls that are carried out, and of replies that the kernel has not taken. */
@@ -50,13 +53,15 @@ export class Requests {
     this.#parts = parts;
     this.#firstRequest = parts.generation * REQUESTS;
     this.#inputs = new Calls((id, reply) => {
+      this.#forgetPrompt(id);
       this.#asked();
       const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
       void this.#reply(id, encodeValue(answer));
     });
     this.#hostCalls = new HostCalls(parts.handler, {
-      reply: (id, payload, held) => {
-        this.#callBytes -= held;
+      reply: (id, payload, { size, reckoned }) => {
+        this.#callBytes -= reckoned;
+        parts.budget.release(size);
         return this.#reply(id, payload);
       },
       progress: (task, text) => parts.progress({ type: 'progress', task, text }),
@@ -84,9 +89,11 @@ export class Requests {
     if (this.#inputs.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
     if (this.#callBytes >= MOST_CALL_BYTES) return false;
     if (method === 'input') return this.#input(frame.id, parseInputCall(params));
-    const held = Math.max(frame.payload.length, REPLY_COST);
-    this.#callBytes += held;
-    this.#hostCalls.start({ id: frame.id, method, params, held });
+    const size = frame.payload.length + FRAME_COST;
+    const reckoned = Math.max(size, REPLY_COST);
+    this.#callBytes += reckoned;
+    this.#parts.budget.hold(size);
+    this.#hostCalls.start({ id: frame.id, method, params, held: { size, reckoned } });
     return true;
   }
 
@@ -113,6 +120,7 @@ export class Requests {
   /** Nobody is there to hear a reply to input() any more. */
   forgetInputs(): void {
     this.#inputs.forget();
+    for (const id of [...this.#prompts.keys()]) this.#forgetPrompt(id);
   }
 
   close(): void {
@@ -129,6 +137,9 @@ export class Requests {
     }
     if (!outputs.reached(call.marks)) return false;
     outputs.release(call.marks);
+    const size = 2 * call.prompt.length + FRAME_COST;
+    this.#parts.budget.keep(size);
+    this.#prompts.set(id, size);
     this.#inputs.add(id, execution.settings.inputTimeoutMs);
     if (execution.events.abandoned) {
       this.#inputs.reply(id, { error: NO_READER });
@@ -140,6 +151,11 @@ export class Requests {
     return true;
   }
 
+  #forgetPrompt(id: number): void {
+    this.#parts.budget.letGo(this.#prompts.get(id) ?? 0);
+    this.#prompts.delete(id);
+  }
+
   /** A question was answered: where it was the last one, the cell's time goes on. */
   #asked(): void {
     if (this.#inputs.size === 0 && this.#asking === 0) this.#parts.asking(false);
@@ -149,8 +165,10 @@ export class Requests {
   async #reply(id: number, payload: Buffer): Promise<void> {
     const size = payload.length + FRAME_COST;
     this.#callBytes += size;
+    this.#parts.budget.hold(size);
     await this.#parts.link.sendSlowly(FrameType.reply, id, payload);
     this.#callBytes -= size;
+    this.#parts.budget.release(size);
     this.#parts.room();
   }
 }

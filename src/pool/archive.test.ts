@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { KernelBudget } from '../kernel/budget.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { PartHeader } from '../protocol/kernel.ts';
 import { FileStorage } from '../storage/file/storage.ts';
@@ -12,8 +13,7 @@ type Part = (header: PartHeader, bytes: Buffer) => void;
 /** As much of a kernel as an archive meets: it saves one name, whose value is the text that it has now. */
 function kernelWith(text: { now: string }): Kernel {
   const kernel = {
-    pause: () => {},
-    resume: () => {},
+    budget: new KernelBudget({ pause: () => {}, resume: () => {} }),
     save: async (_settings: unknown, part: Part) => {
       part({ kind: 'pickle', names: ['x'], portable: true, last: true }, Buffer.from(text.now));
       return { python: '3.11.2', saved: ['x'], lost: [] };

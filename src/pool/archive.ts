@@ -31,8 +31,9 @@ const WRITE_BYTES = 1024 * 1024;
 /** What the parts of a checkpoint may take beside its names, and what each part counts for. */
 const OVERHEAD_BYTES = 64 * 1024 * 1024;
 const SEGMENT_COST = 256;
-/** What a kernel may send ahead of the disk. */
-const MOST_WAITING_BYTES = 32 * 1024 * 1024;
+/** What a segment is reckoned to take in memory beside its names, and each name beside its text. */
+const HELD_SEGMENT = 512;
+const HELD_NAME = 64;
 
 export class Archive {
   readonly #store: CheckpointStore;
@@ -55,7 +56,7 @@ export class Archive {
   async write(kernel: Kernel, { kind, name, execution }: Purpose): Promise<Manifest> {
     const { limitBytes, seconds, clock } = this.#settings;
     await using writer = await this.#store.begin(this.#agentKey);
-    const intake = new Intake(writer, kernel, limitBytes + OVERHEAD_BYTES);
+    using intake = new Intake(writer, kernel.budget, limitBytes + OVERHEAD_BYTES);
     const { python, saved, lost, failed } = await kernel.save({ limitBytes, seconds }, (header, bytes) =>
       intake.take(header, bytes),
     );
@@ -155,39 +156,42 @@ function damagedError({ id }: Manifest, lost: readonly LostName[]): CellaError {
 }
 
 /** Takes the parts of a kernel's names as they come, and keeps the kernel from sending faster than they are written. */
-class Intake {
+class Intake implements Disposable {
   readonly #writer: CheckpointWriter;
-  readonly #kernel: Kernel;
+  readonly #budget: Kernel['budget'];
   readonly #mostBytes: number;
   readonly #segments: Segment[] = [];
   #total = 0;
   #hash: Hash | undefined;
   #bytes = 0;
-  #waiting = 0;
+  /** Of names and segments: the host holds them until all is written. */
+  #kept = 0;
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #written: Promise<void> = Promise.resolve();
   #problem: unknown;
 
-  constructor(writer: CheckpointWriter, kernel: Kernel, mostBytes: number) {
+  constructor(writer: CheckpointWriter, budget: Kernel['budget'], mostBytes: number) {
     this.#writer = writer;
-    this.#kernel = kernel;
+    this.#budget = budget;
     this.#mostBytes = mostBytes;
   }
 
   take({ kind, names, portable, last }: PartHeader, bytes: Buffer): void {
-    this.#total += bytes.length + SEGMENT_COST;
+    const headBytes = names.reduce((total, name) => total + HELD_NAME + 2 * name.length, HELD_SEGMENT);
+    this.#total += bytes.length + SEGMENT_COST + headBytes;
     // A kernel keeps to the cap by itself, unless the code has taken its place.
     if (this.#total > this.#mostBytes) throw new FrameError('a checkpoint that is larger than its cap');
     this.#hash ??= createHash('sha256');
     this.#hash.update(bytes);
     this.#bytes += bytes.length;
-    this.#waiting += bytes.length;
-    if (this.#waiting > MOST_WAITING_BYTES) this.#kernel.pause();
+    this.#budget.hold(bytes.length + SEGMENT_COST);
     this.#gathered.push(bytes);
-    this.#gatheredBytes += bytes.length;
+    this.#gatheredBytes += bytes.length + SEGMENT_COST;
     if (this.#gatheredBytes >= WRITE_BYTES) this.#pass();
     if (!last) return;
+    this.#kept += headBytes;
+    this.#budget.keep(headBytes);
     this.#segments.push({ kind, names, portable, bytes: this.#bytes, sha256: this.#hash.digest('hex') });
     this.#hash = undefined;
     this.#bytes = 0;
@@ -202,10 +206,10 @@ class Intake {
 
   /** Small parts go to the disk together. */
   #pass(): void {
-    const bytes = Buffer.concat(this.#gathered);
+    const [bytes, held] = [Buffer.concat(this.#gathered), this.#gatheredBytes];
     this.#gathered = [];
     this.#gatheredBytes = 0;
-    this.#written = this.#written.then(() => this.#write(bytes));
+    this.#written = this.#written.then(() => this.#write(bytes)).then(() => this.#budget.release(held));
   }
 
   async #write(bytes: Buffer): Promise<void> {
@@ -215,7 +219,9 @@ class Intake {
       // Told at the end: until then the kernel goes on sending what it has.
       this.#problem = problem;
     }
-    this.#waiting -= bytes.length;
-    if (this.#waiting <= MOST_WAITING_BYTES) this.#kernel.resume();
+  }
+
+  [Symbol.dispose](): void {
+    this.#budget.letGo(this.#kept);
   }
 }

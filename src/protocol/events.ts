@@ -101,12 +101,14 @@ export interface Notice {
   readonly woken?: Woken;
 }
 
-/** What was left out of a result because it was too large. All but `streamedBytes` was streamed all the same. */
+/** What was left out of a result because it was too large. All but `mimeTypes` and `streamedBytes` was streamed all the same. */
 export interface Truncated {
   readonly stdoutBytes?: number;
   readonly stderrBytes?: number;
   readonly reprCharacters?: number;
   readonly displays?: number;
+  /** MIME types beyond the 100 that one value or display may have, or too large. */
+  readonly mimeTypes?: number;
   /** Bytes of events that a reader has missed, who did not read while the code had to be stopped. */
   readonly streamedBytes?: number;
 }

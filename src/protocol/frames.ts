@@ -1,6 +1,8 @@
 /** Frames between host and Python: `length u32, type u8, id u32, payload`, little endian. See docs/protocol.md. */
 
 export const HEADER_BYTES = 9;
+/** What a frame that waits takes beside its payload. */
+export const FRAME_COST = 256;
 
 const letter = (text: string): number => text.charCodeAt(0);
 
@@ -62,13 +64,17 @@ export function encodeFrame(type: number, id: number, payload: Uint8Array | stri
   return frame;
 }
 
+const NOTHING = Buffer.alloc(0);
+const LEAST_GATHERED = 64;
+
 /**
  * Cuts a stream of chunks into frames, wherever the chunks are cut. A type that is not in `largest`, or a length over
  * its value, throws at once, before anything is kept.
  */
 export class FrameDecoder {
   readonly #largest: ReadonlyMap<number, number>;
-  #parts: Buffer[] = [];
+  /** What has come of a frame that is not whole yet: never much more memory than that, however small the chunks are. */
+  #gathered: Buffer = NOTHING;
   #have = 0;
   #need = HEADER_BYTES;
   #header: { type: number; id: number } | undefined;
@@ -83,12 +89,8 @@ export class FrameDecoder {
     while (rest.length > 0 || (this.#header && this.#need === 0)) {
       const piece = rest.subarray(0, this.#need - this.#have);
       rest = rest.subarray(piece.length);
-      if (piece.length > 0) {
-        this.#parts.push(piece);
-        this.#have += piece.length;
-      }
-      if (this.#have < this.#need) break;
-      const whole = this.#take();
+      const whole = this.#take(piece);
+      if (!whole) break;
       if (this.#header) {
         frames.push({ ...this.#header, payload: whole });
         this.#header = undefined;
@@ -110,11 +112,23 @@ export class FrameDecoder {
     this.#need = length;
   }
 
-  #take(): Buffer {
-    const [first] = this.#parts;
-    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#have);
-    this.#parts = [];
+  /** The whole, where this piece is the last of it. */
+  #take(piece: Buffer): Buffer | undefined {
+    if (piece.length === this.#need) return piece;
+    const have = this.#have + piece.length;
+    if (have > this.#gathered.length) this.#grow(Math.min(this.#need, Math.max(2 * have, LEAST_GATHERED)));
+    piece.copy(this.#gathered, this.#have);
+    this.#have = have;
+    if (have < this.#need) return undefined;
+    const whole = this.#gathered.subarray(0, have);
+    this.#gathered = NOTHING;
     this.#have = 0;
     return whole;
+  }
+
+  #grow(size: number): void {
+    const larger = Buffer.allocUnsafe(size);
+    this.#gathered.copy(larger, 0, 0, this.#have);
+    this.#gathered = larger;
   }
 }

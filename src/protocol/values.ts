@@ -2,18 +2,21 @@
 
 import { FrameError } from './frames.ts';
 
-/** A Python object that has no native form here: its type's name and its repr. */
+/** A Python object that has no native form here, or is too large for it: its type's name and its repr. */
 export class PyObject {
   readonly type: string;
   readonly repr: string;
+  /** Of one that is too large: its items, characters or bytes, or the bits of an integer. */
+  declare readonly size?: number;
 
-  constructor(type: string, repr: string) {
+  constructor(type: string, repr: string, size?: number) {
     this.type = type;
     this.repr = repr;
+    if (size !== undefined) this.size = size;
   }
 
-  toJSON(): { type: string; repr: string } {
-    return { type: this.type, repr: this.repr };
+  toJSON(): { type: string; repr: string; size?: number } {
+    return { type: this.type, repr: this.repr, ...(this.size === undefined ? {} : { size: this.size }) };
   }
 }
 
@@ -32,24 +35,32 @@ const DEEPEST = 400;
 const FEW_DIGITS = 3;
 /** Of the digits above those. */
 const FEW_WEIGHT = 2 ** 45;
-/** A little more than kernels send: a list, a dict or bytes cost as much as many plain parts. */
-const MOST_PARTS = 24_000_000;
-const NESTING_COST = 16;
-/** Longer integers, of over 36 million decimal digits, come as their size alone. */
-const MOST_DIGITS = 8_000_000;
+/** Items of lists and keys of dicts in all. */
+export const MOST_ITEMS = 50_000;
+/** What a frame has beside the value in it. */
+const ENVELOPE_ITEMS = 1000;
+/** Digits of 15 bits: as many as 10,000 decimal digits take. */
+const MOST_DIGITS = 2215;
+/** So many of them count for an item: 90 bits. */
+const ITEM_DIGITS = 6;
 const SHORT_TEXT = 64;
 
 /** Reads one value that fills `bytes` exactly; anything else throws a FrameError. */
 export function decodeValue(bytes: Buffer): PyValue {
+  return decodeCounted(bytes).value;
+}
+
+/** The same, with how many items of lists and keys of dicts it has in all. */
+export function decodeCounted(bytes: Buffer): { readonly value: PyValue; readonly items: number } {
   const reader = new Reader(bytes);
   const value = reader.value(0);
   if (reader.offset !== bytes.length) throw new FrameError('bytes are left after a value');
-  return value;
+  return { value, items: reader.items };
 }
 
 class Reader {
   offset = 0;
-  #parts = 0;
+  items = 0;
   readonly #bytes: Buffer;
 
   constructor(bytes: Buffer) {
@@ -58,7 +69,6 @@ class Reader {
 
   value(depth: number): PyValue {
     if (depth > DEEPEST) throw new FrameError('a value is nested too deeply');
-    this.#spend(1);
     const type = this.#byte();
     switch (type) {
       case 0x4e: // N
@@ -74,7 +84,6 @@ class Reader {
       case 0x67: // g
         return this.#double();
       case 0x73: // s
-        this.#spend(NESTING_COST);
         return new Uint8Array(this.#take(this.#size()));
       case 0x75: // u
         return this.#text();
@@ -90,10 +99,10 @@ class Reader {
     }
   }
 
-  /** Bytes alone do not bound what a value takes in memory. */
-  #spend(parts: number): void {
-    this.#parts += parts;
-    if (this.#parts > MOST_PARTS) throw new FrameError('a value of too many parts');
+  /** Bytes alone bound neither what a value takes in memory nor how long it takes to read. */
+  #count(items: number): void {
+    this.items += items;
+    if (this.items > MOST_ITEMS + ENVELOPE_ITEMS) throw new FrameError('a value of too many items');
   }
 
   #byte(): number {
@@ -145,11 +154,13 @@ class Reader {
   }
 
   /** Digits of 15 bits, lowest first; a negative count is a negative number. */
-  #long(): number | bigint | PyObject {
+  #long(): number | bigint {
     const signed = this.#int32();
     const [count, from] = [Math.abs(signed), this.offset];
     this.#skip(count * 2);
-    if (count > MOST_DIGITS) return new PyObject('int', `<int of ${count * 15} bits>`);
+    if (count > MOST_DIGITS) throw new FrameError('an integer that is too long');
+    // Many long ones take as long to read as many items.
+    this.#count(Math.floor(count / ITEM_DIGITS));
     if (count > 2 * FEW_DIGITS) {
       const value = bigFromDigits(this.#bytes.subarray(from, this.offset));
       return signed < 0 ? -value : value;
@@ -171,9 +182,9 @@ class Reader {
 
   #list(depth: number): PyValue[] {
     const count = this.#size();
-    this.#spend(NESTING_COST);
     // Every item takes a byte at least, so a false count cannot make a large array.
     if (count > this.#bytes.length - this.offset) throw new FrameError('a list ends too early');
+    this.#count(count);
     const items: PyValue[] = new Array(count);
     for (let index = 0; index < count; index++) items[index] = this.value(depth + 1);
     return items;
@@ -181,8 +192,8 @@ class Reader {
 
   #dict(depth: number): { [name: string]: PyValue } {
     const record: { [name: string]: PyValue } = {};
-    this.#spend(NESTING_COST);
     while (this.#bytes[this.offset] !== 0x30) {
+      this.#count(1);
       const name = this.value(depth + 1);
       if (typeof name !== 'string') throw new FrameError('a dict with a key that is not text');
       const value = this.value(depth + 1);
@@ -196,26 +207,32 @@ class Reader {
   }
 
   #opaque(depth: number): PyObject {
-    const [pair] = this.#list(depth);
-    if (!Array.isArray(pair) || typeof pair[0] !== 'string' || typeof pair[1] !== 'string') {
+    const [described] = this.#list(depth);
+    const [type, repr, size] = Array.isArray(described) ? described : [];
+    if (typeof type !== 'string' || typeof repr !== 'string') {
       throw new FrameError('an opaque value without type and repr');
     }
-    return new PyObject(pair[0], pair[1]);
+    if (size === undefined) return new PyObject(type, repr);
+    if (!Number.isSafeInteger(size)) throw new FrameError('an opaque value with a size that is no number');
+    return new PyObject(type, repr, size as number);
   }
 }
 
-/** Through hexadecimal text, four digits (60 bits, 15 letters) at a time: linear, where shifting would be quadratic. */
+/** Through hexadecimal text, which is linear, where shifting would be quadratic. */
 function bigFromDigits(digits: Buffer): bigint {
-  const count = digits.length / 2;
-  const digit = (index: number): number => (index < count ? digits.readUInt16LE(index * 2) : 0);
-  const letters: string[] = [];
-  for (let at = Math.floor((count - 1) / 4) * 4; at >= 0; at -= 4) {
-    const low = digit(at) + digit(at + 1) * 0x8000;
-    const high = digit(at + 2) + digit(at + 3) * 0x8000;
-    letters.push((high * 4 + Math.floor(low / 0x10000000)).toString(16).padStart(8, '0'));
-    letters.push((low % 0x10000000).toString(16).padStart(7, '0'));
+  const bytes = Buffer.alloc(Math.ceil((digits.length / 2) * (15 / 8)));
+  let [at, gathered, bits] = [bytes.length, 0, 0];
+  for (let from = 0; from < digits.length; from += 2) {
+    const digit = digits.readUInt16LE(from);
+    if (digit > 0x7fff) throw new FrameError('an integer with a digit that is none');
+    gathered |= digit << bits;
+    for (bits += 15; bits >= 8; bits -= 8) {
+      bytes[--at] = gathered;
+      gathered >>>= 8;
+    }
   }
-  return BigInt(`0x${letters.join('') || '0'}`);
+  if (bits > 0) bytes[--at] = gathered;
+  return BigInt(`0x${bytes.toString('hex')}`);
 }
 
 function isAscii(bytes: Buffer, from: number, to: number): boolean {
@@ -225,23 +242,36 @@ function isAscii(bytes: Buffer, from: number, to: number): boolean {
 
 /** UTF-8 as Python writes it with `surrogatepass`: a lone surrogate is three bytes, and stays what it was. */
 function decodeText(bytes: Buffer): string {
-  const text = bytes.toString('utf8');
-  return text.includes('\ufffd') ? decodeWithSurrogates(bytes) : text;
+  return hasSurrogate(bytes) ? decodeWithSurrogates(bytes) : bytes.toString('utf8');
 }
 
+/** `ed` and a byte from `a0` on begin a surrogate, and nothing else. */
+function hasSurrogate(bytes: Buffer): boolean {
+  const first = bytes.indexOf(0xed);
+  if (first < 0) return false;
+  for (let at = first; at + 2 < bytes.length; at++) {
+    if (bytes[at] === 0xed && (bytes[at + 1] as number) >= 0xa0) return true;
+  }
+  return false;
+}
+
+/** Unit by unit, into memory that is as large as it can get: text that grows by each of its surrogates takes seconds. */
 function decodeWithSurrogates(bytes: Buffer): string {
-  let text = '';
-  let from = 0;
+  const units = new Uint16Array(bytes.length);
+  let [from, count] = [0, 0];
+  const takePlain = (to: number) => {
+    const plain = bytes.toString('utf8', from, to);
+    for (let at = 0; at < plain.length; at++) units[count++] = plain.charCodeAt(at);
+  };
   for (let at = 0; at + 2 < bytes.length; at++) {
     if (bytes[at] !== 0xed || (bytes[at + 1] as number) < 0xa0) continue;
-    text += bytes.toString('utf8', from, at);
-    text += String.fromCharCode(
-      0xd000 | (((bytes[at + 1] as number) & 0x3f) << 6) | ((bytes[at + 2] as number) & 0x3f),
-    );
+    if (at > from) takePlain(at);
+    units[count++] = 0xd000 | (((bytes[at + 1] as number) & 0x3f) << 6) | ((bytes[at + 2] as number) & 0x3f);
     at += 2;
     from = at + 1;
   }
-  return text + bytes.toString('utf8', from);
+  if (from < bytes.length) takePlain(bytes.length);
+  return Buffer.from(units.buffer, 0, count * 2).toString('utf16le');
 }
 
 /** UTF-8 that keeps lone surrogates, for `surrogatepass` on the other side. */

@@ -16,7 +16,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(value).toEqual({ a: [1, -2.5, true, null, 'é😀'], b: { c: [] }, d: new Uint8Array([0, 255]) });
     });
 
-    it('that is an integer is exact at any size', async () => {
+    it('that is an integer is exact up to 10,000 digits, and its size and repr beyond', async () => {
       await using session = await lend();
       expect((await session.run('[2**53 - 1, 2**53, -2**53, 2**64]')).value).toEqual([
         Number.MAX_SAFE_INTEGER,
@@ -25,7 +25,14 @@ export function valuesContract(open: Open, lend = open): void {
         2n ** 64n,
       ]);
       expect((await session.run('3 ** 5000')).value).toBe(3n ** 5000n);
-      expect((await session.run('-(7 ** 20000)')).value).toBe(-(7n ** 20000n));
+      expect((await session.run('1 - 10 ** 10_000')).value).toBe(1n - 10n ** 10_000n);
+      expect((await session.run('[1, 2 ** 40_000]')).value).toEqual([
+        1,
+        new PyObject('int', expect.stringMatching(/^0x10{4000}/) as unknown as string, 40_001),
+      ]);
+      expect((await session.run('1 << 100_000_000')).value).toEqual(
+        new PyObject('int', '<int of 100000001 bits>', 100_000_001),
+      );
     });
 
     it('that is longer than Python writes out has a repr all the same', async () => {
@@ -45,12 +52,27 @@ export function valuesContract(open: Open, lend = open): void {
       expect(value).toEqual([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0]);
     });
 
-    it('that is a list of 100,000 items comes whole', async () => {
+    it('of up to 50,000 items and keys in all comes whole, and with more as its type, size and repr', async () => {
       await using session = await lend();
-      const result = await session.run('list(range(100_000))');
-      expect(result.value).toHaveLength(100_000);
+      const result = await session.run('list(range(50_000))');
+      expect(result.value).toHaveLength(50_000);
       expect((result.value as number[]).every((item, index) => item === index)).toBe(true);
       expect(result.truncated).toBeUndefined();
+      expect((await session.run('{"a": list(range(40_000)), "b": {str(n): n for n in range(9_998)}}')).value).toEqual({
+        a: expect.any(Array),
+        b: expect.any(Object),
+      });
+      const larger = await session.run('list(range(50_001))');
+      expect(larger.value).toMatchObject({
+        type: 'list',
+        size: 50_001,
+        repr: expect.stringMatching(/^\[0, 1, 2, .*…$/),
+      });
+      expect(larger.repr).toMatch(/^\[0, 1, 2, .* 50000\]$/);
+      expect((await session.run('{str(n): n for n in range(500_000)}')).value).toMatchObject({
+        type: 'dict',
+        size: 500_000,
+      });
     });
 
     it('that cannot travel comes as its type and repr', async () => {
@@ -125,16 +147,34 @@ export function valuesContract(open: Open, lend = open): void {
       expect(result.truncated?.reprCharacters).toBe(10_000_000 - (1 << 20));
     });
 
-    it('of seventy megabytes comes as its type, and the kernel lives on', async () => {
+    it('of up to 8 MiB comes whole, and a larger one as its type, size and repr, and the kernel lives on', async () => {
       await using session = await lend();
-      const result = await session.run('"x" * 70_000_000');
-      expect(result.status).toBe('ok');
-      expect(result.value).toBeInstanceOf(PyObject);
+      expect((await session.run('"x" * 8_000_000')).value).toHaveLength(8_000_000);
+      expect((await session.run('"\\udc80" * 2_000_000')).value).toBe('\udc80'.repeat(2_000_000));
+      for (const code of ['"x" * 70_000_000', 'b"x" * 70_000_000', '["x" * 70_000] * 1000']) {
+        const result = await session.run(code);
+        expect(result.status).toBe('ok');
+        expect(result.value).toBeInstanceOf(PyObject);
+      }
+      expect((await session.run('"\\udc80" * 20_000_000')).value).toMatchObject({ type: 'str', size: 20_000_000 });
       expect((await session.run('1')).value).toBe(1);
     });
   });
 
   describe('rich forms', () => {
+    it('of more than 100 MIME types come without the rest, and the result says how many', async () => {
+      await using session = await lend();
+      await session.run(
+        'class Wordy:\n    def _repr_mimebundle_(self, **_): return {"a/%d" % n: "x" for n in range(300_000)}',
+      );
+      const { data, truncated } = await session.run('Wordy()');
+      expect(Object.keys(data ?? {})).toHaveLength(99);
+      expect(truncated).toEqual({ mimeTypes: 299_901 });
+      const shown = await session.run('display(Wordy())');
+      expect(Object.keys(shown.displays[0]?.data ?? {})).toHaveLength(100);
+      expect(shown.truncated).toEqual({ mimeTypes: 299_901 });
+    });
+
     it('come from the methods that Jupyter knows, bytes as base64', async () => {
       await using session = await lend();
       await session.run(

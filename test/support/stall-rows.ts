@@ -282,7 +282,7 @@ async function inBatches<T>(count: number, make: (number: number) => Promise<T>)
 }
 
 /** What it answers is thrown away: reading it here would keep this process from looking at the server. */
-class Server {
+export class Server {
   readonly url: string;
   readonly token: string;
   readonly pid: number;

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Callable, Dict, List, Mapping, Set
 
 from .grouping import Group
-from .names import LAST_RESULTS
+from .names import LAST_RESULTS, brief
 from .plan import Plan
 from .store import Store
 
@@ -24,7 +24,7 @@ class Emission:
         self._saved: Set[str] = set()
         self._files: Set[str] = set()
 
-    def run(self, groups: List[Group]) -> Dict[str, Any]:
+    def run(self, groups: List[Group], left_out: Mapping[str, str]) -> Dict[str, Any]:
         plan = self._plan
         self._put_extra("cwd", portable=True)
         for name in plan.imports():
@@ -37,7 +37,10 @@ class Emission:
         shown = [name for name in plan.values if name in plan.lost and name not in LAST_RESULTS]
         return {
             "saved": [name for name in plan.values if name in self._saved],
-            "lost": [{"name": name, "reason": plan.lost[name]} for name in shown],
+            "lost": [
+                *({"name": name, "reason": reason} for name, reason in left_out.items()),
+                *({"name": name, "reason": brief(plan.lost[name])} for name in shown),
+            ],
             "sources": [{"name": name, "reason": reason} for name, reason in plan.source_only.items()],
             "python": "%d.%d.%d" % sys.version_info[:3],
         }

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Container, Dict, Iterable, List, Optional, Tuple
 
 from . import defining, live, surroundings, unpickling
-from .names import LAST_RESULTS, is_saved
+from .names import LAST_RESULTS, brief, is_saved
 
 Segment = Tuple[Dict[str, Any], Any]
 
@@ -33,7 +33,7 @@ def load(
     lost = [name for name in loader.reasons if name not in loader.restored and name not in LAST_RESULTS]
     return {
         "restored": list(loader.restored),
-        "lost": [{"name": name, "reason": loader.reasons[name]} for name in lost],
+        "lost": [{"name": name, "reason": brief(loader.reasons[name])} for name in lost],
         "sources": [name for name, kind in loader.restored.items() if kind == "source"],
         "cells": loader.cells,
     }

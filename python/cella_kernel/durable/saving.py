@@ -10,7 +10,7 @@ from typing import Any, Callable, Container, Dict, List, Mapping, NamedTuple, Op
 from . import choosing, workers
 from .emitting import Emission, Emit
 from .grouping import Group
-from .names import is_saved
+from .names import bounded, is_saved
 from .plan import Plan
 from .store import Store
 from .verifying import Verifier
@@ -50,7 +50,7 @@ def save(
     `sources` (name and reason of functions and classes that come back as they were written, not as they are), and
     `python`.
     """
-    names = [name for name in namespace if is_saved(name)]
+    names, left_out = bounded(name for name in list(namespace) if is_saved(name))
     plan = Plan({name: namespace[name] for name in names if name not in ignore}, limit_bytes)
     hosts = [name for name in names if name in ignore]
     store = Store()
@@ -60,7 +60,7 @@ def save(
         job = functools.partial(work, plan, store, namespace, cells, hosts, means.verifier)
         _run_workers(plan, job, seconds, means.run)
         groups = _verified(plan, "the time for saving (%g s) ran out" % seconds)
-        return Emission(plan, store, cells, emit).run(groups)
+        return Emission(plan, store, cells, emit).run(groups, left_out)
     finally:
         if handler is not None:
             signal.signal(signal.SIGCHLD, handler)

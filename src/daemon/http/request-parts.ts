@@ -2,6 +2,7 @@
 
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { Hold } from '../held-bytes.ts';
+import { jsonText } from '../json-pieces.ts';
 import { readJson } from './body.ts';
 import type { ExchangeContext } from './exchange.ts';
 import { invalid } from './failure.ts';
@@ -21,10 +22,10 @@ export async function partsOf<P, Q, B>(
   };
 }
 
-export function respond(result: unknown, status: number): Response {
+export async function respond(result: unknown, status: number): Promise<Response> {
   if (result instanceof Response) return result;
   if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
-  return textResponse(JSON.stringify(result), { status, headers: { 'content-type': 'application/json' } });
+  return textResponse(await jsonText(result), { status, headers: { 'content-type': 'application/json' } });
 }
 
 function fitting<T>(schema: Endpoint<T>['params'], value: unknown): T {

@@ -129,7 +129,7 @@ export class Routes {
         const result = await answer(c, about);
         if (later) void this.trail.settled(c, endpoint.audit, audited, later);
         else await this.trail.done(c, endpoint.audit, audited);
-        return respond(result, endpoint.status);
+        return await respond(result, endpoint.status);
       } catch (error) {
         await this.trail.failed(c, endpoint.audit, audited, error);
         throw error;

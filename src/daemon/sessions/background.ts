@@ -2,11 +2,11 @@
 
 import type { BackgroundEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
-import { bundleToWire } from '../../protocol/http/results.ts';
 import type { Session } from '../../session/session.ts';
+import { jsonBytes, jsonText } from '../json-pieces.ts';
 import type { EventWriter } from './event-writer.ts';
 import type { Outputs } from './outputs.ts';
-import type { RecordLimits } from './recorder.ts';
+import { bundleOf, type RecordLimits, whole } from './recorder.ts';
 
 export interface BackgroundParts {
   readonly writer: EventWriter;
@@ -63,8 +63,8 @@ async function bodyOf(
   };
   if (event.type === 'progress') return { ...event, ...owner };
   if (event.type !== 'display') return { type: event.type, text: event.text, ...owner };
-  const data = bundleToWire(event.data);
-  const text = JSON.stringify(data);
-  if (text.length <= limits.eventBytes) return { type: 'display', ...owner, data };
+  const data = await bundleOf(event.data);
+  const text = await jsonText(data);
+  if (jsonBytes(text) <= limits.eventBytes) return { type: 'display', ...owner, data: whole(data) };
   return { type: 'display', ...owner, file: await outputs.keep('json', text) };
 }

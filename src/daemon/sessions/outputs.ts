@@ -5,6 +5,7 @@ import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promise
 import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/http/results.ts';
+import type { JsonText } from '../json-pieces.ts';
 import type { OutputContent } from './contract.ts';
 import { newFileId } from './ids.ts';
 
@@ -36,9 +37,9 @@ export class Outputs {
   }
 
   /** All of a text, on the disk when it resolves. */
-  async keep(kind: OutputKind, text: string): Promise<OutputFile> {
+  async keep(kind: OutputKind, text: JsonText): Promise<OutputFile> {
     await using output = await this.begin(kind, Number.POSITIVE_INFINITY);
-    await output.write(text);
+    for (const piece of typeof text === 'string' ? [text] : text) await output.write(piece);
     await output.flush();
     return output.facts;
   }
@@ -111,8 +112,8 @@ export class GrowingOutput implements AsyncDisposable {
     return { file: this.#made.file, mediaType: this.#made.mediaType, bytes: this.#bytes };
   }
 
-  async write(text: string): Promise<void> {
-    const bytes = Buffer.from(text);
+  async write(text: string | Buffer): Promise<void> {
+    const bytes = typeof text === 'string' ? Buffer.from(text) : text;
     if (this.#bytes + bytes.length > this.#made.mostBytes) {
       this.cutBytes += bytes.length;
       return;

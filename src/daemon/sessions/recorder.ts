@@ -1,8 +1,10 @@
 /** Writes down what one execution tells: small things as events, large ones as files that an event names. */
 
-import type { ExecutionEvent, ResultEvent } from '../../protocol/events.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { ExecutionEvent, MimeBundle, ResultEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';
-import { bundleToWire, type ExecutionResult, type OutputFile, resultToWire } from '../../protocol/http/results.ts';
+import { type Bundle, type ExecutionResult, type OutputFile, resultToWire } from '../../protocol/http/results.ts';
+import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from '../json-pieces.ts';
 import type { EventWriter } from './event-writer.ts';
 import type { GrowingOutput, Outputs } from './outputs.ts';
 
@@ -14,6 +16,9 @@ export interface RecordLimits {
   /** The largest file. */
   readonly fileBytes: number;
 }
+
+/** The value of a longer one may take a while. */
+const LONG_REPR = 16 * 1024;
 
 type Output = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
 
@@ -43,7 +48,7 @@ export class Recorder implements AsyncDisposable {
         await this.#output(event);
         break;
       case 'display':
-        await this.#display(bundleToWire(event.data));
+        await this.#display(await bundleOf(event.data));
         break;
       case 'progress':
         this.#writer.add({ ...event, execution: this.#execution }, event.text.length);
@@ -58,7 +63,7 @@ export class Recorder implements AsyncDisposable {
 
   /** Everything that it wrote to files is on the disk. Gives the ending, and what a caller gets. */
   async end(result: ResultEvent): Promise<{ event: SessionEventBody; result: ExecutionResult }> {
-    const wire = resultToWire(result);
+    const wire = await wireOf(result);
     const files: OutputFile[] = [];
     for (const stream of this.#streams.values()) {
       await stream.flush();
@@ -71,11 +76,11 @@ export class Recorder implements AsyncDisposable {
       ...(repr === undefined ? {} : { repr }),
       ...(data === undefined ? {} : { data }),
     };
-    const text = JSON.stringify(values);
-    const file = text.length > this.#limits.eventBytes ? await this.#outputs.keep('json', text) : undefined;
+    const text = await jsonText(values);
+    const file = jsonBytes(text) > this.#limits.eventBytes ? await this.#outputs.keep('json', text) : undefined;
     if (file) files.push(file);
     return {
-      event: { type: 'result', execution: this.#execution, ...facts, ...(file ? { file } : values) },
+      event: { type: 'result', execution: this.#execution, ...facts, ...(file ? { file } : whole(values)) },
       result: { ...wire, ...(files.length > 0 ? { files } : {}) },
     };
   }
@@ -105,17 +110,45 @@ export class Recorder implements AsyncDisposable {
     this.#writer.add({ type: 'output_file', execution: this.#execution, stream: type, file: output.facts });
   }
 
-  async #display(data: ReturnType<typeof bundleToWire>): Promise<void> {
-    const text = JSON.stringify(data);
+  async #display(data: Bundle): Promise<void> {
+    const text = await jsonText(data);
+    const bytes = jsonBytes(text);
     const execution = this.#execution;
-    this.#inline += text.length;
-    if (text.length <= this.#limits.eventBytes && this.#inline <= this.#limits.inlineBytes) {
-      this.#writer.add({ type: 'display', execution, data }, text.length);
-    } else if (this.#kept + text.length <= this.#limits.fileBytes) {
-      this.#kept += text.length;
+    this.#inline += bytes;
+    if (bytes <= this.#limits.eventBytes && this.#inline <= this.#limits.inlineBytes) {
+      this.#writer.add({ type: 'display', execution, data: whole(data) }, bytes);
+    } else if (this.#kept + bytes <= this.#limits.fileBytes) {
+      this.#kept += bytes;
       this.#writer.add({ type: 'display', execution, file: await this.#outputs.keep('json', text) });
     } else {
       this.#displaysCut += 1;
     }
   }
+}
+
+/** As `resultToWire`, with large values as pieces of JSON. */
+async function wireOf(result: ResultEvent): Promise<ExecutionResult> {
+  const { value, data, displays, ...rest } = result;
+  // It was taken apart just now: others have their turn first.
+  if ((rest.repr?.length ?? 0) > LONG_REPR) await turn();
+  const wire = resultToWire({ ...rest, displays: [] });
+  if (value !== undefined) wire.value = await slowlyToWire(value);
+  if (data !== undefined) wire.data = await bundleOf(data);
+  for (const display of displays) wire.displays.push({ type: 'display', data: await bundleOf(display.data) });
+  return wire;
+}
+
+export async function bundleOf(data: MimeBundle): Promise<Bundle> {
+  const bundle: Bundle = {};
+  for (const [type, value] of Object.entries(data)) bundle[type] = await slowlyToWire(value);
+  return bundle;
+}
+
+/** For an event, which is small: without pieces. */
+export function whole<T extends object>(values: T): T {
+  const parts = Object.entries(values).map(([name, value]) => {
+    if (value instanceof JsonPieces) return [name, value.toJSON()];
+    return name === 'data' && typeof value === 'object' && value !== null ? [name, whole(value)] : [name, value];
+  });
+  return Object.fromEntries(parts) as T;
 }

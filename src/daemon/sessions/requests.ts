@@ -7,13 +7,14 @@ import { ExecutionId } from '../../protocol/http/events.ts';
 import { ExecutionResult } from '../../protocol/http/results.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { type EveryDocument, everyDocument } from '../every-document.ts';
+import { jsonBytes, jsonText } from '../json-pieces.ts';
 import type { Outputs } from './outputs.ts';
 
 const COLLECTION = 'idempotency';
 /** These are over when somebody asks again, and the execution that they have ended is not. */
 const PASSING: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSION_ELSEWHERE', 'DAEMON_STOPPING']);
 /** Larger results lie in a file. */
-const MOST_CHARACTERS = 256 * 1024;
+const MOST_BYTES = 256 * 1024;
 
 const ErrorCodes = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
 const Failure = z.object({ code: ErrorCodes, message: z.string(), details: z.record(z.string(), z.unknown()) });
@@ -109,8 +110,9 @@ export class Requests {
       const { code, message, details } = outcome.toJSON();
       return { error: { code, message, details: { ...details } } };
     }
-    const text = JSON.stringify(outcome);
-    if (text.length <= MOST_CHARACTERS) return { result: outcome };
+    const text = await jsonText(outcome);
+    if (jsonBytes(text) <= MOST_BYTES)
+      return { result: typeof text === 'string' ? outcome : JSON.parse(String(Buffer.concat([...text]))) };
     return { file: (await this.#outputs.keep('json', text)).file };
   }
 

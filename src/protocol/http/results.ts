@@ -7,6 +7,7 @@ import { fromWire, toWire, type WireValue } from './values.ts';
 /** A value as `toWire` writes it. */
 export const Value = z.unknown();
 export const Bundle = z.record(z.string(), Value);
+export type Bundle = z.infer<typeof Bundle>;
 
 const LostNames = z.array(z.object({ name: z.string(), reason: z.string() }));
 
@@ -25,6 +26,7 @@ const Truncated = z.object({
   stderrBytes: z.number().exactOptional(),
   reprCharacters: z.number().exactOptional(),
   displays: z.number().exactOptional(),
+  mimeTypes: z.number().exactOptional(),
   streamedBytes: z.number().exactOptional(),
 });
 

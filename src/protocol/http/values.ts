@@ -2,7 +2,7 @@
  * Python values in JSON without loss: what JSON has is itself; the rest is an object with one key that begins with `$`.
  *
  * `{"$int": "…"}` past 2^53 (in hexadecimal, `"0x…"`, where it is long), `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
- * `{"$object": {"type", "repr"}}`. A key of a dict that begins with `$` gets one more `$`.
+ * `{"$object": {"type", "repr", "size"?}}`. A key of a dict that begins with `$` gets one more `$`.
  */
 
 import { z } from 'zod';
@@ -51,9 +51,15 @@ function objectToWire(value: Extract<PyValue, object | null>): WireValue {
   if (Array.isArray(value)) return value.map(toWire);
   if (value instanceof Uint8Array) return { $bytes: toBase64(value) };
   if (value instanceof PyObject) return { $object: value.toJSON() };
-  return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name.startsWith('$') ? `$${name}` : name, toWire(item)]),
-  );
+  // Key by key: a list of all of them first would double the time that a dict of many keys takes.
+  const dict: { [name: string]: WireValue } = {};
+  for (const name in value) {
+    const item = toWire(value[name] as PyValue);
+    if (name === '__proto__')
+      Object.defineProperty(dict, name, { value: item, enumerable: true, configurable: true, writable: true });
+    else dict[name.startsWith('$') ? `$${name}` : name] = item;
+  }
+  return dict;
 }
 
 const IntText = z
@@ -65,8 +71,8 @@ const special = z.union([
   z.strictObject({ $float: z.enum(['nan', 'inf', '-inf', '-0']) }).transform(({ $float }): PyValue => floats[$float]),
   z.strictObject({ $bytes: z.base64() }).transform(({ $bytes }): PyValue => fromBase64($bytes)),
   z
-    .strictObject({ $object: z.strictObject({ type: z.string(), repr: z.string() }) })
-    .transform(({ $object }): PyValue => new PyObject($object.type, $object.repr)),
+    .strictObject({ $object: z.strictObject({ type: z.string(), repr: z.string(), size: z.int().optional() }) })
+    .transform(({ $object: { type, repr, size } }): PyValue => new PyObject(type, repr, size)),
 ]);
 
 /** A record of zod would leave a key named `__proto__` out. */

@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import { toWire } from '../protocol/http/values.ts';
+import { PyObject, type PyValue } from '../protocol/values.ts';
+import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from './json-pieces.ts';
+
+const whole = (text: string | readonly Buffer[]) =>
+  typeof text === 'string' ? text : Buffer.concat([...text]).toString();
+
+it.each([
+  ['a small value', { a: [1, null, 'é', true], b: {}, c: [], d: undefined }],
+  [
+    'a text with pairs and lone halves of surrogates where it is cut',
+    `${'x'.repeat(65_535)}😀${'\ud83d'.repeat(100_000)}\udc80`,
+  ],
+  ['a text of control characters', '\u0001"\\\n'.repeat(100_000)],
+  ['many items', Array.from({ length: 50_000 }, (_, n) => ({ name: `n${n}`, value: [n / 3, { deep: null }] }))],
+  ['many keys', Object.fromEntries(Array.from({ length: 50_000 }, (_, n) => [`"${n}`, n]))],
+  ['what has no JSON', { text: 'x'.repeat(200_000), left: undefined, list: [undefined, Number.NaN], at: new Date(0) }],
+])('is what JSON.stringify gives: %s', async (_what, value) => {
+  const text = await jsonText(value);
+  expect(whole(text)).toBe(JSON.stringify(value));
+  expect(jsonBytes(text)).toBe(Buffer.byteLength(JSON.stringify(value)));
+});
+
+it.each<[string, PyValue]>([
+  [
+    'special values',
+    [1n << 70n, -0, Number.NaN, new Uint8Array(200_000), new PyObject('t', 'r', 3), { $a: { $$b: 'x' } }],
+  ],
+  [
+    'many keys, one of them __proto__',
+    JSON.parse(`{"__proto__": [1], ${Array.from({ length: 50_000 }, (_, n) => `"${n}": ${n}`).join()}}`),
+  ],
+  ['a long text', 'é\udc80'.repeat(200_000)],
+])('is what toWire gives: %s', async (_what, value) => {
+  const wire = await slowlyToWire(value);
+  expect(wire).toBeInstanceOf(JsonPieces);
+  expect(whole(await jsonText({ before: 1, wire, after: [wire] }))).toBe(
+    JSON.stringify({ before: 1, wire: toWire(value), after: [toWire(value)] }),
+  );
+  expect(JSON.stringify(wire)).toBe(JSON.stringify(toWire(value)));
+});
+
+it('gives a small value as toWire does', async () => {
+  expect(await slowlyToWire({ $a: [1n << 70n] })).toEqual(toWire({ $a: [1n << 70n] }));
+});
