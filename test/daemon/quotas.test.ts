@@ -117,6 +117,27 @@ it('storage, with files that are sent and files that code has written', async ()
   expect((await call('GET /v1/sessions')).status).toBe(200);
 });
 
+it.runIf(process.getuid?.() === 0).each([
+  ['open', 'held = open("f", "wb"); held.write(b"x" * 5_000_000); held.flush(); os.unlink("f")'],
+  [
+    'mapped, by a process that hides itself',
+    `import ctypes, mmap
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+with open("f", "w+b") as file:
+    file.write(b"x" * 5_000_000)
+    file.flush()
+    held = mmap.mmap(file.fileno(), 0)
+os.unlink("f")`,
+  ],
+])('storage, with files that have no name any more: %s', async (how, code) => {
+  const user = `unlinked-${how.slice(0, 4)}`;
+  const { session, run } = await bounded(user, {});
+  const id = await session('1');
+  expect((await run(id, `import os\n${code}`)).status).toBe(200);
+  await daemon.call(`PATCH /v1/users/${user}`, { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await run(id), 'storageBytes');
+});
+
 it('storage, with checkpoints that are made one after the other', async () => {
   const { session, run, call } = await bounded('points', { storageBytes: 5_000_000 });
   const id = await session('1');

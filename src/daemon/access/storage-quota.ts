@@ -7,6 +7,7 @@ import type { Quotas } from '../../protocol/access.ts';
 import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
 import type { QuotaKeeper } from './contract.ts';
 import { folderBytes } from './folder-bytes.ts';
+import { unlinkedBytes } from './unlinked-bytes.ts';
 
 const FRESH_MS = 60_000;
 
@@ -80,6 +81,7 @@ export class StorageQuota {
     const { folders, agentKeys, keptBytes } = await this.#parts.holdingsOf(userId);
     let bytes = keptBytes;
     for (const folder of folders) bytes += await folderBytes(folder);
+    bytes += await unlinkedBytes(folders);
     for (const key of agentKeys) {
       bytes += (await transcripts.bytes(key)) + (await events.bytes(key));
       for (const manifest of await checkpoints.list(key)) bytes += manifest.bytes;
