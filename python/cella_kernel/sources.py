@@ -11,6 +11,8 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Tuple
 
 _MOST_BYTES = 64 << 20
+# What Python takes for an entry beside its lines: the list, the tuples, the name and the places in two tables.
+_ENTRY_BYTES = 500
 
 _kept: Deque[Tuple[str, int]] = deque()
 _bytes = 0
@@ -34,8 +36,9 @@ def remember(name: str, source: str) -> None:
         # Tracebacks place their carets by lines that end.
         kept[-1] += "\n"
     linecache.cache[name] = (len(source), None, kept, name)
-    _kept.append((name, len(source)))
-    _bytes += len(source)
+    size = _ENTRY_BYTES + sum(map(sys.getsizeof, kept))
+    _kept.append((name, size))
+    _bytes += size
     while _bytes > _MOST_BYTES and len(_kept) > 1:
         oldest, size = _kept.popleft()
         linecache.cache.pop(oldest, None)

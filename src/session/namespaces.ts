@@ -192,7 +192,11 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/skills/python-reader.ts'),
       this.#openStorage(),
     ]);
-    const reader = new PythonSkillReader({ python: this.#options.readerPython, elsewhere: readInWebAssembly });
+    const reader = new PythonSkillReader({
+      python: this.#options.readerPython,
+      elsewhere: readInWebAssembly,
+      keep: true,
+    });
     this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader });
   }

@@ -1,5 +1,6 @@
 /** Reads skills in a helper of the interpreter, one after the other; a source that ends the helper is no skill. */
 
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
@@ -15,11 +16,18 @@ export interface PythonSkillReaderOptions {
   readonly python: () => Promise<string>;
   /** Where the host has no Python at all: another interpreter that reads in its place. */
   readonly elsewhere?: StartReader | undefined;
+  /** Whether what was read is kept for all readers of the same interpreter. */
+  readonly keep?: boolean;
   /** For one source. */
   readonly timeoutMs?: number;
   /** A helper that nobody needs any longer is ended after this time. */
   readonly idleMs?: number;
 }
+
+/** Of all readers: to look at the skills of a user opens them anew each time. */
+const readings = new Map<string, SkillReading>();
+const MOST_READINGS = 10_000;
+const MOST_CHARACTERS = 4000;
 
 const Reply = z.union([
   z.strictObject({ read: SkillReading }),
@@ -29,22 +37,25 @@ const Reply = z.union([
 export class PythonSkillReader implements SkillReader {
   readonly #python: () => Promise<string>;
   readonly #elsewhere: StartReader | undefined;
+  readonly #keep: boolean;
   readonly #timeoutMs: number;
   readonly #idleMs: number;
+  #interpreter: Promise<string | undefined> | undefined;
   #helper: ReaderHelper | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ python, elsewhere, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillReaderOptions) {
+  constructor({ python, elsewhere, keep = false, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillReaderOptions) {
     this.#python = python;
     this.#elsewhere = elsewhere;
+    this.#keep = keep;
     this.#timeoutMs = timeoutMs;
     this.#idleMs = idleMs;
   }
 
   read(source: string): Promise<SkillReading> {
-    const reading = this.#turn.then(() => this.#read(source));
+    const reading = this.#turn.then(() => (this.#keep ? this.#readOnce(source) : this.#read(source)));
     // The next in line does not care how this one ended.
     this.#turn = reading.catch(() => undefined);
     return reading;
@@ -59,6 +70,22 @@ export class PythonSkillReader implements SkillReader {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #readOnce(source: string): Promise<SkillReading> {
+    // What another interpreter makes of it may be something else. Where there is none, nothing is kept.
+    this.#interpreter ??= this.#python().catch(() => undefined);
+    const python = await this.#interpreter;
+    const key = createHash('sha256').update(`${python}\0${source}`).digest('base64');
+    const known = readings.get(key);
+    const reading = known ?? (await this.#read(source));
+    if (python === undefined || JSON.stringify(reading).length > MOST_CHARACTERS) return reading;
+    // What is used stays.
+    readings.delete(key);
+    readings.set(key, reading);
+    const [oldest] = readings.keys();
+    if (readings.size > MOST_READINGS && oldest !== undefined) readings.delete(oldest);
+    return reading;
   }
 
   async #read(source: string): Promise<SkillReading> {

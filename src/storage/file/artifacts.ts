@@ -2,6 +2,7 @@
 
 import { type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { giveWay } from '../../lib/event-loop.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
@@ -63,6 +64,7 @@ export class FileArtifacts implements ArtifactStore {
     const names = (await guarded('read', folder, () => entriesOf(folder, ''))).map(({ name }) => name);
     const infos: ArtifactInfo[] = [];
     for (let at = 0; at < names.length; at += AT_ONCE) {
+      await giveWay();
       const some = await Promise.all(names.slice(at, at + AT_ONCE).map((name) => this.get(name)));
       infos.push(...some.filter((info) => info !== undefined));
     }

@@ -3,6 +3,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { inSlices } from '../../lib/event-loop.ts';
 import { isName } from '../../protocol/names.ts';
 import { systemCode } from './failure.ts';
 
@@ -19,7 +20,7 @@ export async function entriesOf(folder: string, ending: string): Promise<Entry[]
     if (systemCode(error) === 'ENOENT') return [];
     throw error;
   });
-  for (const file of files) {
+  for await (const file of inSlices(files)) {
     if (!file.isFile() || !file.name.endsWith(ending)) continue;
     const written = file.name.slice(0, file.name.length - ending.length);
     const name = written.normalize('NFC');

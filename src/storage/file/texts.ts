@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { link, rename, rm, unlink } from 'node:fs/promises';
+import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
 import type { StoredText, TextStore } from '../contract.ts';
@@ -11,6 +12,14 @@ import { type Entry, entriesOf, openPlain, pathOf } from './entries.ts';
 import { guarded, systemCode } from './failure.ts';
 import type { Scrap } from './scrap.ts';
 import { Stamps } from './stamps.ts';
+
+/** Files that are looked at together. */
+const AT_ONCE = 64;
+/** A folder with more files is not looked at for each call: what others change in it is seen a little later. */
+const SMALL = 256;
+/** As long as so many looks would take, and no longer than this. */
+const TIMES = 20;
+const LONGEST_KNOWN_MS = 2000;
 
 interface Place {
   readonly folder: string;
@@ -23,6 +32,8 @@ interface Place {
 export class FileTexts implements TextStore {
   readonly #place: Place;
   readonly #stamps = new Stamps();
+  #known: { readonly version: string; readonly until: number } | undefined;
+  #writes = 0;
 
   constructor(place: Place) {
     this.#place = place;
@@ -59,6 +70,7 @@ export class FileTexts implements TextStore {
       } finally {
         await rm(unfinished, { force: true });
       }
+      this.#changed();
       await syncFolder(folder);
       return true;
     });
@@ -73,18 +85,35 @@ export class FileTexts implements TextStore {
         if (systemCode(error) === 'ENOENT') return false;
         throw error;
       }
+      this.#changed();
       await syncFolder(this.#place.folder);
       return true;
     });
   }
 
+  /** Of a large folder it is known for a while; what is written here changes it at once. */
   async version(): Promise<string> {
-    const stampOf = async ({ name, path }: Entry) => {
-      const stamp = await this.#stamps.of(path).catch(() => 'unreadable');
-      return `${JSON.stringify(name)} ${stamp}\n`;
-    };
-    const stamps = await Promise.all((await this.#entries()).map(stampOf));
-    return createHash('sha256').update(stamps.join('')).digest('hex');
+    const begun = performance.now();
+    if (this.#known && begun < this.#known.until) return this.#known.version;
+    const writes = this.#writes;
+    const entries = await this.#entries();
+    const hash = createHash('sha256');
+    for (let at = 0; at < entries.length; at += AT_ONCE) {
+      await giveWay();
+      const some = entries.slice(at, at + AT_ONCE);
+      const stamps = await Promise.all(some.map(({ path }) => this.#stamps.of(path).catch(() => 'unreadable')));
+      for (const [index, { name }] of some.entries()) hash.update(`${JSON.stringify(name)} ${stamps[index]}\n`);
+    }
+    const version = hash.digest('hex');
+    const now = performance.now();
+    const until = now + Math.min(LONGEST_KNOWN_MS, TIMES * (now - begun));
+    this.#known = entries.length > SMALL && writes === this.#writes ? { version, until } : undefined;
+    return version;
+  }
+
+  #changed(): void {
+    this.#writes += 1;
+    this.#known = undefined;
   }
 
   #entries(): Promise<Entry[]> {
