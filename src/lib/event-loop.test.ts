@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { giveWay, inSlices } from './event-loop.ts';
+import { giveWay, inSlices, sortedInSlices } from './event-loop.ts';
 
 const busy = (ms: number) => {
   const until = performance.now() + ms;
@@ -36,4 +37,16 @@ it('whoever waits goes on in the order in which they came', async () => {
   busy(20);
   await Promise.all([1, 2, 3].map((one) => giveWay().then(() => order.push(one))));
   expect(order).toEqual([1, 2, 3]);
+});
+
+it('sorts as toSorted does, those that are equal in their order', async () => {
+  const items = Array.from({ length: 9001 }, (_, number) => ({ number, key: (number * 7919) % 1000 }));
+  const byKey = (one: { key: number }, other: { key: number }) => one.key - other.key;
+  expect(await sortedInSlices(items, byKey)).toEqual(items.toSorted(byKey));
+  const compare = (one: number, other: number) => one - other;
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.integer(), { maxLength: 50 }), async (numbers) => {
+      expect(await sortedInSlices(numbers, compare)).toEqual(numbers.toSorted(compare));
+    }),
+  );
 });

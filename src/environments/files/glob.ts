@@ -7,6 +7,8 @@ import { refused } from './path.ts';
 
 const MOST_CHARACTERS = 1000;
 const MOST_CHOICES = 200;
+/** Of all choices together: each path is compared with all of them. */
+const MOST_WRITTEN_OUT = 10_000;
 
 type Token = { readonly kind: 'any' | 'one' } | { readonly kind: 'is'; readonly character: string };
 type Part = 'folders' | readonly Token[];
@@ -16,7 +18,10 @@ export class Glob {
 
   constructor(pattern: string) {
     if (pattern.length > MOST_CHARACTERS) throw refused(pattern, `a pattern has ${MOST_CHARACTERS} characters at most`);
-    this.#choices = choicesOf(pattern).map((choice) => choice.split('/').filter(named).map(partOf));
+    const choices = choicesOf(pattern);
+    const written = choices.reduce((total, choice) => total + choice.length, 0);
+    if (written > MOST_WRITTEN_OUT) throw refused(pattern, `it says more than ${MOST_WRITTEN_OUT} characters`);
+    this.#choices = choices.map((choice) => choice.split('/').filter(named).map(partOf));
   }
 
   matches(path: string): boolean {

@@ -1,5 +1,6 @@
 /** What lies below a folder and fits a pattern, by path. Links are told and not followed. */
 
+import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileEntry } from '../contract.ts';
 import type { Files } from './files.ts';
@@ -22,7 +23,7 @@ export async function listTree(files: Files, top: string, glob: Glob): Promise<F
     lookedAt += listing.files.length;
     if (listing.cut || lookedAt > MOST_LOOKED_AT) throw tooMany();
     const folders: string[] = [];
-    for (const { name, kind, size, modifiedAt } of listing.files) {
+    for await (const { name, kind, size, modifiedAt } of inSlices(listing.files)) {
       const inner = below(path, name);
       if (kind === 'folder' && depth < MOST_DEEP && glob.reaches(inner)) folders.push(inner);
       if (glob.matches(inner)) found.push({ path: inner, type: kind, bytes: size, modifiedAt });
@@ -37,7 +38,7 @@ export async function listTree(files: Files, top: string, glob: Glob): Promise<F
   };
 
   await look('', 0);
-  return found.sort((one, other) => (one.path < other.path ? -1 : 1));
+  return await sortedInSlices(found, (one, other) => (one.path < other.path ? -1 : 1));
 }
 
 function isSkipped(error: unknown): boolean {

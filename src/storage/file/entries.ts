@@ -3,7 +3,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inSlices } from '../../lib/event-loop.ts';
+import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { isName } from '../../protocol/names.ts';
 import { systemCode } from './failure.ts';
 
@@ -29,7 +29,7 @@ export async function entriesOf(folder: string, ending: string): Promise<Entry[]
       found.set(name, { name, path: join(folder, file.name) });
     }
   }
-  return [...found.values()].toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  return await sortedInSlices([...found.values()], (one, other) => (one.name < other.name ? -1 : 1));
 }
 
 /** Where a name is, also in another spelling of it; else where it would be. */
