@@ -154,6 +154,34 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await hosted.execute('x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
   });
 
+  test('one without kernel, reader and work is closed after a while, and opened again for whoever comes', async () => {
+    const options = { sweepEveryMs: 20, closeAfterMs: 100 };
+    const { host, hosted, storage } = await openHosted(await newPlace(kind), { agentKey: 'unused' }, options);
+    const isHeld = async () => (await storage.locks.holder('unused')) !== undefined;
+    await hosted.execute('x = 5');
+    const api = await hosted.api();
+    const reading = new AbortController();
+    const events = hosted.events({ after: (await hosted.position()).last, signal: reading.signal });
+    const read = (async () => {
+      for await (const event of events) if (event.type === 'session_state') return event.change;
+      return undefined;
+    })();
+    await api.hibernate();
+    expect(await read).toBe('hibernated');
+    reading.abort();
+    await expect.poll(isHeld).toBe(false);
+    expect((await host.list({})).sessions).toMatchObject([{ id: hosted.id, state: 'hibernated' }]);
+    // Of many that come together, while it may be closed again, none is refused.
+    for (let round = 0; round < 5; round += 1) {
+      const opened = await Promise.all(upTo(5).map(() => host.open(hosted.id)));
+      for (const one of opened) expect(await one.position()).toMatchObject({ floor: 0 });
+      await expect.poll(isHeld).toBe(false);
+    }
+    const again = await host.open(hosted.id);
+    expect((await again.execute('x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+    expect(await isHeld()).toBe(true);
+  });
+
   test('more sessions than kernels may live all keep their names', async () => {
     const { host } = await openHost(await newPlace(kind), { pool: { maxKernels: 2 } });
     const open = async (key: number) => host.open((await host.create('local', { agentKey: `n${key}` })).session.id);

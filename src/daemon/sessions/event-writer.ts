@@ -70,6 +70,10 @@ export class EventWriter {
     };
   }
 
+  get hasReaders(): boolean {
+    return this.#readers.size > 0;
+  }
+
   /** Has every reader look again. */
   tell(): void {
     for (const told of this.#readers) told();

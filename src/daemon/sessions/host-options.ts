@@ -46,6 +46,12 @@ const HostLimits = z.strictObject({
   flushResults: z.boolean().default(true),
   /** How often retention is looked after in sessions that are in use. */
   sweepEveryMs: z.int().min(10).max(DAY_MS).default(60_000),
+  /** Sessions without kernel, reader and work are closed when nobody has asked for them in this time. */
+  closeAfterMs: z
+    .int()
+    .min(10)
+    .max(DAY_MS)
+    .default(15 * 60_000),
 });
 
 export type HostOptions = z.input<typeof HostLimits> & {

@@ -167,6 +167,12 @@ export class HostedSession implements contract.HostedSession {
     return this.#lodging.awake ? 'idle' : 'hibernated';
   }
 
+  /** Without kernel, reader and work: it costs memory and nothing else. */
+  get isUnused(): boolean {
+    const busy = this.#executions.running !== undefined || this.queued > 0 || this.turns.busy || this.#lodging.inUse;
+    return !busy && !this.#lodging.awake && !this.#writer.hasReaders;
+  }
+
   get queued(): number {
     return this.#executions.queued;
   }

@@ -43,6 +43,10 @@ export class Lodging {
     return (this.session?.pid ?? 0) > 0;
   }
 
+  get inUse(): boolean {
+    return this.#users > 0;
+  }
+
   /** Its kernel does not fall asleep while the work goes on. */
   async use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     clearTimeout(this.#timer);

@@ -36,6 +36,8 @@ export interface HostShare {
   readonly flushResults: boolean;
   /** How often retention is looked after. */
   readonly sweepEveryMs: number;
+  /** Sessions that nobody has used for this long are closed. */
+  readonly closeAfterMs: number;
   /** Runs the turns of agents; undefined where this server has none. */
   readonly agents: AgentRunner | undefined;
   /** Whether the server is going down: nothing new begins. */

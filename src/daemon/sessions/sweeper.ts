@@ -57,6 +57,7 @@ export class Sweeper {
       await Promise.race([retained, delay(PATIENCE_MS, undefined, patience).catch(() => {})]); // it was trimmed first
       patience.abort();
     }
+    await this.#open.closeUnused(this.#share.closeAfterMs);
     if (this.#rounds++ % ALL_EVERY !== 0) return;
     await this.clear();
     for await (const definition of this.#definitions.all()) {

@@ -120,6 +120,11 @@ export class SessionTurns implements SessionTurnsApi {
     throw new CellaError('NOT_FOUND', 'The session has no such conversation, or it is no longer kept.');
   }
 
+  /** Whether a turn runs or waits. */
+  get busy(): boolean {
+    return this.#live.size > 0;
+  }
+
   /** Resolves when no turn runs or waits. */
   idle(): Promise<void> {
     return this.#turns.idle();
