@@ -76,8 +76,8 @@ describe('cella serve', () => {
     const { stdout } = await run('bash', ['-c', sent]);
     expect(JSON.parse(stdout)).toMatchObject({ status: 'ok', value: 42 });
     const link = /once: +(\S+)/.exec(out)?.[1] ?? '';
-    expect((await fetch(link, { redirect: 'manual' })).status).toBe(303);
-    expect((await fetch(link, { redirect: 'manual' })).status).toBe(401);
+    expect((await fetch(link, { method: 'POST', redirect: 'manual' })).status).toBe(303);
+    expect((await fetch(link, { method: 'POST', redirect: 'manual' })).status).toBe(401);
   });
 
   it('answers its own user on a socket, without a token', async () => {
@@ -153,7 +153,7 @@ describe('cella serve', () => {
     expect(stranger.err).toContain('The certificate of');
     expect(stranger.err).toContain('NODE_EXTRA_CA_CERTS');
     const link = /once: +(\S+)/.exec(started.out)?.[1] ?? '';
-    const { stdout } = await run('curl', ['-si', '--cacert', cert, link]);
+    const { stdout } = await run('curl', ['-si', '-X', 'POST', '--cacert', cert, link]);
     expect(stdout).toMatch(/^HTTP\/1.1 303/);
     expect(stdout).toMatch(/set-cookie: .*; Secure/i);
     expect(stdout).toMatch(/strict-transport-security/i);

@@ -51,7 +51,7 @@ describe('cella serve --detach', () => {
 
   it('goes on without its terminal, and prints a link that its log does not have', async () => {
     const link = /once: +(\S+)/.exec(first.out)?.[1] ?? '';
-    expect((await fetch(link, { redirect: 'manual' })).status).toBe(303);
+    expect((await fetch(link, { method: 'POST', redirect: 'manual' })).status).toBe(303);
     expect(statSync(inData('daemon.log')).mode & 0o777).toBe(0o600);
     const log = () => readFileSync(inData('daemon.log'), 'utf8');
     // Lines are written a moment after they were made, those of the login with them.

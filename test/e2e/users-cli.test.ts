@@ -75,14 +75,14 @@ describe('cella users', () => {
     expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('It logs dan in, once') });
     const link = out.trim();
     expect(link.startsWith(daemon.url)).toBe(true);
-    const first = await fetch(link, { redirect: 'manual' });
+    const first = await fetch(link, { method: 'POST', redirect: 'manual' });
     expect(first.status).toBe(303);
     const cookie = first.headers.get('set-cookie')?.split(';')[0] ?? '';
     expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).json).toMatchObject({
       userName: 'dan',
       role: 'member',
     });
-    expect((await fetch(link, { redirect: 'manual' })).status).toBe(401);
+    expect((await fetch(link, { method: 'POST', redirect: 'manual' })).status).toBe(401);
   });
 });
 
