@@ -10,8 +10,14 @@ describe('parsePlace', () => {
     });
   });
 
-  it.each(['ftp://host/x', 'redis://:s3cret@ho st', 'redis://host/?prefx=team'])('refuses %s', (text) => {
-    expect(() => parsePlace(text, '/data')).toThrow(/storage|Redis/);
+  it.each([
+    'ftp://host/x',
+    'redis://:s3cret@ho st',
+    'redis://host/?prefx=team',
+    'redis://:s3cret@host',
+    'rediss://s3cret@host:1/?prefix=team',
+  ])('refuses %s', (text) => {
+    expect(() => parsePlace(text, '/data')).toThrow(/storage|Redis|password/);
     expect(() => parsePlace(text, '/data')).not.toThrow('s3cret');
   });
 });
@@ -34,7 +40,9 @@ describe('isSame', () => {
 
   it('sees through spellings', () => {
     expect(isSame(place('/a/../b'), place('/b'))).toBe(true);
-    expect(isSame(place('redis://user:x@host:1'), place('redis://host:1/0?prefix=cella'))).toBe(true);
+    expect(
+      isSame({ dataDir: '/data', redis: { url: 'redis://user:x@host:1' } }, place('redis://host:1/0?prefix=cella')),
+    ).toBe(true);
     expect(isSame(place('redis://host:1'), place('redis://host:1/?prefix=team'))).toBe(false);
     expect(isSame(place('redis://host:1'), place('/data'))).toBe(false);
   });

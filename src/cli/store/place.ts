@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { holdsPassword } from '../../settings/setting.ts';
 import type { StoragePlace } from '../context.ts';
 import { UsageError } from '../exit.ts';
 import { placeToText } from '../storage-flags.ts';
@@ -14,7 +15,10 @@ export function parsePlace(text: string, dataDir: string): StoragePlace {
     }
     return { dataDir: resolve(text) };
   }
-  // The text may hold a password, so that it is not repeated.
+  // Every user of a machine can read arguments. The text is not repeated.
+  if (holdsPassword(text)) {
+    throw new UsageError('The address holds a password, and every user of this machine can read arguments.', TURNED);
+  }
   if (!URL.canParse(text)) throw new UsageError('This is no address of a Redis server.', SUCH_AS);
   const url = new URL(text);
   const prefix = url.searchParams.get('prefix');
@@ -32,6 +36,8 @@ export function toAddress(place: StoragePlace): string {
   return `${address.replace(/(:\/\/[^/]*)$/, '$1/')}?prefix=${encodeURIComponent(prefix)}`;
 }
 
+const TURNED =
+  'Set it in CELLA_REDIS with CELLA_STORAGE=redis, and name the other storage: `cella store pull FOLDER` in place of a push.';
 const SUCH_AS = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';
 
 /** Copying from a folder that is not there would make it. */
