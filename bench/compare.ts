@@ -7,6 +7,7 @@ import { describeMachine } from './machine.ts';
 import { measureAgents } from './measurements/agents.ts';
 import { measureDaemon } from './measurements/daemon.ts';
 import { measureGateway } from './measurements/gateway.ts';
+import { measureNeighbours } from './measurements/neighbours.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
 import type { BenchResult, Part } from './result.ts';
@@ -29,12 +30,17 @@ export async function compare(
   const gateway = wants('gateway') ? await measureGateway(plan.gateway, progress) : undefined;
   if (wants('agents')) progress.step('the runner of agents');
   const agents = wants('agents') ? await measureAgents(plan.agents, progress) : undefined;
+  if (wants('neighbours')) progress.step('a tenant beside one that does its worst');
+  const neighbours = wants('neighbours')
+    ? await measureNeighbours(subjects.peer.python, plan.neighbours, progress)
+    : undefined;
   return {
     ...(kernels ? { kernels } : {}),
     ...(executors ? { executors } : {}),
     ...(daemon ? { daemon } : {}),
     ...(gateway ? { gateway } : {}),
     ...(agents ? { agents } : {}),
+    ...(neighbours ? { neighbours } : {}),
     machine: describeMachine(subjects.peer, jupyter),
   };
 }

@@ -36,6 +36,8 @@ export interface Plan {
   };
   readonly agents: { readonly starts: number; readonly calls: number; readonly warmUpCalls: number };
   readonly gateway: { readonly rounds: number; readonly callsPerRound: number; readonly warmUpCalls: number };
+  /** `seconds`: of each noise, and of the quiet before it. */
+  readonly neighbours: { readonly runs: number; readonly seconds: number; readonly warmUpCells: number };
 }
 
 export const full: Plan = {
@@ -56,6 +58,7 @@ export const full: Plan = {
   daemon: { rounds: 10, cellsPerRound: 500, warmUpCells: 4000, jupyterCellsPerRound: 100, jupyterWarmUpCells: 200 },
   agents: { starts: 20, calls: 5000, warmUpCalls: 2000 },
   gateway: { rounds: 10, callsPerRound: 50, warmUpCalls: 100 },
+  neighbours: { runs: 3, seconds: 60, warmUpCells: 2000 },
 };
 
 export const quick: Plan = {
@@ -76,4 +79,5 @@ export const quick: Plan = {
   daemon: { rounds: 2, cellsPerRound: 10, warmUpCells: 5, jupyterCellsPerRound: 10, jupyterWarmUpCells: 5 },
   agents: { starts: 2, calls: 100, warmUpCalls: 10 },
   gateway: { rounds: 2, callsPerRound: 10, warmUpCalls: 5 },
+  neighbours: { runs: 1, seconds: 2, warmUpCells: 50 },
 };

@@ -8,6 +8,7 @@ import type {
   Gateway,
   Kernels,
   Milliseconds,
+  Neighbour,
   Rollback,
   Throughput,
   Times,
@@ -49,13 +50,25 @@ function toText(table: readonly string[], result: BenchResult): string {
   return `${[...measured, ...executors, describe(result)].join('\n')}\n`;
 }
 
-function rows({ kernels, daemon, gateway, agents }: BenchResult): Row[] {
+function rows({ kernels, daemon, gateway, agents, neighbours = [] }: BenchResult): Row[] {
   return [
     ...(kernels ? kernelRows(kernels) : []),
     ...(daemon ? daemonRows(daemon) : []),
     ...(gateway ? [gatewayRow(gateway)] : []),
     ...(agents ? agentRows(agents) : []),
+    ...neighbours.map(neighbourRow),
   ];
+}
+
+function neighbourRow({ noise, p50Ms, p99Ms, ratio }: Neighbour, at: number): Row {
+  return {
+    measure: `a small cell, ${at === 0 ? noise : `while a neighbour ${noise}`} (p50 / p99)`,
+    cella: `${p50Ms} / ${p99Ms} ms`,
+    ipykernel: '',
+    ratio: `${ratio}x`,
+    target: at === 0 ? '' : 'p99 <= 5x the quiet one',
+    met: at === 0 ? undefined : ratio <= 5,
+  };
 }
 
 function gatewayRow({ directMs, gatewayMs, gatewayP95Ms, addedMs }: Gateway): Row {

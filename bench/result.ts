@@ -89,6 +89,15 @@ export interface Agents {
   readonly callsPerS: number;
 }
 
+/** What a small cell of one tenant takes while another does its worst; medians over the runs. */
+export interface Neighbour {
+  readonly noise: string;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Of the p99 to that of the same run without any noise. */
+  readonly ratio: number;
+}
+
 /** Kernels of the library beside ipykernel. */
 export interface Kernels {
   readonly start: Times;
@@ -137,10 +146,12 @@ export interface BenchResult {
   readonly daemon?: Daemon;
   readonly gateway?: Gateway;
   readonly agents?: Agents;
+  /** The first is the quiet one. */
+  readonly neighbours?: readonly Neighbour[];
   readonly machine: Machine;
 }
 
-export const parts = ['kernels', 'executors', 'daemon', 'gateway', 'agents'] as const;
+export const parts = ['kernels', 'executors', 'daemon', 'gateway', 'agents', 'neighbours'] as const;
 export type Part = (typeof parts)[number];
 
 export interface Machine {
