@@ -1,4 +1,9 @@
-"""Control groups, version 1 and 2: what a whole sandbox may use together, and whether it was killed for memory."""
+"""
+Control groups, version 1 and 2: what a whole sandbox may use together, and whether it was killed for memory.
+
+Where there is a controller for processors, each sandbox has one share of them, however many processes and sessions it
+starts, and all sandboxes together have no more than the server.
+"""
 
 from __future__ import annotations
 
@@ -217,12 +222,16 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Dict[s
         places = [folders[0] + step.rstrip("/") for step in steps]
         return [{"memory": place, "pids": place} for place in places if _controls(place)]
     parents = {}
-    for controller in ("memory", "pids"):
+    for controller in ("memory", "pids", "cpu"):
         for kind, options, folder in mounts:
             if kind == "cgroup" and controller in options.split(","):
                 place = folder + own.get(controller, "/").rstrip("/")
                 parents[controller] = place if os.path.isdir(place) else folder
-    return [parents] if len(parents) == 2 else []
+    if not {"memory", "pids"} <= set(parents):
+        return []
+    # Without a share of the processors of its own a sandbox still has its limits.
+    without = {name: parents[name] for name in ("memory", "pids")}
+    return [parents, without] if "cpu" in parents else [without]
 
 
 def _own_folders() -> Iterator[Tuple[int, str]]:
@@ -259,6 +268,12 @@ def _enable(folder: str) -> None:
         if not {"memory", "pids"} <= have:
             with open(path, "w", encoding="ascii") as file:
                 file.write("+memory +pids")
+        if "cpu" not in have:
+            try:
+                with open(path, "w", encoding="ascii") as file:
+                    file.write("+cpu")
+            except OSError:
+                pass  # not delegated: the limits hold without it
 
 
 def _sweep(parents: "set[str]") -> None:
