@@ -46,10 +46,6 @@ const STILL_OPEN: readonly RegExp[] = [
   /nested JSON to pid 1/,
   /headers hold names/,
   /lone surrogates|100 million bits|300,000 kinds/,
-  /repeat the key (in an event|escaped|half|in two|as the arg)/,
-  /^asks for (servers of MCP|a picture|a document|the provider|a container|a verdict|a field)/,
-  /hides a field|gives a verdict|results of tools/,
-  /where a folder above|admin’s token by way|root alone may touch|9,000 folders/,
 ];
 
 const MOST_MS = 180_000;
