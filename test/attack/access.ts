@@ -146,7 +146,7 @@ const tokens: Row[] = [
       // It is the guesser who waits, and nobody with a token or a code of their own.
       expect((await world.victoria.call('GET /v1/me')).status).toBe(200);
       const { json } = await world.victoria.call('POST /v1/login-codes', { body: {} });
-      expect((await world.ask(`GET ${json.path}`, { token: null })).status).toBeLessThan(400);
+      expect((await world.ask(`POST ${json.path}`, { token: null })).status).toBeLessThan(400);
     },
     { stalls: false },
   ),

@@ -115,7 +115,7 @@ const doors: Row[] = [
     OPENED,
     async (world) => {
       const { json } = await world.mallory.call('POST /v1/login-codes', { body: {} });
-      const { headers } = await world.ask(`GET ${json.path}`, { token: null });
+      const { headers } = await world.ask(`POST ${json.path}`, { token: null });
       const cookie = (headers.get('set-cookie') ?? '').split(';')[0] ?? '';
       for (const origin of [
         'https://evil.example',
