@@ -356,31 +356,6 @@ os.abort()`,
   ),
 ];
 
-const others: Row[] = [
-  {
-    name: 'watches the programs of the system, while a neighbour runs them',
-    promise: 'Code does not learn what other tenants do.',
-    on: everywhere,
-    attempt: async ({ mallory, victoria }) => {
-      const watch = `
-import ctypes, os
-libc = ctypes.CDLL(None, use_errno=True)
-inotify = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-[libc.inotify_add_watch(inotify, path, 0x21) for path in (b'/usr/bin', b'/bin', b'/usr/sbin', b'/usr/lib')]`;
-      const session = await mallory.open();
-      await mallory.run(watch, { session });
-      await victoria.value("__import__('subprocess').run(['/usr/bin/nl', '/dev/null']).returncode");
-      const look = `
-try:
-    told = os.read(inotify, 65536)
-except OSError as error:
-    told = b''
-b'nl' in told`;
-      expect(await mallory.value(look, { session })).toBe(false);
-    },
-  },
-];
-
 const network: Row[] = [
   aimed(
     'connects to the loopback of the host, by all its names',
@@ -480,4 +455,4 @@ def send(address):
   ),
 ];
 
-export const kernelRows: readonly Row[] = [...files, ...devices, ...processes, ...others, ...network];
+export const kernelRows: readonly Row[] = [...files, ...devices, ...processes, ...network];
