@@ -226,7 +226,11 @@ function addBench(program: Command, context: ProgramContext, done: (exitCode: nu
     .option('--json', 'print the numbers as JSON')
     .addOption(new Option('--markdown', 'print them as a table for a document').conflicts('json'))
     .option('--quick', 'only show that everything can be measured')
-    .option('--only <part>', 'one part instead of all: kernels, executors, daemon, gateway, agents or neighbours', parseText)
+    .option(
+      '--only <part>',
+      'one part instead of all: kernels, executors, daemon, gateway, agents or neighbours',
+      parseText,
+    )
     .action(async ({ json = false, markdown = false, quick = false, only }: Partial<BenchFlags>) => {
       const part = only === undefined ? {} : { only };
       done(await context.bench({ json, markdown, quick, ...part }, context.terminal));

@@ -481,7 +481,6 @@ held.flush()`;
     name: 'leaves 9,000 folders in one another behind, and the server starts again',
     promise: 'No leftover of a tenant keeps the server from starting.',
     on: everywhere,
-    quick: true,
     attempt: async (world) => {
       const { mallory } = world;
       const session = await mallory.open();
