@@ -30,6 +30,8 @@ _MARK_BYTES = 16
 # and always the same, so that a kernel can be built before they are there.
 _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
 _ABOVE = 512
+# How many files a process must be allowed to have open to become a kernel: its descriptors pass through numbers above these.
+FILES_NEEDED = _ABOVE + 64
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
 _WARM_UPS = 3

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -312,6 +313,15 @@ def _remove(sandbox: Sandbox) -> bool:
     return False
 
 
+def _allow_files() -> None:
+    """Raises the soft limit as far as it goes; kernels lower it for themselves. Too low a hard limit is told by its number."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < kernel.FILES_NEEDED:
+        words = "this process may have %d files open, and a kernel needs %d. Raise the limit to 1024 or more (ulimit -n 1024)"
+        raise LayerError("template", words % (hard, kernel.FILES_NEEDED))
+
+
 def main(options: Dict[str, Any]) -> None:
     """`options`: folder, sandbox, cgroup, preload, packages. Prints one line of JSON when it listens, or why not."""
     answer = os.fdopen(os.dup(1), "w")
@@ -322,6 +332,7 @@ def main(options: Dict[str, Any]) -> None:
     os.set_inheritable(life, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
+        _allow_files()
         failed = kernel.preload(options["preload"])
         launcher = None
         if options["sandbox"] == "on":

@@ -2,6 +2,11 @@
 
 import { CellaError } from './errors.ts';
 
+/** The isolation is there: the system has no room for another process at the moment. */
+const NO_ROOM = /Resource temporarily unavailable|BlockingIOError|can't start new thread|Cannot allocate memory/;
+const NO_ROOM_ADVICE =
+  'There is no room for another process. End some, or raise the limit: `ulimit -u`, `TasksMax=` of a service, `pids.max` of a control group. Then try again.';
+
 export function refusal(layer: string, message: string): CellaError {
   if (layer === 'workspace') {
     return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
@@ -12,8 +17,6 @@ export function refusal(layer: string, message: string): CellaError {
   return new CellaError(
     'SANDBOX_UNAVAILABLE',
     `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`,
-    {
-      details: { layer },
-    },
+    { details: { layer }, ...(NO_ROOM.test(message) ? { advice: NO_ROOM_ADVICE } : {}) },
   );
 }

@@ -10,8 +10,11 @@ export const milliseconds = z.int().min(0).max(2_147_483_647);
 export const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
 const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
 
-/** Who owns a kernel: any text. Blank means `default`. Also those that only a server gives. */
-export const AgentKey = text.max(1024).transform((key) => (key.trim() === '' ? 'default' : key));
+/** Who owns a kernel: any text. The empty one means `default`. Also those that only a server gives. */
+export const AgentKey = text
+  .max(1024)
+  .refine((key) => key === '' || key.trim() !== '', 'must not be blank: leave it out for `default`')
+  .transform((key) => (key === '' ? 'default' : key));
 
 /** What anybody may choose. */
 export const OwnKey = AgentKey.refine(

@@ -27,15 +27,19 @@ describe('the options of a session', () => {
     });
   });
 
-  it.each(['', ' ', '\t\n'])('take the blank agent key %j for `default`', (agentKey) => {
-    expect(checkOptions({ agentKey }).agentKey).toBe('default');
+  it('take the empty agent key for `default`, and refuse one of blanks alone', () => {
+    expect(checkOptions({ agentKey: '' }).agentKey).toBe('default');
+    for (const agentKey of [' ', '  ', '\t\n']) {
+      expect(() => checkOptions({ agentKey })).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
+    }
   });
 
   it('are refused for a bad key also where all the others were taken before', () => {
     const others = { preload: ['os'], env: { A: '1' }, spares: 1 };
     const first = checkOptions({ agentKey: 'a', ...others });
     expect(checkOptions({ agentKey: 'b', ...others })).toEqual({ ...first, agentKey: 'b' });
-    expect(checkOptions({ agentKey: ' ', ...others }).agentKey).toBe('default');
+    expect(checkOptions({ agentKey: '', ...others }).agentKey).toBe('default');
+    expect(refusal(() => checkOptions({ agentKey: ' ', ...others })).message).toContain('agentKey');
     expect(refusal(() => checkOptions({ agentKey: 'a\0b', ...others })).message).toContain('agentKey');
     expect(refusal(() => checkOptions({ agentKey: null, ...others })).message).toContain('agentKey');
     expect(refusal(() => checkOptions({ agentKey: 'a', ...others, spares: '1' })).message).toContain('spares');

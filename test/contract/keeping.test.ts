@@ -283,10 +283,10 @@ describe('a pool', () => {
     expect((await (await pool.acquire('a')).run('x')).value).toBe(1);
   });
 
-  test('knows the default key by its blank name', async () => {
+  test('knows the default key by its empty name', async () => {
     const pool = new KernelPool({ session: { dataDir: await scratchFolder() } });
     onTestFinished(() => pool.shutdown());
-    expect(await pool.acquire(' ')).toBe(await pool.acquire('default'));
+    expect(await pool.acquire('')).toBe(await pool.acquire('default'));
   });
 });
 

@@ -186,3 +186,15 @@ test.each([
   expect(await (await Tenant.of(served, 'fresh')).run('6 * 7')).toMatchObject({ value: 42 });
   await tenant.check();
 });
+
+test('too low a limit on open files is named, at the start and by whoever starts a kernel', async () => {
+  using cella = new Cella();
+  const around = ['sh', '-c', 'ulimit -n 512; exec "$@"', 'sh'];
+  await using served = await Served.start(cella, flags, { around });
+  const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'few' } });
+  const failure: unknown = await served
+    .ask(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } })
+    .catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: 'TEMPLATE_FAILED', message: expect.stringContaining('512 files') });
+  await expect.poll(() => served.started.err).toContain('"needed":1024');
+});

@@ -1,0 +1,105 @@
+/** The disk under a server: full, read-only, or ended by an error. Each has a disk of its own, in mounts of its own. */
+
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Cella } from '../e2e/command.ts';
+import { checkEndings, readLog } from '../soak/log.ts';
+import { Refused, Served } from '../support/served.ts';
+
+const python = process.env.CELLA_PYTHON;
+const flags = [...(python === undefined ? [] : ['--python', python]), '--grace', '1'];
+
+/** Runs what comes after it in mounts of its own, with a disk at a path. */
+function withDisk(path: string, mount: string): string[] {
+  return ['unshare', '--mount', 'sh', '-ec', `mount ${mount} '${path}'; chmod 711 '${path}'; exec "$@"`, 'sh'];
+}
+
+async function codeOf(asked: Promise<unknown>): Promise<string> {
+  return await asked.then(
+    () => 'ok',
+    (error: unknown) => {
+      if (error instanceof Refused) return error.code;
+      throw error;
+    },
+  );
+}
+
+async function newSession(served: Served): Promise<string> {
+  return (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'kept' } })).id;
+}
+
+const run = (served: Served, id: string, code: string) =>
+  served.ask<{ value: unknown }>(`POST /v1/sessions/${id}/execute`, { body: { code } });
+
+/** To the last byte. */
+function fill(path: string): void {
+  spawnSync('dd', ['if=/dev/zero', `of=${path}`, 'bs=64k'], { stdio: 'ignore' });
+  spawnSync('dd', ['if=/dev/zero', `of=${path}.rest`, 'bs=512'], { stdio: 'ignore' });
+}
+
+test('while the disk is full it is not ready and says so, and all goes on when there is room', async () => {
+  using cella = new Cella();
+  const around = withDisk(cella.dataDir, '-t tmpfs -o size=48m none');
+  await using served = await Served.start(cella, flags, { around });
+  const id = await newSession(served);
+  await run(served, id, 'kept = 1');
+  const filler = join(served.dataDir, 'filler');
+  fill(filler);
+  await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('STORAGE_FAILED');
+  expect(await codeOf(served.ask(`POST /v1/sessions/${id}/save`))).not.toBe('INTERNAL');
+  for (const path of [filler, `${filler}.rest`]) rmSync(path);
+  await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('ok');
+  await expect.poll(() => codeOf(run(served, id, 'kept = 2'))).toBe('ok');
+  checkEndings(id, await readLog(served, id));
+});
+
+test('a server in the background ends by `serve stop` while its disk, with its log, is full', async () => {
+  using cella = new Cella();
+  // The mounts stay while this one lives.
+  const [program = '', ...words] = withDisk(cella.dataDir, '-t tmpfs -o size=48m none');
+  const holder = spawn(program, [...words, 'sleep', '600'], { stdio: 'ignore' });
+  onTestFinished(() => void holder.kill('SIGKILL'));
+  const around = ['nsenter', '--target', String(holder.pid), '--mount'];
+  await expect
+    .poll(() => spawnSync(around[0] ?? '', [...around.slice(1), 'mountpoint', '-q', cella.dataDir]).status)
+    .toBe(0);
+  const started = await cella.run(['serve', '--detach', '--port', '0', ...flags], { around });
+  expect(started).toMatchObject({ code: 0 });
+  fill(join(`/proc/${holder.pid}/root`, cella.dataDir, 'filler'));
+  const stopped = await cella.run(['serve', 'stop'], { around });
+  expect(stopped).toMatchObject({ code: 0, out: expect.stringContaining('has ended') });
+});
+
+// The system refuses to remount a disk for reading alone while files are open for writing: this is how one becomes so.
+test('a file system that has ended after an error is STORAGE_FAILED everywhere, and nothing that was acknowledged is lost', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-disk-'));
+  const image = join(folder, 'image');
+  writeFileSync(image, '');
+  execFileSync('truncate', ['-s', '96M', image]);
+  execFileSync('mkfs.ext4', ['-q', image]);
+  using cella = new Cella();
+  const around = withDisk(cella.dataDir, `-o loop ${image}`);
+  try {
+    const served = await Served.start(cella, flags, { around });
+    const id = await newSession(served);
+    await run(served, id, 'kept = 1');
+    await served.ask(`POST /v1/sessions/${id}/save`);
+    execFileSync('nsenter', ['--target', String(served.pid), '--mount', 'mount', '-o', 'remount,abort', cella.dataDir]);
+    await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('STORAGE_FAILED');
+    const file = `PUT /v1/sessions/${id}/files/content?path=a.txt`;
+    expect(await codeOf(served.ask(file, { body: 'text' }))).toBe('STORAGE_FAILED');
+    served.started.child.kill('SIGTERM');
+    await served.started.ended;
+    const said = served.started.err.split('\n').filter((line) => !line.startsWith('{'));
+    expect(said.join('\n')).not.toMatch(/SuppressedError| {4}at /);
+    spawnSync('e2fsck', ['-fy', image], { stdio: 'ignore' });
+    await using again = await Served.start(cella, flags, { around });
+    expect(await run(again, id, 'kept')).toMatchObject({ value: 1 });
+    checkEndings(id, await readLog(again, id));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
