@@ -18,9 +18,9 @@ export interface ScanFollower {
   /** Whether the names of keys are wanted here. */
   readonly wantsKeys: boolean;
   /** As it was written, with its quotes. False where it must not be there: nothing that follows is looked at. */
-  key(json: Buffer): boolean;
+  key(json: string): boolean;
   /** As `key`, of a text that was wanted. One that is longer than `mostKept` comes without its end. */
-  text(json: Buffer): boolean;
+  text(json: string): boolean;
   /** An object or array ends. */
   close(): void;
   /** Bytes that are kept of a text or key. */
@@ -42,6 +42,7 @@ const [LIGHT, HEAVY] = [1, 10];
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const WORDS = ['true', 'false', 'null'].map((word) => Buffer.from(word));
+const NOTHING = Buffer.alloc(0);
 const ESCAPED = new Set(Buffer.from('"\\/bfnrt'));
 
 export class JsonScan {
@@ -52,11 +53,11 @@ export class JsonScan {
   #kept: Buffer | undefined;
   /** Where it begins; -1 where none is wanted. */
   #keepFrom = -1;
-  #chunk: Uint8Array = Buffer.alloc(0);
+  #chunk: Buffer = NOTHING;
   /** Where the chunk begins. */
   #chunkAt = 0;
   /** By depth: 1 for an object. */
-  readonly #objects: Uint8Array;
+  readonly #objects: number[] = [0];
   #state = VALUE;
   #depth = 0;
   #at = 0;
@@ -72,12 +73,11 @@ export class JsonScan {
   constructor(limits: ScanLimits, follower?: ScanFollower) {
     this.#limits = limits;
     this.#follower = follower;
-    this.#objects = new Uint8Array(limits.mostDeep + 1);
   }
 
   /** False where it is no JSON, or more than may be: nothing that follows can mend that. */
   push(chunk: Uint8Array): boolean {
-    this.#chunk = chunk;
+    this.#chunk = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     this.#chunkAt = this.#at;
     for (let index = 0; index < chunk.length && this.#state !== BROKEN; index++, this.#at++) {
       if (this.#state === STRING) {
@@ -89,7 +89,7 @@ export class JsonScan {
       const byte = chunk[index] ?? 0;
       this.#state = this.#state === STRING ? this.#inString(byte) : this.#next(byte);
     }
-    if (this.#keepFrom !== -1 && this.#state !== BROKEN) this.#kept = this.#keptUntil(this.#at);
+    if (this.#keepFrom !== -1 && this.#state !== BROKEN) this.#keep();
     return this.#state !== BROKEN;
   }
 
@@ -174,22 +174,25 @@ export class JsonScan {
     return STRING;
   }
 
-  /** What is wanted of the text or key that began at `#keepFrom`. */
-  #keptUntil(end: number): Buffer {
-    const most = this.#follower?.mostKept ?? 0;
-    const before = this.#kept ?? Buffer.alloc(0);
+  /** Where what is wanted of this chunk begins and ends: no more of it than may be kept. */
+  #wantedHere(end: number): readonly [number, number] {
     const from = Math.max(this.#keepFrom, this.#chunkAt) - this.#chunkAt;
-    const to = Math.min(end - this.#chunkAt, from + most - before.length);
-    if (to <= from) return before;
-    const { buffer, byteOffset } = this.#chunk;
-    const own = Buffer.from(buffer, byteOffset + from, to - from);
-    return before.length === 0 ? own : Buffer.concat([before, own]);
+    const most = (this.#follower?.mostKept ?? 0) - (this.#kept?.length ?? 0);
+    return [from, Math.min(end - this.#chunkAt, from + Math.max(0, most))];
+  }
+
+  /** The rest of a text or key is in the next chunk. */
+  #keep(): void {
+    this.#kept = Buffer.concat([this.#kept ?? NOTHING, this.#chunk.subarray(...this.#wantedHere(this.#at))]);
   }
 
   /** False where the follower refuses it. */
   #tellText(): boolean {
     if (this.#keepFrom === -1) return true;
-    const json = this.#keptUntil(this.#at + 1);
+    const [from, to] = this.#wantedHere(this.#at + 1);
+    const json = this.#kept
+      ? Buffer.concat([this.#kept, this.#chunk.subarray(from, to)]).toString('utf8')
+      : this.#chunk.toString('utf8', from, to);
     this.#keepFrom = -1;
     this.#kept = undefined;
     return (this.#isKey ? this.#follower?.key(json) : this.#follower?.text(json)) ?? true;

@@ -15,6 +15,7 @@ const STREAMED_GEMINI = '/gemini/v1beta/models/gemini-2.5-pro:streamGenerateCont
 
 /** What the provider of this file answers next. */
 let answer = (response: ServerResponse): void => void response.destroy();
+let address: string;
 let asked = 0;
 let gateway: Gateway;
 let token: string;
@@ -25,6 +26,7 @@ beforeAll(async () => {
     request.resume();
     answer(response);
   });
+  address = url;
   gateway = await Gateway.open({ settings: { providers: at(url) } });
   token = await (await gateway.person('ada', KEY)).token();
 });
@@ -248,5 +250,39 @@ describe('an answer with a field that the API does not have', () => {
     expect(status).toBe(400);
     expect(JSON.parse(text)).toMatchObject({ type: 'error', error: { message: expect.stringContaining('too long') } });
     expect(text).not.toContain('SMUGGLED');
+  });
+});
+
+describe('the operator', () => {
+  it('finds what was refused, and what was held back, in the audit log and in the metric', async () => {
+    const own = await Gateway.open({ settings: { providers: at(address) } });
+    const { audit } = own.access;
+    const headers = { 'x-api-key': await (await own.person('ada', KEY)).token() };
+    await own.ask(MESSAGES, { headers, body: { model: 'm', messages: chat, safeguards: [] } });
+    answer = json({ type: 'message', safeguard_results: [] });
+    await own.ask(MESSAGES, { headers, body: { model: 'm', messages: chat } });
+    expect(audit.refusals.get('gateway')).toBe(2);
+    await audit.flush();
+    const { entries } = await audit.page(own.access.daemon());
+    const details = entries.flatMap(({ kind, detail }) => (kind === 'gateway' ? [detail] : []));
+    for (const field of ['"safeguards"', '"safeguard_results"']) {
+      expect(details).toContainEqual(expect.stringContaining(field));
+    }
+  });
+
+  it('lets a field, a type and a beta through by name, for one provider, and wherever they stand', async () => {
+    const fields = ['anthropic=novelty', 'anthropic=novel_block', 'anthropic=novel-beta-2030-01-01'];
+    const own = await Gateway.open({ settings: { providers: at(address), fields } });
+    const headers = {
+      'x-api-key': await (await own.person('ada', KEY)).token(),
+      'anthropic-beta': 'novel-beta-2030-01-01',
+    };
+    const novel = { type: 'novel_block', novelty: { any: ['thing'] } };
+    answer = json({ ...JSON.parse(message('hi')), content: [novel], novelty: 1 });
+    const body = { model: 'm', messages: [{ role: 'user', content: [novel], novelty: {} }], novelty: [] };
+    const { status, text } = await own.ask(MESSAGES, { headers, body });
+    expect([status, JSON.parse(text).content]).toEqual([200, [novel]]);
+    expect((await own.ask(CHAT, { headers, body: { model: 'm', messages: [], novelty: 1 } })).status).toBe(400);
+    expect((await own.ask(MESSAGES, { headers, body: { ...body, other: 1 } })).status).toBe(400);
   });
 });

@@ -6,6 +6,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { JsonScan, type Member } from '../../protocol/json-scan.ts';
 import type { Provider } from '../../protocol/providers.ts';
@@ -22,10 +23,12 @@ const MOST_EVENT_BYTES = 32 * 1024 * 1024;
 /** What is parsed as a whole; of more than that, only the small members are. */
 const MOST_PARSED = { bytes: 1024 * 1024, effort: 300_000 };
 const MOST_MEMBER_BYTES = 64 * 1024;
+/** Of an answer in an event that is looked through; what a larger one has used is estimated. */
+const MOST_INNER_BYTES = 2 * 1024 * 1024;
 /** Of a line that is no data. */
 const MOST_LINE_BYTES = 1024;
-/** Events that wait until it is known that they are not the beginning of the key. */
-const MOST_WAITING = 1000;
+/** Of events that wait until it is known that they are not the beginning of the key. */
+const MOST_WAITING_BYTES = 1024 * 1024;
 
 const MOST_ERROR_BYTES = 1024 * 1024;
 /** Characters of the message of an error. */
@@ -35,6 +38,10 @@ const [LF, CR, COLON, SPACE] = [0x0a, 0x0d, 0x3a, 0x20];
 const DATA = Buffer.from('data:');
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
 const NOTHING = Buffer.alloc(0);
+const BLANK = Buffer.from(' ');
+const END = Buffer.from('\n\n');
+/** Of one event: providers write one. */
+const MOST_DATA_LINES = 10_000;
 
 export interface AnswerReaderOptions {
   readonly rules: FieldRules;
@@ -59,9 +66,10 @@ export interface AnswerReader {
 class Scanned {
   readonly #scan: JsonScan;
   readonly #watch: FieldWatch;
-  readonly #pieces: Buffer[] = [];
-  size = 0;
+  readonly #gathered = new GatheredBytes();
   isBroken = false;
+  /** Whether there is a first byte of what some readers break a line at. */
+  #mayBreak = false;
 
   constructor(rules: FieldRules) {
     this.#watch = new FieldWatch(rules);
@@ -69,11 +77,15 @@ class Scanned {
   }
 
   push(piece: Buffer): void {
-    this.#pieces.push(piece);
-    this.size += piece.length;
+    this.#gathered.push(piece);
+    this.#mayBreak ||= piece.includes(0xc2) || piece.includes(0xe2);
     if (this.isBroken) return;
     this.isBroken = !this.#scan.push(piece);
     if (this.#watch.finding) throw refusedAnswer(this.#watch.finding);
+  }
+
+  get size(): number {
+    return this.#gathered.size;
   }
 
   get isWhole(): boolean {
@@ -81,13 +93,23 @@ class Scanned {
   }
 
   bytes(): Buffer {
-    return Buffer.concat(this.#pieces);
+    return this.#gathered.bytes();
+  }
+
+  onOneLine(bytes: Buffer): Buffer {
+    const hasBreaks = this.#mayBreak && BREAKS.some((each) => bytes.includes(each));
+    return hasBreaks ? Buffer.from(onOneLine(bytes.toString('utf8'))) : bytes;
+  }
+
+  /** Its text, where it is soon parsed; else undefined, and its bytes are to be used. */
+  text(bytes: Buffer): string | undefined {
+    const isSmall = bytes.length <= MOST_PARSED.bytes && this.#scan.effort <= MOST_PARSED.effort;
+    return isSmall ? bytes.toString('utf8') : undefined;
   }
 
   /** Its value; without its larger parts where it would take long to parse. */
-  value(bytes: Buffer): unknown {
-    const isSmall = bytes.length <= MOST_PARSED.bytes && this.#scan.effort <= MOST_PARSED.effort;
-    return isSmall ? JSON.parse(bytes.toString('utf8')) : smallMembers(bytes, this.#scan.members, true);
+  value(bytes: Buffer, text = this.text(bytes)): unknown {
+    return text === undefined ? smallMembers(bytes, this.#scan.members, true) : JSON.parse(text);
   }
 }
 
@@ -98,7 +120,8 @@ function smallMembers(bytes: Buffer, members: readonly Member[], isOutermost: bo
     const inner = bytes.subarray(...value);
     if (inner.length <= MOST_MEMBER_BYTES) small.push([name, JSON.parse(inner.toString('utf8'))]);
     // Events of OpenAI's hold an answer in such a member.
-    else if (isOutermost && inner[0] === 0x7b) small.push([name, membersOf(inner)]);
+    else if (isOutermost && name === 'response' && inner.length <= MOST_INNER_BYTES)
+      small.push([name, membersOf(inner)]);
   }
   return Object.fromEntries(small);
 }
@@ -140,8 +163,7 @@ export class ErrorReader implements AnswerReader {
   readonly #options: Pick<AnswerReaderOptions, 'rules' | 'key' | 'hold'>;
   readonly #refusal: { readonly provider: Provider; readonly status: number };
   readonly #keyWatch: KeyWatch;
-  readonly #pieces: Buffer[] = [];
-  #size = 0;
+  readonly #gathered = new GatheredBytes();
 
   constructor(
     options: Pick<AnswerReaderOptions, 'rules' | 'key' | 'hold'>,
@@ -154,14 +176,14 @@ export class ErrorReader implements AnswerReader {
 
   push(chunk: Buffer): void {
     if (!this.#keyWatch.passes(chunk)) throw hasKey();
-    this.#size += chunk.length;
-    if (this.#size > MOST_ERROR_BYTES) throw lasting(`its error is larger than ${MOST_ERROR_BYTES} bytes`);
-    this.#pieces.push(chunk);
-    this.#options.hold?.be(this.#size);
+    this.#gathered.push(chunk);
+    const { size } = this.#gathered;
+    if (size > MOST_ERROR_BYTES) throw lasting(`its error is larger than ${MOST_ERROR_BYTES} bytes`);
+    this.#options.hold?.be(size);
   }
 
   end(pass: Pass): void {
-    const bytes = Buffer.concat(this.#pieces);
+    const bytes = this.#gathered.bytes();
     pass(this.#isKnown(bytes) ? bytes : this.#plain(bytes));
   }
 
@@ -194,7 +216,8 @@ export class EventReader implements AnswerReader {
   readonly #keyWatch: KeyWatch;
   /** Of what the model writes, from event to event. */
   readonly #textWatch: KeyWatch;
-  readonly #waiting: Buffer[] = [];
+  /** Events that wait until it is known that they are not the beginning of the key. */
+  #waiting = new GatheredBytes();
   #isFirst = true;
   #skipsLf = false;
   /** The beginning of a line, until it is known what it is. */
@@ -202,6 +225,7 @@ export class EventReader implements AnswerReader {
   #isData = false;
   #name: string | undefined;
   #data: Scanned | undefined;
+  #lines = 0;
   #hasComment = false;
 
   constructor(options: AnswerReaderOptions) {
@@ -220,12 +244,11 @@ export class EventReader implements AnswerReader {
       this.#skipsLf = false;
       if (lf !== -1 && lf < from) lf = chunk.indexOf(LF, from);
       if (cr !== -1 && cr < from) cr = chunk.indexOf(CR, from);
-      const ends = [lf, cr].filter((end) => end !== -1);
-      if (ends.length === 0) {
+      const end = lf === -1 || cr === -1 ? Math.max(lf, cr) : Math.min(lf, cr);
+      if (end === -1) {
         this.#bytes(chunk.subarray(from));
         break;
       }
-      const end = Math.min(...ends);
       this.#bytes(chunk.subarray(from, end));
       this.#endLine(pass);
       this.#skipsLf = chunk[end] === CR;
@@ -238,8 +261,13 @@ export class EventReader implements AnswerReader {
     this.#endLine(pass);
     this.#dispatch(pass);
     if (this.#textWatch.hasHalf) throw hasKey();
-    for (const event of this.#waiting.splice(0)) pass(event);
+    this.#passWaiting(pass);
     if (!this.#options.usage.end() && this.#options.mustEnd) throw notWhole();
+  }
+
+  #passWaiting(pass: Pass): void {
+    pass(this.#waiting.bytes());
+    this.#waiting = new GatheredBytes();
   }
 
   #bytes(piece: Buffer): void {
@@ -265,7 +293,8 @@ export class EventReader implements AnswerReader {
     this.#line = NOTHING;
     this.#isData = true;
     // Lines of data are joined; between two tokens of JSON a blank is as good as the end of a line.
-    if (this.#data) this.#addData(Buffer.from(' '));
+    if (this.#data) this.#addData(BLANK);
+    if (++this.#lines > MOST_DATA_LINES) throw lasting(`an event has more than ${MOST_DATA_LINES} lines`);
     this.#addData(rest);
   }
 
@@ -290,6 +319,7 @@ export class EventReader implements AnswerReader {
     const [name, data] = [this.#name, this.#data];
     this.#name = undefined;
     this.#data = undefined;
+    this.#lines = 0;
     if (data) this.#event(name, data, pass);
     // A sign of life; what it says is nobody's.
     else if (this.#hasComment) pass(Buffer.from(':\n\n'));
@@ -301,15 +331,24 @@ export class EventReader implements AnswerReader {
     const bytes = data.bytes();
     const isDone = data.size < 20 && bytes.toString('latin1').trim() === '[DONE]';
     if (!isDone && (!data.isWhole || !isUtf8(bytes))) throw noJson();
-    const message = isDone ? undefined : data.value(bytes);
+    const text = data.text(bytes);
+    const message = isDone ? undefined : data.value(bytes, text);
     if (name !== undefined && name !== '' && name !== nameOf(message)) throw otherName();
     if (isDone) usage.done();
-    else if (!this.#textWatch.passes(Buffer.from(usage.read(message)))) throw hasKey();
+    else this.#checkText(usage.read(message));
     const head = name ? `event: ${name}\ndata: ` : 'data: ';
-    this.#waiting.push(Buffer.concat([Buffer.from(head), onOneLine(bytes), Buffer.from('\n\n')]));
-    if (!this.#textWatch.mayFollow) for (const event of this.#waiting.splice(0)) pass(event);
-    else if (this.#waiting.length > MOST_WAITING) throw hasKey();
-    hold?.be(0);
+    const isWaiting = this.#textWatch.mayFollow;
+    const take: Pass = isWaiting || this.#waiting.size > 0 ? (piece) => this.#waiting.push(piece) : pass;
+    if (text !== undefined) take(Buffer.from(`${head}${onOneLine(text)}\n\n`));
+    // A large one is not copied once more.
+    else for (const piece of [Buffer.from(head), data.onOneLine(bytes), END]) take(piece);
+    if (!isWaiting && this.#waiting.size > 0) this.#passWaiting(pass);
+    if (this.#waiting.size > MOST_WAITING_BYTES) throw hasKey();
+    hold?.be(this.#waiting.size);
+  }
+
+  #checkText(text: string): void {
+    if (text !== '' && !this.#textWatch.passes(Buffer.from(text))) throw hasKey();
   }
 }
 
@@ -321,12 +360,9 @@ function nameOf(message: unknown): string | undefined {
 }
 
 /** Some readers of events break a line at these too, which JSON allows in a text. */
-function onOneLine(json: Buffer): Buffer {
-  const text = BREAKS.some((each) => json.includes(each)) ? json.toString('utf8') : undefined;
-  if (text === undefined) return json;
-  return Buffer.from(
-    text.replace(/[\u0085\u2028\u2029]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`),
-  );
+function onOneLine(json: string): string {
+  if (!/[\u0085\u2028\u2029]/.test(json)) return json;
+  return json.replace(/[\u0085\u2028\u2029]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 const BREAKS = ['\u0085', '\u2028', '\u2029'].map((each) => Buffer.from(each));
 

@@ -110,11 +110,11 @@ export class FieldWatch implements ScanFollower {
     return kind === 'text' && (this.#isType || shape.remote !== undefined);
   }
 
-  key(json: Buffer): boolean {
+  key(json: string): boolean {
     const top = this.#open.at(-1);
     if (!top) return true;
     const name = textOf(json);
-    top.key = name ?? json.toString('latin1', 1);
+    top.key = name ?? json;
     const found = name === undefined ? undefined : this.#lookUp(top.shape, name);
     if (found === undefined) this.#note({ kind: 'unknown field', at: this.#path() });
     this.#isType = name === 'type' && (top.shape.types ?? top.shape.remoteTypes) !== undefined;
@@ -122,9 +122,9 @@ export class FieldWatch implements ScanFollower {
     return this.finding === undefined;
   }
 
-  text(json: Buffer): boolean {
+  text(json: string): boolean {
     const { remote } = this.#next === 'free' ? PLAIN : this.#next;
-    if (remote === 'always' || (remote === 'address' && !/^"data:/i.test(json.toString('latin1', 0, 6)))) {
+    if (remote === 'always' || (remote === 'address' && !/^"data:/i.test(json))) {
       if (json.length > 2) this.#note({ kind: 'remote', at: this.#path() });
     }
     if (this.#isType) this.#checkType(textOf(json));
@@ -139,7 +139,8 @@ export class FieldWatch implements ScanFollower {
 
   #lookUp(shape: Fields, name: string): Shape | undefined {
     const { anyCase, added } = this.#rules;
-    const spelled = anyCase ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+    const spelled =
+      anyCase && name.includes('_') ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
     const found = shape.fields.get(spelled) ?? (added?.has(name) ? 'free' : undefined);
     return typeof found === 'function' ? found() : found;
   }
@@ -167,11 +168,10 @@ export class FieldWatch implements ScanFollower {
 const shown = (name: string): string => (SHOWN_NAME.test(name) ? name : '…');
 
 /** Undefined where its end is missing. */
-function textOf(json: Buffer): string | undefined {
-  const text = json.toString('utf8');
-  if (!text.includes('\\')) return text.length > 1 && text.endsWith('"') ? text.slice(1, -1) : undefined;
+function textOf(json: string): string | undefined {
+  if (!json.includes('\\')) return json.length > 1 && json.endsWith('"') ? json.slice(1, -1) : undefined;
   try {
-    return String(JSON.parse(text));
+    return String(JSON.parse(json));
   } catch {
     return undefined;
   }

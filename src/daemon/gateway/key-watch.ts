@@ -82,14 +82,24 @@ function unescaped(level: Level, bytes: Buffer): Buffer {
       level.begun = Buffer.from(input.subarray(slash));
       return out.subarray(0, at);
     }
-    const code = isHex
-      ? Number.parseInt(input.toString('latin1', slash + 2, slash + 6), 16)
-      : escapedBy(input[slash + 1] ?? 0);
+    const code = isHex ? codeAt(input, slash + 2) : escapedBy(input[slash + 1] ?? 0);
     out[at++] = code < 0x80 ? code : 0;
     from = slash + (isHex ? 6 : 2);
   }
   at += input.copy(out, at, from);
   return out.subarray(0, at);
+}
+
+/** Of four digits; 0 where they are none, or stand for no character of a key. */
+function codeAt(input: Buffer, from: number): number {
+  let code = 0;
+  for (let at = from; at < from + 4; at++) {
+    const byte = input[at] ?? 0;
+    const digit = byte <= 0x39 ? byte - 0x30 : (byte | 0x20) - 0x57;
+    if (digit < 0 || digit > 15) return 0;
+    code = code * 16 + digit;
+  }
+  return code;
 }
 
 /** A quote, a slash or a backslash; the others stand for no character of a key. */

@@ -5,6 +5,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { JsonScan, type Member } from '../../protocol/json-scan.ts';
 import { type FieldWatch, refusedRequest } from './fields.ts';
@@ -88,28 +89,26 @@ async function readBytes(
   // It has left while its token was looked at: nothing more is heard of it, not even that.
   if (request.destroyed) throw brokeOff();
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  let chunks: Buffer[] = [];
-  let size = 0;
+  let gathered = new GatheredBytes();
   let refused = false;
   // What comes past that is read and dropped, so that the answer finds its way to whoever sends it.
   const refuse = (error: unknown) => {
     refused = true;
-    chunks = [];
+    gathered = new GatheredBytes();
     reject(error);
   };
   request.on('data', (chunk: Buffer) => {
     if (refused) return;
     try {
-      size += chunk.length;
-      if (size > mostBytes) throw tooLarge();
+      if (gathered.size + chunk.length > mostBytes) throw tooLarge();
       take(chunk.length);
       look(chunk);
-      chunks.push(chunk);
+      gathered.push(chunk);
     } catch (error) {
       refuse(error);
     }
   });
-  request.on('end', () => resolve(Buffer.concat(chunks)));
+  request.on('end', () => resolve(gathered.bytes()));
   request.on('close', () => reject(brokeOff()));
   request.on('error', () => reject(brokeOff()));
   return await promise;

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AnswerReader } from './answer-reader.ts';
 import { answeredHeaders } from './headers.ts';
@@ -16,6 +17,9 @@ export interface RelayOptions {
   readonly signal: AbortSignal;
 }
 
+/** What is read without a turn for others: thousands of tiny events fit into a packet. */
+const SLICE_BYTES = 8 * 1024;
+const MOST_JOINED_BYTES = 256 * 1024;
 /** With these, and with no other refusal, the same request may be answered at the next try. */
 const PASSING = new Set([408, 409, 425, 429]);
 
@@ -28,7 +32,11 @@ export async function relay(answer: IncomingMessage, response: ServerResponse, o
   for await (const chunk of inTime(answer, idleMs, signal)) {
     size += chunk.length;
     if (size > mostBytes) throw failed(`its answer is larger than ${mostBytes} bytes`);
-    if (!passOn(response, (pass) => reader.push(chunk, pass))) await taken(response);
+    for (let from = 0; from < chunk.length; from += SLICE_BYTES) {
+      await giveWay();
+      const slice = chunk.subarray(from, from + SLICE_BYTES);
+      if (!passOn(response, (pass) => reader.push(slice, pass))) await taken(response);
+    }
   }
   passOn(response, (pass) => {
     reader.end(pass);
@@ -36,14 +44,17 @@ export async function relay(answer: IncomingMessage, response: ServerResponse, o
   });
 }
 
-/** In one piece, also where reading fails in the middle of a chunk. False where the agent does not keep up. */
+/** All that was passed, also where reading fails in the middle of a chunk. False where the agent does not keep up. */
 function passOn(response: ServerResponse, read: (pass: (bytes: Buffer) => void) => void): boolean {
   const passed: Buffer[] = [];
   let keepsUp = true;
   try {
     read((bytes) => passed.push(bytes));
   } finally {
-    if (passed.length > 0) keepsUp = response.write(passed.length === 1 ? passed[0] : Buffer.concat(passed));
+    const size = passed.reduce((sum, { length }) => sum + length, 0);
+    // Many small pieces are written as one, and large ones are not copied for that.
+    const written = size > MOST_JOINED_BYTES ? passed : [Buffer.concat(passed)];
+    if (size > 0) for (const piece of written) keepsUp = response.write(piece);
   }
   return keepsUp;
 }

@@ -40,6 +40,21 @@ describe('gatewayRules', () => {
   });
 });
 
+describe('fields that the operator adds', () => {
+  it('are those of one provider', () => {
+    const { addedFields } = gatewayRules({ fields: ['anthropic=novelty', 'openai=other.field'] });
+    expect([...addedFields('anthropic')]).toEqual(['novelty']);
+    expect([...addedFields('gemini')]).toEqual([]);
+  });
+
+  it.each([
+    ...['safeguards', 'safeguard_results', 'mcp_approval_response', 'verdict', 'permission_mode', 'Auto-Mode-x'],
+    ...['dangerous-tool-use-2026-09-03', 'afk-mode-2026-01-31', 'a b', 'x'.repeat(101)],
+  ])('are never what decides in the place of a person, nor no name: %s', (name) => {
+    expect(() => gatewayRules({ fields: [`anthropic=${name}`] })).toThrow('--provider-field');
+  });
+});
+
 describe('prices', () => {
   it('go by the longest pattern, and by the operator’s own first', () => {
     expect(pricesOf()('gpt-4.1-mini-2025')?.input).toBe(0.4);

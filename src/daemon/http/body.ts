@@ -1,6 +1,7 @@
 /** Reads the body of a request, up to a limit: what is longer is refused before it is in memory. */
 
 import type { IncomingMessage } from 'node:http';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { isLight } from '../../protocol/light-json.ts';
 import type { Hold } from '../held-bytes.ts';
@@ -18,15 +19,13 @@ export async function readText(request: Request, limitBytes: number, hold: Hold)
     return await request.text().catch(brokeOff);
   }
   if (!request.body) return '';
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const gathered = new GatheredBytes();
   for await (const chunk of whileThere(request.body)) {
-    size += chunk.byteLength;
-    if (size > limitBytes) throw tooLarge(limitBytes);
+    if (gathered.size + chunk.byteLength > limitBytes) throw tooLarge(limitBytes);
     hold.take(chunk.byteLength);
-    chunks.push(chunk);
+    gathered.push(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return gathered.bytes().toString('utf8');
 }
 
 /** Undefined where there is no body. */
