@@ -40,7 +40,8 @@ export function deepLeftovers(levels: number, folder: () => Promise<string>): vo
     expect(await before.run(next, 'import os; print(os.listdir("."))')).toMatchObject({ stdout: '[]\n' });
     expect((await before.call(`DELETE /v1/sessions/${next}`)).status).toBe(204);
     await before[Symbol.asyncDispose]();
-    const after = await Daemon.start({ dataDir });
+    // Its folder may go with the test.
+    await using after = await Daemon.start({ dataDir });
     expect((await after.call('GET /ready')).status).toBe(200);
     expect(await after.run((await after.session({ agentKey: 'other' })).id, '1 + 1')).toMatchObject({ status: 'ok' });
     await eventually(
