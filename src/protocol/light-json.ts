@@ -5,20 +5,22 @@ import { jsonOf } from './json-text.ts';
 
 /** What has fewer bytes has few parts. */
 const SMALL_BYTES = 64 * 1024;
-const LIGHT = { mostDeep: 1000, mostKeys: 100_000, mostEffort: 1_000_000 };
+const LIGHT = { mostDeep: 1000, mostEffort: 1_000_000 };
+/** Of what a client sends: a schema that complains of each of them takes microseconds for one. */
+export const MOST_CLIENT_KEYS = 20_000;
 
 /**
  * Whether it is parsed in a moment, if it is JSON at all. A long text is light; a million objects
  * would take seconds of everybody's who is served by the same process.
  */
-export function isLight(json: string | Uint8Array): boolean {
+export function isLight(json: string | Uint8Array, mostKeys = 100_000): boolean {
   if (json.length <= SMALL_BYTES) return true;
-  const scan = new JsonScan(LIGHT);
+  const scan = new JsonScan({ ...LIGHT, mostKeys });
   scan.push(typeof json === 'string' ? Buffer.from(json) : json);
   return !scan.isTooMuch;
 }
 
-/** Undefined where it is no JSON, or not light: the caller says what it had asked for. */
+/** What a client sent. Undefined where it is no JSON, or not light: the caller says what it had asked for. */
 export function lightJsonOf(text: string): unknown {
-  return isLight(text) ? jsonOf(text) : undefined;
+  return isLight(text, MOST_CLIENT_KEYS) ? jsonOf(text) : undefined;
 }

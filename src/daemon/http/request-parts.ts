@@ -1,5 +1,6 @@
 /** What a request brings, checked against its endpoint, and what a handler gives as an answer. */
 
+import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { Hold } from '../held-bytes.ts';
 import { jsonText } from '../json-pieces.ts';
@@ -18,7 +19,7 @@ export async function partsOf<P, Q, B>(
   return {
     params: fitting(params, c.req.param()),
     query: fitting(query, queryOf(c)),
-    body: fitting(body, given),
+    body: fitting(body, withFewNames(given)),
   };
 }
 
@@ -26,6 +27,22 @@ export async function respond(result: unknown, status: number): Promise<Response
   if (result instanceof Response) return result;
   if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
   return textResponse(await jsonText(result), { status, headers: { 'content-type': 'application/json' } });
+}
+
+/** Of a body, and of each object that is one of its fields. Schemas take microseconds for each name. */
+const MOST_NAMES = 1000;
+
+function withFewNames(body: unknown): unknown {
+  const check = (value: unknown, place: string) => {
+    const count = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value).length : 0;
+    if (count <= MOST_NAMES) return;
+    throw new CellaError('INVALID_REQUEST', `${place} has ${count} names, and may have ${MOST_NAMES} at most.`);
+  };
+  check(body, 'The body');
+  if (typeof body === 'object' && body !== null) {
+    for (const [name, value] of Object.entries(body)) check(value, JSON.stringify(name.slice(0, 100)));
+  }
+  return body;
 }
 
 function fitting<T>(schema: Endpoint<T>['params'], value: unknown): T {

@@ -1,5 +1,6 @@
 /** The tools that are defined, in storage and in folders, read again only after something has changed. */
 
+import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
 import type { ToolDefinition } from './definition.ts';
@@ -62,7 +63,7 @@ export class CatalogReader {
     const tools = new Map<string, ToolDefinition>();
     const origins = new Map<string, string>();
     const places = new Set<string>();
-    for (const source of [...stored, ...files]) {
+    for await (const source of inSlices([...stored, ...files])) {
       const result = this.#parse(source, parseTool);
       places.add(source.where);
       if ('error' in result) {
