@@ -139,16 +139,18 @@ export function stallSuite(sizes: Sizes): void {
     const names = (count: number, name: (number: number) => string) =>
       Object.fromEntries(Array.from({ length: count }, (_, number) => [name(number), 'x']));
     const bodies = {
-      'labels that are none': () => ({ labels: names(90_000, (number) => `no label ${number}`) }),
-      'fewer labels that are none': () => ({ labels: names(19_000, (number) => `no label ${number}`) }),
-      'variables that are none': () => ({ env: names(19_000, (number) => `=${number}`) }),
-      'settings that are none': () => names(19_000, (number) => `setting${number}`),
-      'a long list': () => ({ shares: Array.from({ length: 400_000 }, () => 5) }),
-      'a long text': () => ({ name: 'x'.repeat(7_000_000) }),
+      'labels that are none': { labels: names(90_000, (number) => `no label ${number}`) },
+      'fewer labels that are none': { labels: names(19_000, (number) => `no label ${number}`) },
+      'variables that are none': { env: names(19_000, (number) => `=${number}`) },
+      'settings that are none': names(19_000, (number) => `setting${number}`),
+      'a long list': { shares: Array.from({ length: 400_000 }, () => 5) },
+      'a long text': { name: 'x'.repeat(7_000_000) },
     };
     for (const [name, body] of Object.entries(bodies)) {
+      // Made before anything is measured: this process looks at the server.
+      const text = JSON.stringify(body);
       row(`a session with ${name}`, async () => {
-        const status = await server.discard('POST', '/v1/sessions', state.ann, body());
+        const status = await server.discard('POST', '/v1/sessions', state.ann, text);
         expect([400, 413]).toContain(status);
       });
     }
@@ -366,7 +368,7 @@ export class Server {
     return fetch(new URL(path, this.url), {
       method,
       headers: { authorization: `Bearer ${token}` },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
   }
 }

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { isLight, MOST_CLIENT_KEYS } from '../../protocol/light-json.ts';
+import { isLight, MOST_CLIENT_EFFORT } from '../../protocol/light-json.ts';
 import type { Hold } from '../held-bytes.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
@@ -92,11 +92,8 @@ function brokeOff(cause: unknown): never {
 }
 
 function checkLight(json: string): void {
-  if (!isLight(json, MOST_CLIENT_KEYS))
-    throw new CellaError(
-      'TOO_LARGE',
-      `The body has too many parts (at most ${MOST_CLIENT_KEYS} names), or is too deep.`,
-    );
+  if (!isLight(json, MOST_CLIENT_EFFORT))
+    throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
 }
 
 function tooLarge(limitBytes: number): CellaError {
