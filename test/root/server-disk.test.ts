@@ -66,9 +66,13 @@ test('a server in the background ends by `serve stop` while its disk, with its l
   await expect
     .poll(() => spawnSync(around[0] ?? '', [...around.slice(1), 'mountpoint', '-q', cella.dataDir]).status)
     .toBe(0);
-  const started = await cella.run(['serve', '--detach', '--port', '0', ...flags], { around });
+  const started = await cella.run(['serve', '--detach', '--port', '0', '--log-level', 'info', ...flags], { around });
   expect(started).toMatchObject({ code: 0 });
-  fill(join(`/proc/${holder.pid}/root`, cella.dataDir, 'filler'));
+  const seen = join(`/proc/${holder.pid}/root`, cella.dataDir);
+  fill(join(seen, 'filler'));
+  // Its last page has room for a few lines more.
+  const rest = ['if=/dev/zero', `of=${join(seen, 'daemon.log')}`, 'bs=1', 'count=8192', 'oflag=append', 'conv=notrunc'];
+  spawnSync('dd', rest, { stdio: 'ignore' });
   const stopped = await cella.run(['serve', 'stop'], { around });
   expect(stopped).toMatchObject({ code: 0, out: expect.stringContaining('has ended') });
 });
