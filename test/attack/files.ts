@@ -253,7 +253,8 @@ const rights: Row[] = ['read', 'write', 'move away', 'move into', 'delete'].map(
     for (const path of ['private', 'closed/secret']) {
       writeFileSync(join(cwd, path), secrets["the host's file"] ?? '', { mode: 0o600 });
     }
-    chmodSync(cwd, 0o755);
+    // A container runs as a user of its own, whoever owns the folder.
+    chmodSync(cwd, world.place === 'container' ? 0o777 : 0o755);
     chownSync(cwd, 1_234_567, 1_234_567);
     const session = await admin.open({ cwd, shares: [{ user: 'mallory', right: 'use' }] });
     const inside = await world.mallory.run("open('private').read()", { session });
