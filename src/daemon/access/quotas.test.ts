@@ -15,7 +15,7 @@ const nothing = { liveKernels: 0, memoryMb: 0, storageBytes: 0 };
 describe('quotas', () => {
   test('are the user’s own, and the server’s where the user has none', async () => {
     const quotas = quotasOf({ liveKernels: 2 }, { defaults: { liveKernels: 1, memoryMb: 100 } });
-    expect(await quotas.of(ada)).toEqual({ liveKernels: 2, memoryMb: 100 });
+    expect(await quotas.of(ada)).toEqual({ liveKernels: 2, memoryMb: 100, sessions: 1000 });
     expect((await failureOf(quotas.of('bob~bbbbbbbbbbbb'))).code).toBe('NOT_FOUND');
   });
 
