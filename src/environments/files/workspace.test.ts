@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -39,6 +40,14 @@ async function textOf(path: string, start?: number): Promise<string> {
   return Buffer.concat(parts).toString();
 }
 
+function linkOf(fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return undefined; // the descriptor of the listing itself
+  }
+}
+
 describe('a workspace', () => {
   it('keeps bytes of any kind, and folders on the way to them', async () => {
     expect(await workspace.write('a/b/c.bin', bytes('one ', 'two'))).toMatchObject({ name: 'c.bin', size: 7 });
@@ -50,6 +59,15 @@ describe('a workspace', () => {
       { name: 'a', kind: 'folder' },
       { name: 'empty', kind: 'file', size: 0 },
     ]);
+  });
+
+  it('holds no file open for a reader who leaves before the first byte', async () => {
+    await workspace.write('file', bytes('x'));
+    const { chunks } = await workspace.read('file');
+    const held = () => readdirSync('/proc/self/fd').filter((fd) => linkOf(fd) === join(root, 'file'));
+    expect(held()).toHaveLength(1);
+    await chunks[Symbol.asyncIterator]().return?.();
+    expect(held()).toEqual([]);
   });
 
   it('has files and folders that other users of it may read, whatever the umask is', async () => {
@@ -155,7 +173,10 @@ describe('a workspace', () => {
     symlinkSync('/agent/workspace/a', join(root, 'absolute'));
     symlinkSync('/agent/workspace-evil', join(root, 'beside'));
     symlinkSync('../../..', join(root, 'a', 'b', 'up'));
-    const read = async (path: string) => (await (await named.read(path)).chunks[Symbol.asyncIterator]().next()).value;
+    const read = async (path: string) => {
+      for await (const chunk of (await named.read(path)).chunks) return chunk;
+      throw new Error('There was no chunk.');
+    };
     for (const path of ['a/relative', 'absolute/b/file', 'absolute/relative']) {
       expect(Buffer.from(await read(path)).toString()).toBe('inside');
     }

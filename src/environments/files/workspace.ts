@@ -86,7 +86,23 @@ async function told<T>(path: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function* chunksOf(file: FileHandle, start: number): AsyncIterable<Uint8Array> {
+/** Closes the file at its end, and also if the reader leaves before the first chunk: a generator would not begin then. */
+function chunksOf(file: FileHandle, start: number): AsyncIterableIterator<Uint8Array> {
+  const chunks = readFrom(file, start);
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    next: () => chunks.next(),
+    return: async () => {
+      await chunks.return();
+      await file.close();
+      return { done: true, value: undefined };
+    },
+  };
+}
+
+async function* readFrom(file: FileHandle, start: number): AsyncGenerator<Uint8Array, void, undefined> {
   try {
     for (let position = start; ; ) {
       const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position);
