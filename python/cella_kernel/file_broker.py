@@ -23,8 +23,10 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from cella_kernel import file_removal as removal
+from cella_kernel.file_removal import FOLDER, WAY
 from cella_kernel.sandbox import linux, trees
 from cella_kernel.sandbox.linux import LayerError
 
@@ -35,12 +37,9 @@ _MOST_VIEWS = 64
 _IDLE_SECONDS = 20
 _MOST_OPEN = 4096
 _MOST_LINKS = 40
-_REMOVED_AT_ONCE = 2000
 
 _BENEATH, _NO_MAGIC, _NO_XDEV = 0x08, 0x02, 0x01
 _FOLDER_MODE, _FILE_MODE = 0o755, 0o644
-_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 
 # Codes of our own, beside those of the system.
 REPLACED, NO_FILE = "EREPLACED", "ENOFILE"
@@ -151,25 +150,25 @@ class Root:
         above, _, name = path.rpartition("/")
         if create:
             self.make(above)
-        return self.open(above, _WAY), name
+        return self.open(above, WAY), name
 
     def make(self, path: str) -> None:
         """The folders of a path that are missing."""
         try:
-            os.close(self.open(path, _WAY))
+            os.close(self.open(path, WAY))
             return
         except FileNotFoundError:
             pass
         names = path.split("/")
         for index, name in enumerate(names):
-            above = self.open("/".join(names[:index]), _WAY)
+            above = self.open("/".join(names[:index]), WAY)
             try:
                 os.mkdir(name, _FOLDER_MODE, dir_fd=above)
             except FileExistsError:
                 pass  # by now, or before
             finally:
                 os.close(above)
-        os.close(self.open(path, _WAY))
+        os.close(self.open(path, WAY))
 
     def _openat2(self, path: str, flags: int, resolve: int) -> int:
         how = struct.pack("QQQ", flags, 0, resolve)
@@ -278,7 +277,7 @@ class Broker:
             os.close(parent)
 
     def do_list(self, root: Root, path: str, most: int) -> Dict[str, Any]:
-        folder = root.open(path, _FOLDER)
+        folder = root.open(path, FOLDER)
         try:
             files: List[Dict[str, Any]] = []
             with os.scandir(folder) as entries:
@@ -312,7 +311,7 @@ class Broker:
         return {**_entry(path.rpartition("/")[2], facts), **self._tell(fd)}
 
     def do_folder(self, root: Root, path: str) -> Dict[str, Any]:
-        return self._tell(root.open(path, _FOLDER))
+        return self._tell(root.open(path, FOLDER))
 
     def do_create(self, root: Root, path: str) -> Dict[str, Any]:
         """A file beside the place where it is to be; `commit` puts it there."""
@@ -334,7 +333,7 @@ class Broker:
             os.rename(partial, name, src_dir_fd=parent, dst_dir_fd=parent)
             return _entry(name, os.fstat(fd))
         except OSError:
-            _unlink(parent, partial)
+            removal.unlink(parent, partial)
             raise
         finally:
             os.close(fd)
@@ -344,7 +343,7 @@ class Broker:
         parent, partial, _ = self._opened.take(fd)
         os.close(fd)
         try:
-            _unlink(parent, partial)
+            removal.unlink(parent, partial)
         finally:
             os.close(parent)
 
@@ -374,7 +373,7 @@ class Broker:
                 os.unlink(name, dir_fd=parent)
                 return True
             if recursive:
-                return _remove_some(parent, name)
+                return removal.remove_some(parent, name)
             os.rmdir(name, dir_fd=parent)
             return True
         finally:
@@ -385,7 +384,7 @@ class Broker:
             self._opened.add(fd, parent, partial, name)
         except OSError:
             if parent >= 0:
-                _unlink(parent, partial)
+                removal.unlink(parent, partial)
                 os.close(parent)
             raise
         return _told(fd)
@@ -417,108 +416,6 @@ def _exists(parent: int, name: str) -> bool:
         return True
     except FileNotFoundError:
         return False
-
-
-def _unlink(parent: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=parent)
-    except FileNotFoundError:
-        pass  # the code was faster
-
-
-class _Enough(Exception):
-    """As much was removed as one request may."""
-
-
-class _Removal:
-    """Empties a folder. What lies deeper is brought up into it: few folders are open at a time, however deep they lie."""
-
-    def __init__(self, top: int) -> None:
-        self._top = top
-        self._left = _REMOVED_AT_ONCE
-
-    def empty(self) -> None:
-        while self._empty_once():
-            pass
-
-    def _empty_once(self) -> int:
-        raised = 0
-        for entry in _entries(self._top):
-            self._count()
-            if not _gone(self._top, entry):
-                raised += self._dissolve(entry.name)
-        return raised
-
-    def _dissolve(self, name: str) -> int:
-        """How many folders have come to the top in its place."""
-        raised = 0
-        folder = _unlocked(self._top, name)
-        try:
-            for entry in _entries(folder):
-                self._count()
-                if not _gone(folder, entry):
-                    # A folder that its owner may not write to is not moved either.
-                    os.close(_unlocked(folder, entry.name))
-                    os.rename(entry.name, ".removed-%s" % uuid.uuid4(), src_dir_fd=folder, dst_dir_fd=self._top)
-                    raised += 1
-        finally:
-            os.close(folder)
-        os.rmdir(name, dir_fd=self._top)
-        return raised
-
-    def _count(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise _Enough
-
-
-def _remove_some(parent: int, name: str) -> bool:
-    """Whether it is gone, or another request is needed."""
-    top = _unlocked(parent, name)
-    try:
-        _Removal(top).empty()
-    except _Enough:
-        return False
-    finally:
-        os.close(top)
-    os.rmdir(name, dir_fd=parent)
-    return True
-
-
-def _gone(parent: int, entry: "os.DirEntry[str]") -> bool:
-    """Removes it, unless it is a folder with something in it."""
-    if not entry.is_dir(follow_symlinks=False):
-        _unlink(parent, entry.name)
-        return True
-    try:
-        os.rmdir(entry.name, dir_fd=parent)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        # A mount is busy: it is not entered.
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
-    return True
-
-
-def _entries(folder: int) -> "Iterator[os.DirEntry[str]]":
-    with os.scandir(folder) as entries:
-        yield from entries
-
-
-def _unlocked(parent: int, name: str) -> int:
-    """Opens a folder to be emptied: its owner may, whatever it has taken from itself."""
-    way = os.open(name, _WAY | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        if os.fstat(way).st_mode & 0o700 != 0o700:
-            try:
-                os.chmod("/proc/self/fd/%d" % way, 0o700)
-            except OSError:
-                pass  # who does not own it finds out what may be done there
-        return os.open(".", _FOLDER, dir_fd=way)
-    finally:
-        os.close(way)
 
 
 def _become(uid: int, gid: int) -> None:

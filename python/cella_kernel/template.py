@@ -313,7 +313,7 @@ def _remove(sandbox: Sandbox) -> bool:
     return False
 
 
-def _allow_files() -> None:
+def _raise_file_limit() -> None:
     """Raises the soft limit as far as it goes; kernels lower it for themselves. Too low a hard limit is told by its number."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -332,7 +332,7 @@ def main(options: Dict[str, Any]) -> None:
     os.set_inheritable(life, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        _allow_files()
+        _raise_file_limit()
         failed = kernel.preload(options["preload"])
         launcher = None
         if options["sandbox"] == "on":
