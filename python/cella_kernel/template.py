@@ -314,12 +314,16 @@ def _remove(sandbox: Sandbox) -> bool:
 
 
 def _raise_file_limit() -> None:
-    """Raises the soft limit as far as it goes; kernels lower it for themselves. Too low a hard limit is told by its number."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY and hard < kernel.FILES_NEEDED:
+    """Raises the soft limit as far as it goes; kernels lower it for themselves. Too low a limit is told by its number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    except (OSError, ValueError):
+        pass  # a host without rlimits is told so when its layers are looked at
+    if soft != resource.RLIM_INFINITY and soft < kernel.FILES_NEEDED:
         words = "this process may have %d files open, and a kernel needs %d. Raise the limit to 1024 or more (ulimit -n 1024)"
-        raise LayerError("template", words % (hard, kernel.FILES_NEEDED))
+        raise LayerError("template", words % (soft, kernel.FILES_NEEDED))
 
 
 def main(options: Dict[str, Any]) -> None:

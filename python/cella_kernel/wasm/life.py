@@ -32,6 +32,8 @@ _NOT_HERE = (
     ".birth",
     ".feeding",
     ".forwarder",
+    ".file_broker",
+    ".file_removal",
     ".memory_watch",
     ".outlet",
 )
