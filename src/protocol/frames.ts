@@ -64,7 +64,8 @@ export function encodeFrame(type: number, id: number, payload: Uint8Array | stri
   return frame;
 }
 
-const NOTHING = Buffer.alloc(0);
+/** Pure: browsers, which have no Buffer, leave it out. */
+const NOTHING = /* @__PURE__ */ Buffer.alloc(0);
 const LEAST_GATHERED = 64;
 
 /**

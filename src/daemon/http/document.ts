@@ -71,7 +71,8 @@ function operationOf(endpoint: Endpoint, schemas: Json): Operation {
 
 /** What programs that are made from the document call it: `postSessionsByIdExecute`. */
 function idOf({ method, path }: Endpoint): string {
-  const named = path === '/' ? '/home' : path;
+  // Pages of the same name as a route of the API are told apart.
+  const named = { '/': '/home', '/login': '/login-page' }[path] ?? path;
   const words = named
     .replace('/v1/', '/')
     .replaceAll('{', 'by-')
