@@ -1,6 +1,7 @@
 /** Reads the body of a request, up to a limit: what is longer is refused before it is in memory. */
 
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { isLight, MOST_CLIENT_EFFORT } from '../../protocol/light-json.ts';
@@ -8,6 +9,7 @@ import type { Hold } from '../held-bytes.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
 const PART_BYTES = 256 * 1024;
+const LARGE = 1024 * 1024;
 
 /** What it takes of memory is held until the caller lets go of it: what is announced at once, whenever it comes. */
 export async function readText(request: Request, limitBytes: number, hold: Hold): Promise<string> {
@@ -32,7 +34,9 @@ export async function readText(request: Request, limitBytes: number, hold: Hold)
 export async function readJson(request: Request, limitBytes: number, hold: Hold): Promise<unknown> {
   const text = await readText(request, limitBytes, hold);
   if (text === '') return undefined;
+  await turnFor(text);
   checkLight(text);
+  await turnFor(text);
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -40,11 +44,17 @@ export async function readJson(request: Request, limitBytes: number, hold: Hold)
   }
 }
 
+/** Of a large body, each step has a turn of the event loop to itself: decoding, looking through and parsing all take a while. */
+async function turnFor(text: string): Promise<void> {
+  if (text.length > LARGE) await nextTurn();
+}
+
 /** The same request, once it is known that its JSON may be parsed by whomever. */
 export async function lightRequest(request: Request, limitBytes: number, hold: Hold): Promise<Request> {
   const { url, method, headers, signal } = request;
   if (method !== 'POST') return request;
   const body = await readText(request, limitBytes, hold);
+  await turnFor(body);
   checkLight(body);
   return new Request(url, { method, headers, signal, body });
 }
