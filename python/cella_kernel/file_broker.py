@@ -23,7 +23,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from cella_kernel import file_removal as removal
 from cella_kernel.file_removal import FOLDER, WAY
@@ -89,21 +89,31 @@ class Views:
         return trees.copy(folder, path, trees.ATTR_NOSUID | trees.ATTR_NODEV, namespace)
 
 
+class Held(NamedTuple):
+    """What is to be done about a descriptor, and for whom: the folder of the session may be gone by then."""
+
+    parent: int = -1
+    partial: str = ""
+    name: str = ""
+    uid: int = 0
+    gid: int = 0
+
+
 class Opened:
-    """Descriptors that the server was told of, each with what is to be done about it."""
+    """Descriptors that the server was told of."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: Dict[int, Tuple[int, str, str]] = {}
+        self._held: Dict[int, Held] = {}
 
-    def add(self, fd: int, parent: int = -1, partial: str = "", name: str = "") -> None:
+    def add(self, fd: int, held: Held) -> None:
         with self._lock:
             if len(self._held) >= _MOST_OPEN:
                 os.close(fd)
                 raise OSError(errno.EMFILE, "too many files are open")
-            self._held[fd] = (parent, partial, name)
+            self._held[fd] = held
 
-    def take(self, fd: int) -> Tuple[int, str, str]:
+    def take(self, fd: int) -> Held:
         with self._lock:
             return self._held.pop(fd)
 
@@ -259,6 +269,8 @@ class Broker:
         work: Callable[..., Any] = getattr(self, "do_" + str(request["op"]))
         if request["op"] == "close":
             return work(request["fd"])
+        if request["op"] in ("commit", "discard"):
+            return self._finish(work, request["args"]["fd"])
         root = Root(request["root"], self._views)
         try:
             _become(root.uid, root.gid)
@@ -267,11 +279,22 @@ class Broker:
             _become(0, 0)
             root.close()
 
+    def _finish(self, work: Callable[..., Any], fd: int) -> Any:
+        """By what is held alone: whatever has become of the folder, nothing stays open."""
+        held = self._opened.take(fd)
+        try:
+            _become(held.uid, held.gid)
+            return work(fd, held)
+        finally:
+            _become(0, 0)
+            os.close(fd)
+            os.close(held.parent)
+
     def sweep(self) -> None:
         self._views.sweep()
 
     def do_close(self, fd: int) -> None:
-        parent = self._opened.take(fd)[0]
+        parent = self._opened.take(fd).parent
         os.close(fd)
         if parent >= 0:
             os.close(parent)
@@ -325,27 +348,18 @@ class Broker:
         except BaseException:
             os.close(parent)
             raise
-        return self._tell(fd, parent, partial, name)
+        return self._tell(fd, Held(parent, partial, name, root.uid, root.gid))
 
-    def do_commit(self, _root: Root, fd: int) -> Dict[str, Any]:
-        parent, partial, name = self._opened.take(fd)
+    def do_commit(self, fd: int, held: Held) -> Dict[str, Any]:
         try:
-            os.rename(partial, name, src_dir_fd=parent, dst_dir_fd=parent)
-            return _entry(name, os.fstat(fd))
+            os.rename(held.partial, held.name, src_dir_fd=held.parent, dst_dir_fd=held.parent)
         except OSError:
-            removal.unlink(parent, partial)
+            removal.unlink(held.parent, held.partial)
             raise
-        finally:
-            os.close(fd)
-            os.close(parent)
+        return _entry(held.name, os.fstat(fd))
 
-    def do_discard(self, _root: Root, fd: int) -> None:
-        parent, partial, _ = self._opened.take(fd)
-        os.close(fd)
-        try:
-            removal.unlink(parent, partial)
-        finally:
-            os.close(parent)
+    def do_discard(self, _fd: int, held: Held) -> None:
+        removal.unlink(held.parent, held.partial)
 
     def do_make(self, root: Root, path: str) -> None:
         root.make(path)
@@ -379,13 +393,13 @@ class Broker:
         finally:
             os.close(parent)
 
-    def _tell(self, fd: int, parent: int = -1, partial: str = "", name: str = "") -> Dict[str, Any]:
+    def _tell(self, fd: int, held: Held = Held()) -> Dict[str, Any]:
         try:
-            self._opened.add(fd, parent, partial, name)
+            self._opened.add(fd, held)
         except OSError:
-            if parent >= 0:
-                removal.unlink(parent, partial)
-                os.close(parent)
+            if held.parent >= 0:
+                removal.unlink(held.parent, held.partial)
+                os.close(held.parent)
             raise
         return _told(fd)
 

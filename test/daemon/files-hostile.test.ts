@@ -1,7 +1,16 @@
 /** What the server does with files for a session: exactly what the code of that session can do, whatever the code does meanwhile. */
 
 import { execFileSync } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Daemon } from '../support/daemon.ts';
@@ -154,15 +163,33 @@ def replace(at):
     const { id } = await daemon.session({});
     const files = filesOf(daemon, id);
     expect((await files.write('a', 'x')).status).toBe(200);
-    const brokers = () =>
-      execFileSync('pgrep', ['-P', String(process.pid), '-f', 'cella_kernel files'], { encoding: 'utf8' })
-        .trim()
-        .split('\n');
     const [broker] = brokers();
     process.kill(Number(broker), 'SIGKILL');
     expect((await files.read('a')).text).toBe('x');
     expect(brokers()).toHaveLength(1);
     expect(brokers()).not.toEqual([broker]);
+  });
+
+  it('nothing stays open of an upload whose folder has gone meanwhile', async () => {
+    const daemon = await Daemon.start();
+    const folder = await folderFor(1000);
+    const { id } = await daemon.session({ cwd: folder });
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const headers = { authorization: `Bearer ${daemon.token}` };
+    const path = `/v1/sessions/${id}/files/content?path=late`;
+    const answer = fetch(new URL(path, daemon.url), { method: 'PUT', headers, body: readable, duplex: 'half' });
+    const writer = writable.getWriter();
+    await writer.write(Buffer.from('begun'));
+    await expect.poll(() => readdirSync(folder).some((name) => name.endsWith('.part'))).toBe(true);
+    renameSync(folder, `${folder}-away`);
+    await writer.close();
+    expect((await answer).status).toBeGreaterThanOrEqual(200);
+    const held = () => {
+      const fds = `/proc/${brokers()[0]}/fd`;
+      return readdirSync(fds).filter((fd) => linkOf(join(fds, fd)).endsWith('.part'));
+    };
+    await expect.poll(held).toEqual([]);
+    expect(readdirSync(`${folder}-away`).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
   it('watching tells nothing of a folder that the code may not read', async () => {
@@ -193,3 +220,16 @@ def replace(at):
     expect(closed.status).toBe(400);
   });
 });
+
+function brokers(): string[] {
+  const found = execFileSync('pgrep', ['-P', String(process.pid), '-f', 'cella_kernel files'], { encoding: 'utf8' });
+  return found.trim().split('\n');
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return ''; // closed meanwhile
+  }
+}

@@ -33,6 +33,8 @@ interface BrokerParts {
   readonly onEnd: () => void;
 }
 
+const ENDING = new Set(['commit', 'discard']);
+
 export class Broker {
   readonly pid: number;
   readonly #child: ChildProcess;
@@ -53,6 +55,7 @@ export class Broker {
     stdin.on('error', (error) => this.#end(error));
     child.on('error', (error) => this.#end(error));
     child.on('exit', () => this.#end(new Error('it has ended')));
+    stdout.on('error', (error) => this.#end(error));
     stdout.on('data', (chunk: Buffer) => this.#read(chunk));
   }
 
@@ -63,7 +66,8 @@ export class Broker {
   /** `root`: whose files, and with what rights. */
   async ask<S extends z.ZodType>(op: string, root: object, args: object, answer: S): Promise<z.infer<S>> {
     if (this.#over) throw gone(this.#over);
-    if (this.#pending.size >= MOST_PENDING) {
+    // What ends something is never refused: it would stay open.
+    if (this.#pending.size >= MOST_PENDING && !ENDING.has(op)) {
       throw new CellaError('RATE_LIMITED', `${MOST_PENDING} requests for files wait already.`);
     }
     const id = ++this.#asked;

@@ -58,8 +58,11 @@ export class BrokeredFiles implements Files {
     const opened = await broker.ask('create', this.#root, { path }, Opened);
     const { fd } = opened;
     const end = async <S extends z.ZodType>(op: 'commit' | 'discard', answer: S): Promise<z.infer<S>> => {
-      await file.close();
-      return await broker.ask(op, this.#root, { fd }, answer);
+      try {
+        return await broker.ask(op, this.#root, { fd }, answer);
+      } finally {
+        await file.close();
+      }
     };
     const discard = async () => void (await end('discard', Nothing));
     const file = await reopen(broker, opened, constants.O_WRONLY).catch(async (error) => {
