@@ -1,7 +1,7 @@
 /** Processes of a server that are stopped or killed: what waits for them is answered, others go on, and the server ends. */
 
 import { rmSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
 import { descendants, templatesOf } from '../support/processes.ts';
@@ -50,10 +50,13 @@ class Tenant {
   async processes(): Promise<{ readonly kernel: number; readonly supervisor: number }> {
     const seconds = `9${Math.trunc(Math.random() * 1e8)}`;
     await this.run(`import subprocess\nchild = subprocess.Popen(['sleep', '${seconds}'])`);
-    const all = descendants(this.served.pid);
-    const sleep = all.find(({ command }) => command === `sleep ${seconds}`);
-    const kernel = all.find(({ pid }) => pid === sleep?.parent);
-    if (!kernel) throw new Error('the kernel was not found');
+    // Others start and end meanwhile, and a look at all processes may miss some.
+    const find = () => {
+      const all = descendants(this.served.pid);
+      const sleep = all.find(({ command }) => command === `sleep ${seconds}`);
+      return all.find(({ pid }) => pid === sleep?.parent);
+    };
+    const kernel = await vi.waitUntil(find, { timeout: 30_000 });
     return { kernel: kernel.pid, supervisor: kernel.parent };
   }
 
