@@ -222,6 +222,9 @@ class Intake implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    // What was gathered and not written: the save has failed.
+    this.#budget.release(this.#gatheredBytes);
+    this.#gatheredBytes = 0;
     this.#budget.letGo(this.#kept);
   }
 }

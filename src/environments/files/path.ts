@@ -21,6 +21,7 @@ const diskFailures: Readonly<Record<string, string>> = {
 /** The names on the way, the last one included; none for the workspace itself. */
 export function partsOf(path: string): string[] {
   if (path.includes('\0')) throw refused(path, 'it holds a null byte');
+  if (!path.isWellFormed()) throw refused(path, 'it is no text');
   if (path.startsWith('/')) throw refused(path, 'it must be relative to the workspace', leadsOut);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.includes('..')) throw refused(path, 'it leads out of its folder', leadsOut);

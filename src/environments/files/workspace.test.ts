@@ -135,7 +135,7 @@ describe('a workspace', () => {
     expect(most).toBeLessThan(trees.length * 8);
   });
 
-  it.each(['..', '../secret', 'a/../../secret', '/etc/passwd', 'a\0b', '../work-evil/x', 'x'.repeat(300)])(
+  it.each(['..', '../secret', 'a/../../secret', '/etc/passwd', 'a\0b', 'a\ud800', '../work-evil/x', 'x'.repeat(300)])(
     'refuses the path %j',
     async (path) => {
       await expect(workspace.write(path, bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });

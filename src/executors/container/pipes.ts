@@ -8,6 +8,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { PipeSource } from '../sockets.ts';
 
 const run = promisify(execFile);
+const MAKE_MS = 10_000;
 const STOCK = 8;
 const FEW = 3;
 
@@ -66,7 +67,7 @@ export class Pipes {
     const numbers = Array.from({ length: STOCK }, () => this.#made++);
     const paths = numbers.flatMap(namesOf).map((name) => join(this.#folder, name));
     // Code may open /dev/stdout again, whichever user it is.
-    await run('mkfifo', ['-m', '666', '--', ...paths]);
+    await run('mkfifo', ['-m', '666', '--', ...paths], { timeout: MAKE_MS, killSignal: 'SIGKILL' });
     this.#ready.push(...numbers);
   }
 }
