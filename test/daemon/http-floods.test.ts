@@ -87,6 +87,27 @@ describe('bodies that are announced and never come', () => {
   });
 });
 
+describe('large bodies one after the other', () => {
+  it('count by their length, so that one user takes a bounded part of the server’s time, and others none', async () => {
+    const oscar = await daemon.user('oscar', 'member');
+    const { id: own } = await daemon.session({ agentKey: 'own' }, oscar);
+    // No code runs: they are refused when they were read, as they have a field that is none.
+    const body = { code: '1', none: 'x'.repeat(LARGEST * 0.9) };
+    const send = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body, token: oscar });
+    const statuses: number[] = [];
+    while (!statuses.includes(429) && statuses.length < 400) {
+      const some = await Promise.all(Array.from({ length: 8 }, send));
+      statuses.push(...some.map(({ status }) => status));
+    }
+    // 2000 requests of 16 KB may come at once.
+    expect(statuses.filter((status) => status === 400).length).toBeGreaterThan(30);
+    expect(statuses.length).toBeLessThan(400);
+    expect(await daemon.run(session, 'kept')).toMatchObject({ status: 'ok', value: 1 });
+    const small = () => daemon.call(`POST /v1/sessions/${own}/execute`, { body: { code: '1' }, token: oscar });
+    await expect.poll(async () => (await small()).status).toBe(200);
+  });
+});
+
 describe('messages that never end', () => {
   const follow = async (token: string, id: string) => {
     const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {

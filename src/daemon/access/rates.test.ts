@@ -28,6 +28,17 @@ test('a burst passes, then one by one at the rate, and each refusal tells when t
   expect(refusal(rates, 'a')).toBe(100);
 });
 
+test('what costs more than may come at once is admitted when all of it is there', () => {
+  let now = 0;
+  const rates = new Buckets({ perSecond: 10, burst: 3, elapsed: () => now });
+  rates.admit('a', 100);
+  expect(refusal(rates, 'a')).toBe(100);
+  now = 200;
+  expect(() => rates.admit('a', 100)).toThrow(expect.objectContaining({ details: { retryAfterMs: 100 } }));
+  now = 300;
+  rates.admit('a', 100);
+});
+
 test('one key does not use up what another has', () => {
   const rates = new Buckets({ perSecond: 1, burst: 1, elapsed: () => 0 });
   expect(refusal(rates, 'a')).toBeUndefined();

@@ -45,7 +45,9 @@ export class Buckets implements Rates {
     return this.#buckets.size;
   }
 
-  admit(key: string, cost = 1): void {
+  /** What costs more than may come at once waits for a full bucket, and takes all of it. */
+  admit(key: string, wanted = 1): void {
+    const cost = Math.min(wanted, this.#burst);
     const at = this.#elapsed();
     const before = this.#buckets.get(key) ?? { left: this.#burst, at };
     const filled = (Math.max(0, at - before.at) / 1000) * this.#perSecond;

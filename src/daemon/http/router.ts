@@ -23,6 +23,8 @@ import { partsOf, respond } from './request-parts.ts';
 const LARGEST_AT_ONCE = 16;
 /** All tokens of one user together may send as much as so many of them. */
 const TOKENS_AT_ONCE = 4;
+/** With the default rate, 8 MB of JSON a second. */
+const BYTES_PER_REQUEST = 16 * 1024;
 
 export interface Parts {
   readonly access: Access;
@@ -149,8 +151,13 @@ export class Routes {
 
   /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
   room(c: ExchangeContext): Hold {
+    const principal = c.get('principal');
     // Without a token there is nothing that one may send.
-    return this.#held.begin(c.get('principal')?.userId ?? '');
+    const hold = this.#held.begin(principal?.userId ?? '');
+    // What another server has passed on was counted there.
+    return principal && !c.get('hop')
+      ? counted(hold, (bytes) => admitBytes(this.#parts.access, principal, bytes))
+      : hold;
   }
 
   #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {
@@ -172,10 +179,26 @@ export class Routes {
 }
 
 /** By its token or login; and all of one user's together, who may make many of them. */
-export function admitRequest({ rates }: Pick<Access, 'rates'>, { credential, userId }: Principal): void {
+export function admitRequest({ rates }: Pick<Access, 'rates'>, { credential, userId }: Principal, cost = 1): void {
   if (credential.kind === 'daemon') return;
-  rates.admit(credential.id);
-  rates.admit(`user ${userId}`, 1 / TOKENS_AT_ONCE);
+  rates.admit(credential.id, cost);
+  rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
+}
+
+/** Checking and parsing JSON takes time by its length: so much of it counts as one more request. */
+function admitBytes(access: Pick<Access, 'rates'>, principal: Principal, bytes: number): void {
+  admitRequest(access, principal, bytes / BYTES_PER_REQUEST);
+}
+
+/** Tells of every byte that is held more than before, before it is. */
+function counted(hold: Hold, count: (bytes: number) => void): Hold {
+  let held = 0;
+  const be = (bytes: number) => {
+    if (bytes > held) count(bytes - held);
+    held = bytes;
+    hold.be(bytes);
+  };
+  return { be, take: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
 }
 
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
