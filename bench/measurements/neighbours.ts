@@ -1,5 +1,6 @@
 /** A tenant of a server beside another who does its worst: both have the default limits, and one machine. */
 
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cella } from '../../test/e2e/command.ts';
 import { Served } from '../../test/support/served.ts';
@@ -98,13 +99,18 @@ while True:
       await noisy.ask('POST ~/save', {}).catch(() => delay(20));
     }
   },
-  'forks without end': cells(`
+  'forks processes without end': cells(`
 import os
 while True:
     try:
         if os.fork() == 0: os._exit(0)
         os.waitpid(-1, os.WNOHANG)
     except OSError: pass`),
+  'forks its session 4 at a time': calls(4, async (noisy) => {
+    const { id } = await noisy.ask('POST ~/fork', { agentKey: randomUUID() });
+    await noisy.ask(`POST /v1/sessions/${id}/execute`, { code: 'x=1' });
+    await noisy.ask(`DELETE /v1/sessions/${id}`);
+  }),
   'prompts 16 at a time': calls(16, (noisy) => noisy.ask('POST ~/prompt', { prompt: 'x'.repeat(200_000) })),
 };
 
