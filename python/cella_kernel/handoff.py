@@ -14,6 +14,8 @@ from typing import Any, Dict, List, Tuple
 # is none.
 HOST, KERNEL, POLICY, FAILURE = b"H", b"K", b"P", b"E"
 _MOST_DESCRIPTORS = 200
+# What a sandbox that was begun ahead says to the template when nothing is left that could fail.
+_READY = b"R"
 
 Message = Tuple[bytes, Dict[str, Any], List[int]]
 
@@ -24,6 +26,18 @@ def send(way: socket.socket, word: bytes, body: Dict[str, Any], descriptors: Lis
     sent = socket.send_fds(way, [data], descriptors)
     if sent < len(data):
         way.sendall(data[sent:])
+
+
+def say_ready(way: socket.socket) -> None:
+    way.sendall(_READY)
+
+
+def is_ready(way: socket.socket) -> bool:
+    """Whether the other side has said so; False if it has ended, too."""
+    try:
+        return way.recv(1, socket.MSG_DONTWAIT) == _READY
+    except OSError:
+        return False
 
 
 def receive(way: socket.socket) -> Message:

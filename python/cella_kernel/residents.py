@@ -25,6 +25,8 @@ from .strangers import Strangers
 
 # How long the death of a kernel waits for the processes that were killed with it: they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 1.0, 0.0005
+# And how long the end of everything waits: the host waits for longer.
+_END_S = 5.0
 
 
 class Residents:
@@ -143,6 +145,18 @@ class Residents:
         else:
             for pid in descendants(os.getpid()):
                 send_signal(pid, signal.SIGKILL)
+
+    def end_all(self) -> None:
+        """Kills everything, and waits until it is gone: the host gives its place to another kernel when pid 1 lets go."""
+        self.kill_all()
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                time.sleep(_REAP_AGAIN_S)
 
     def reap(self) -> None:
         while self._reap_one():

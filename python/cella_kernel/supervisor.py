@@ -240,7 +240,7 @@ class Supervisor:
         self._end()
 
     def _end(self) -> None:
-        self._residents.kill_all()
+        self._residents.end_all()
         os._exit(0)
 
 
@@ -291,6 +291,7 @@ def main(host: Optional[Channel], way: socket.socket, launcher: Optional[Launche
 def _meet_host(way: socket.socket) -> Channel:
     """Waits until this sandbox is somebody's. Where it never will be, the template lets go of its end."""
     try:
+        handoff.say_ready(way)
         _, _, descriptors = handoff.receive(way)
     except (EOFError, OSError):
         os._exit(0)

@@ -158,9 +158,11 @@ class Template:
             pass  # whoever opens the next one meets the reason
 
     def _take_begun(self, channel: Channel) -> Optional[Sandbox]:
-        begun, self._begun = self._begun, None
-        if begun is None:
+        begun = self._begun
+        # One that is not ready may still fail, and has nobody to tell why: the next one is made while the host listens.
+        if begun is None or not handoff.is_ready(begun.way):
             return None
+        self._begun = None
         try:
             handoff.send(begun.way, handoff.HOST, {}, [channel.fd])
             return begun

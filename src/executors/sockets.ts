@@ -31,11 +31,11 @@ export class FrameSocket implements FrameLink {
   }
 
   send(type: number, id: number, payload: Uint8Array | string = ''): void {
-    if (!this.#ended) this.#socket.write(encodeFrame(type, id, payload));
+    if (!this.#silent) this.#socket.write(encodeFrame(type, id, payload));
   }
 
   sendSlowly(type: number, id: number, payload: Uint8Array): Promise<void> {
-    if (this.#ended) return Promise.resolve();
+    if (this.#silent) return Promise.resolve();
     return new Promise((resolve) => this.#socket.write(encodeFrame(type, id, payload), () => resolve()));
   }
 
@@ -73,6 +73,11 @@ export class FrameSocket implements FrameLink {
 
   resume(): void {
     this.#socket.resume();
+  }
+
+  /** Whether nothing can be sent any more. Node takes a write after `finish` for the end of the connection. */
+  get #silent(): boolean {
+    return this.#ended !== undefined || this.#socket.writableEnded;
   }
 
   /** Nothing more is sent; the other side may still speak until it ends. */

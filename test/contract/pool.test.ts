@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { KernelPool, type PoolOptions, type SessionOptions } from '../../src/index.ts';
 import type { AcquireOptions } from '../../src/session/pool.ts';
 import { eventually } from '../support/attack.ts';
-import { descendants, type Process, templatesOf } from '../support/processes.ts';
+import { descendants, isAlive, type Process, templatesOf } from '../support/processes.ts';
 import { scratchFolder } from '../support/session.ts';
 
 async function pool(options: PoolOptions = {}): Promise<KernelPool> {
@@ -93,6 +93,18 @@ describe('a pool', () => {
     expect(metrics.hibernated).toBe(50 - metrics.live);
     expect(metrics.waits).toBeGreaterThan(0);
   }, 240_000);
+
+  test('gives the place of a kernel to another one when nothing of it is left', async () => {
+    const kernels = await pool({ maxKernels: 1 });
+    const large = await kernels.acquire('large');
+    // Memory that no save holds, and that takes the system a while to free.
+    await large.run('import mmap\nheld = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): held[at] = 1');
+    const kernelsOfLarge = descendants(large.pid).map(({ pid }) => pid);
+    expect(kernelsOfLarge.length).toBeGreaterThan(0);
+    const small = await kernels.acquire('small');
+    expect(kernelsOfLarge.filter(isAlive)).toEqual([]);
+    expect((await small.run('1')).value).toBe(1);
+  });
 
   test('puts the longest idle kernel to sleep first', async () => {
     const kernels = await pool({ maxKernels: 2 });

@@ -3,14 +3,17 @@
  * the last one. One line of JSON each: `{"open":…}`, `{"text":…}`, `{"result":…}`.
  */
 
-import { CellaError, Session, type SessionOptions, shutdown } from '../../src/index.ts';
+import { setTimeout as wait } from 'node:timers/promises';
+import { CellaError, Session, shutdown } from '../../src/index.ts';
+import type { Plan } from './hosts.ts';
 
-const { sessions, code } = JSON.parse(process.argv[2] ?? '{}') as { sessions: SessionOptions[]; code?: string };
+const { sessions, pausesMs, code } = JSON.parse(process.argv[2] ?? '{}') as Plan;
 const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 let session: Session | undefined;
-for (const options of sessions) {
+for (const [number, options] of sessions.entries()) {
   await session?.close();
+  await wait(pausesMs?.[number] ?? 0);
   try {
     session = await Session.open(options);
     const { value } = await session.run('6 * 7');

@@ -21,6 +21,8 @@ export interface Opened {
 
 export interface Plan {
   readonly sessions: readonly SessionOptions[];
+  /** Before each of them. */
+  readonly pausesMs?: readonly number[];
   readonly code?: string;
 }
 

@@ -35,6 +35,17 @@ export function refusals(missing: readonly Missing[]): void {
   );
 }
 
+/** A sandbox that is made ahead fails alone, with nobody to tell: the session that comes in that moment has its own. */
+export function refusedAtAnyMoment(): void {
+  test('without pivot_root every session is told the layer, also while the next sandbox is made ahead', async () => {
+    const dataDir = await scratchFolder();
+    const pausesMs = Array.from({ length: 100 }, (_, number) => 10 + (number % 25));
+    const told = await openings({ sessions: pausesMs.map(() => ({ dataDir })), pausesMs }, { without: 'pivot_root' });
+    const expected = { code: 'SANDBOX_UNAVAILABLE', layer: 'namespaces' };
+    expect(told).toEqual(pausesMs.map(() => expect.objectContaining(expected)));
+  });
+}
+
 /** On a root host the folder cannot be shown as the code's own; on any other the host itself may not write to it. */
 export function refusedFolders(): void {
   test('a folder that the code could not write to is refused by its name, and nothing starts on it', async () => {

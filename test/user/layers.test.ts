@@ -1,6 +1,7 @@
 /** An ordinary user's host that lacks a layer of isolation. */
 
-import { ANYWHERE, refusals, refusedFolders, USERS_HOST } from '../support/layers.ts';
+import { ANYWHERE, refusals, refusedAtAnyMoment, refusedFolders, USERS_HOST } from '../support/layers.ts';
 
 refusals([...ANYWHERE, ...USERS_HOST]);
+refusedAtAnyMoment();
 refusedFolders();
