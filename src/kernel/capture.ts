@@ -44,6 +44,11 @@ export class Capture {
     }
   }
 
+  /** Characters that are kept. */
+  get length(): number {
+    return this.#head.length + this.#tailLength;
+  }
+
   /** Bytes that the text leaves out. */
   get cutBytes(): number {
     return this.#cut;

@@ -1,13 +1,15 @@
 /** How events come from a kernel to one reader: one at a time as they come, or through a queue that says when it is full. */
 
-const HIGH_WATER = 1024 * 1024;
-/** Past this, a reader that does not read while code must be stopped misses events. */
-const HARD_LIMIT = 8 * 1024 * 1024;
+import { KernelBudget } from './budget.ts';
 
 /** Where a kernel's events go. */
 export interface EventSink<T> {
   /** `size` is about what the event takes in memory. Returns whether there is room for more. */
   push(item: T, size: number): boolean;
+  /** As `push`, for what a slow reader may miss: it is lost if there is no room. */
+  offer(item: T, size: number): void;
+  /** The kernel whose events these are: what is not read counts there until the last event. */
+  countIn(budget: KernelBudget): void;
   /** The last event: there is always room for it. */
   end(item?: T): void;
   /** Ends with an error instead of a last event. */
@@ -41,6 +43,12 @@ export class EventListener<T> implements EventSink<T> {
     return true;
   }
 
+  offer(item: T): void {
+    this.#listen(item);
+  }
+
+  countIn(): void {}
+
   end(item?: T): void {
     if (item !== undefined) this.#listen(item);
   }
@@ -55,6 +63,8 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
   onRoom: () => void = () => {};
   onUnread: (items: readonly T[]) => void = () => {};
   #items: { item: T; size: number }[] = [];
+  /** Of its own until a kernel brings one. */
+  #budget = new KernelBudget();
   #size = 0;
   #lost = 0;
   #wake: (() => void) | undefined;
@@ -65,19 +75,30 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
 
   push(item: T, size: number): boolean {
     if (this.#abandoned || this.#ended) return true;
-    if (this.#draining && this.#size + size > HARD_LIMIT) {
+    if (this.#draining && !this.#budget.hasRoom('unread', size)) {
       this.#lost += size;
       return true;
     }
     this.#items.push({ item, size });
     this.#size += size;
+    this.#budget.take('unread', size);
     this.#wake?.();
-    return this.#draining || this.#size < HIGH_WATER;
+    return this.#budget.readerHasRoom;
+  }
+
+  offer(item: T, size: number): void {
+    if (this.#budget.readerHasRoom) this.push(item, size);
+    else this.#lost += size;
+  }
+
+  countIn(budget: KernelBudget): void {
+    this.#budget = budget;
   }
 
   end(item?: T): void {
     if (this.#ended) return;
     if (item !== undefined && !this.#abandoned) this.#items.push({ item, size: 0 });
+    this.#letGo(this.#size);
     this.#ended = true;
     this.#wake?.();
   }
@@ -89,6 +110,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
 
   drain(): void {
     this.#draining = true;
+    this.#budget.waitForReader(false);
     this.onRoom();
   }
 
@@ -100,14 +122,21 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
     return this.#lost;
   }
 
+  /** What is not read when the last event has come is the reader's. */
+  #letGo(size: number): void {
+    if (this.#ended) return;
+    this.#size -= size;
+    this.#budget.give('unread', size);
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
     try {
       while (true) {
         const next = this.#items.shift();
         if (next) {
-          const wasFull = this.#size >= HIGH_WATER;
-          this.#size -= next.size;
-          if (wasFull && this.#size < HIGH_WATER) this.onRoom();
+          const wasFull = !this.#budget.readerHasRoom;
+          this.#letGo(next.size);
+          if (wasFull && this.#budget.readerHasRoom) this.onRoom();
           yield next.item;
         } else if (this.#ended) {
           if (this.#failure) throw this.#failure;
@@ -123,7 +152,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
       const unread = this.#items.map(({ item }) => item);
       this.#abandoned = true;
       this.#items = [];
-      this.#size = 0;
+      this.#letGo(this.#size);
       this.onUnread(unread);
       this.onRoom();
     }

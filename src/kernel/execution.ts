@@ -13,11 +13,11 @@ import type {
   Truncated,
 } from '../protocol/events.ts';
 import type { ResultPayload } from '../protocol/kernel.ts';
+import { KernelBudget, MOST_STREAM_BYTES } from './budget.ts';
 import { Capture } from './capture.ts';
 import type { EventSink } from './events.ts';
 
 /** What a result keeps of displays: with more, whoever writes it down or sends it would hold everybody up. */
-const MOST_DISPLAY_BYTES = 8 * 1024 * 1024;
 const MOST_DISPLAYS = 1000;
 
 export interface ExecutionSettings {
@@ -43,7 +43,10 @@ export class Execution {
   readonly #stdout: Capture;
   readonly #stderr: Capture;
   readonly #displays: DisplayEvent[] = [];
+  /** Of the kernel that runs it. */
+  #budget = new KernelBudget();
   #displayBytes = 0;
+  #outputBytes = 0;
   #displaysCut = 0;
   #formsCut = 0;
   #startedAt = 0;
@@ -54,26 +57,33 @@ export class Execution {
     this.code = code;
     this.settings = settings;
     this.events = events;
-    this.#stdout = new Capture(settings.outputLimitBytes);
-    this.#stderr = new Capture(settings.outputLimitBytes);
+    const limitBytes = Math.min(settings.outputLimitBytes, MOST_STREAM_BYTES);
+    this.#stdout = new Capture(limitBytes);
+    this.#stderr = new Capture(limitBytes);
     // A reader of the events learns of a failure there; nobody may be waiting for the result.
     this.#settled.promise.catch(() => {});
   }
 
-  start(): void {
+  start(budget: KernelBudget): void {
+    this.#budget = budget;
+    this.events.countIn(budget);
     this.#startedAt = performance.now();
   }
 
   output(type: 'stdout' | 'stderr', text: string): boolean {
     (type === 'stdout' ? this.#stdout : this.#stderr).push(text);
+    const before = this.#outputBytes;
+    this.#outputBytes = this.#stdout.length + this.#stderr.length;
+    this.#budget.take('output', this.#outputBytes - before);
     return this.events.push({ type, text }, text.length);
   }
 
   /** `formsCut`: how many of its MIME types the kernel has left out. */
   display(event: DisplayEvent, size: number, formsCut = 0): boolean {
     this.#formsCut += formsCut;
-    if (this.#displayBytes + size <= MOST_DISPLAY_BYTES && this.#displays.length < MOST_DISPLAYS) {
+    if (this.#budget.hasRoom('displays', size) && this.#displays.length < MOST_DISPLAYS) {
       this.#displays.push(event);
+      this.#budget.take('displays', size);
       this.#displayBytes += size;
     } else {
       this.#displaysCut++;
@@ -82,7 +92,7 @@ export class Execution {
   }
 
   progress(event: ProgressEvent): void {
-    this.events.push(event, event.text.length);
+    this.events.offer(event, event.text.length);
   }
 
   ask(event: InputRequestEvent): void {
@@ -129,6 +139,8 @@ export class Execution {
 
   #end(status: Status, rest: Partial<Omit<ResultEvent, 'type' | 'status'>>, reprCut = 0): void {
     const truncated = this.#truncated(reprCut);
+    this.#budget.give('displays', this.#displayBytes);
+    this.#budget.give('output', this.#outputBytes);
     const result: ResultEvent = {
       type: 'result',
       status,

@@ -17,8 +17,7 @@ function calls() {
     progress: () => undefined,
     asking: () => undefined,
   });
-  const start = (id: number, method: string) =>
-    hostCalls.start({ id, method, params: {}, held: { size: 0, reckoned: 0 } });
+  const start = (id: number, method: string) => hostCalls.start({ id, method, params: {}, reckoned: 0 });
   return { begun, replied, start, hostCalls };
 }
 

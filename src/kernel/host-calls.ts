@@ -23,18 +23,13 @@ export interface HostCall {
   readonly id: number;
   readonly method: string;
   readonly params: PyValue;
-  readonly held: Held;
-}
-
-/** How many bytes a call takes, and how many it is reckoned to hold with its reply. */
-export interface Held {
-  readonly size: number;
+  /** How many bytes it is reckoned to hold with its reply. */
   readonly reckoned: number;
 }
 
 export interface HostCallEvents {
   /** Resolves when the kernel has taken it, or is gone. */
-  reply(id: number, payload: Buffer, held: Held): Promise<void>;
+  reply(id: number, payload: Buffer, reckoned: number): Promise<void>;
   progress(method: string, text: string): void;
   /** Whether somebody is being asked right now. */
   asking(begins: boolean): void;
@@ -66,14 +61,14 @@ export class HostCalls {
     return this.#running.has(id);
   }
 
-  start({ id, method, params, held }: HostCall): void {
+  start({ id, method, params, reckoned }: HostCall): void {
     const controller = new AbortController();
     this.#running.set(id, controller);
     const work = async () => {
       if (!this.#running.has(id)) return;
       const reply = await this.#perform(method, params, controller.signal);
       // A kernel that is dead hears nothing any more.
-      if (this.#running.delete(id)) await this.#events.reply(id, reply, held);
+      if (this.#running.delete(id)) await this.#events.reply(id, reply, reckoned);
     };
     if (BULKY.has(method)) this.#bulky = this.#bulky.then(work);
     else void work();

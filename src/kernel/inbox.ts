@@ -18,13 +18,13 @@ export interface InboxEvents {
 }
 
 export class Inbox {
-  readonly #budget: Pick<KernelBudget, 'hold' | 'release'>;
+  readonly #budget: Pick<KernelBudget, 'take' | 'give'>;
   readonly #events: InboxEvents;
   readonly #frames = new Queue<Waiting>();
   #pumping = false;
   #closed = false;
 
-  constructor(budget: Pick<KernelBudget, 'hold' | 'release'>, events: InboxEvents) {
+  constructor(budget: Pick<KernelBudget, 'take' | 'give'>, events: InboxEvents) {
     this.#budget = budget;
     this.#events = events;
   }
@@ -34,7 +34,7 @@ export class Inbox {
     if (this.#closed) return;
     this.#frames.push({ frame });
     // What waits for output to be read must not fill the host's memory meanwhile.
-    this.#budget.hold(sizeOf(frame));
+    this.#budget.take('waiting', sizeOf(frame));
     this.pump();
   }
 
@@ -49,7 +49,7 @@ export class Inbox {
         // Whoever handled it may have closed this.
         if (this.#closed) break;
         this.#frames.shift();
-        this.#budget.release(sizeOf(next.frame));
+        this.#budget.give('waiting', sizeOf(next.frame));
       }
     } catch (error) {
       this.#events.broken(error instanceof FrameError ? error.message : String(error));

@@ -161,7 +161,8 @@ export class Kernel {
     this.#state = { kind: 'running', execution };
     execution.events.onRoom = () => this.#resumeOutput();
     execution.events.onUnread = (events) => this.#requests.refuseUnread(events);
-    execution.start();
+    this.budget.waitForReader(true);
+    execution.start(this.budget);
     this.#clock = new StopClock(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
       kill: () => this.#doom(),
@@ -229,7 +230,6 @@ export class Kernel {
 
   #resumeOutput(): void {
     this.#outputs.resume();
-    this.budget.readerFull(false);
     this.#inbox.pump();
   }
 
@@ -313,8 +313,8 @@ export class Kernel {
       this.#background({ ...event, ...late(frame.id || this.#lastEnded) }, size);
       return true;
     }
-    if (!this.#outputs.reached(payload.marks)) return false;
-    if (!running.display(event, size, payload.dataCut)) this.budget.readerFull(true);
+    if (!this.#outputs.reached(payload.marks) || !this.budget.readerHasRoom) return false;
+    running.display(event, size, payload.dataCut);
     this.#outputs.release(payload.marks);
     return true;
   }

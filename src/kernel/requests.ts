@@ -14,7 +14,6 @@ import type { Outputs } from './outputs.ts';
 
 /** A kernel keeps to fewer; one that does not is cut off. */
 const MOST_CALLS = 256;
-const MOST_CALL_BYTES = 64 * 1024 * 1024;
 /** What the reply to a call is reckoned to take until it is known: all that a kernel calls at once has room. */
 const REPLY_COST = 1024 * 1024;
 /** More than a kernel can number. */
@@ -24,7 +23,7 @@ const NO_READER = 'input() was called, but nobody reads the events of this cell 
 export interface RequestParts {
   readonly link: Pick<FrameLink, 'sendSlowly'>;
   readonly outputs: Pick<Outputs, 'reached' | 'release'>;
-  readonly budget: Pick<KernelBudget, 'hold' | 'release' | 'keep' | 'letGo'>;
+  readonly budget: Pick<KernelBudget, 'take' | 'give' | 'hasRoom' | 'readerHasRoom'>;
   /** Carries out what the code asks for, beside input(). Without it such calls are refused. */
   readonly handler: CallHandler | undefined;
   /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
@@ -46,8 +45,6 @@ export class Requests {
   readonly #prompts = new Map<number, number>();
   /** Host calls that ask somebody right now. */
   #asking = 0;
-  /** Of calls that are carried out, and of replies that the kernel has not taken. */
-  #callBytes = 0;
 
   constructor(parts: RequestParts) {
     this.#parts = parts;
@@ -59,9 +56,8 @@ export class Requests {
       void this.#reply(id, encodeValue(answer));
     });
     this.#hostCalls = new HostCalls(parts.handler, {
-      reply: (id, payload, { size, reckoned }) => {
-        this.#callBytes -= reckoned;
-        parts.budget.release(size);
+      reply: (id, payload, reckoned) => {
+        parts.budget.give('calls', reckoned);
         return this.#reply(id, payload);
       },
       progress: (task, text) => parts.progress({ type: 'progress', task, text }),
@@ -87,13 +83,11 @@ export class Requests {
       throw new FrameError(`a second call with the number ${frame.id}`);
     }
     if (this.#inputs.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
-    if (this.#callBytes >= MOST_CALL_BYTES) return false;
+    if (!this.#parts.budget.hasRoom('calls', 1)) return false;
     if (method === 'input') return this.#input(frame.id, parseInputCall(params));
-    const size = frame.payload.length + FRAME_COST;
-    const reckoned = Math.max(size, REPLY_COST);
-    this.#callBytes += reckoned;
-    this.#parts.budget.hold(size);
-    this.#hostCalls.start({ id: frame.id, method, params, held: { size, reckoned } });
+    const reckoned = Math.max(frame.payload.length + FRAME_COST, REPLY_COST);
+    this.#parts.budget.take('calls', reckoned);
+    this.#hostCalls.start({ id: frame.id, method, params, reckoned });
     return true;
   }
 
@@ -135,10 +129,11 @@ export class Requests {
       this.#inputs.reply(id, { error: 'input() was called while no cell was running' });
       return true;
     }
-    if (!outputs.reached(call.marks)) return false;
+    // A question is an event too: it waits for a reader that is slow, or the code could ask without end.
+    if (!outputs.reached(call.marks) || !this.#parts.budget.readerHasRoom) return false;
     outputs.release(call.marks);
     const size = 2 * call.prompt.length + FRAME_COST;
-    this.#parts.budget.keep(size);
+    this.#parts.budget.take('kept', size);
     this.#prompts.set(id, size);
     this.#inputs.add(id, execution.settings.inputTimeoutMs);
     if (execution.events.abandoned) {
@@ -152,7 +147,7 @@ export class Requests {
   }
 
   #forgetPrompt(id: number): void {
-    this.#parts.budget.letGo(this.#prompts.get(id) ?? 0);
+    this.#parts.budget.give('kept', this.#prompts.get(id) ?? 0);
     this.#prompts.delete(id);
   }
 
@@ -164,11 +159,9 @@ export class Requests {
   /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
   async #reply(id: number, payload: Buffer): Promise<void> {
     const size = payload.length + FRAME_COST;
-    this.#callBytes += size;
-    this.#parts.budget.hold(size);
+    this.#parts.budget.take('calls', size);
     await this.#parts.link.sendSlowly(FrameType.reply, id, payload);
-    this.#callBytes -= size;
-    this.#parts.budget.release(size);
+    this.#parts.budget.give('calls', size);
     this.#parts.room();
   }
 }

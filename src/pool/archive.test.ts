@@ -13,7 +13,7 @@ type Part = (header: PartHeader, bytes: Buffer) => void;
 /** As much of a kernel as an archive meets: it saves one name, whose value is the text that it has now. */
 function kernelWith(text: { now: string }): Kernel {
   const kernel = {
-    budget: new KernelBudget({ pause: () => {}, resume: () => {} }),
+    budget: new KernelBudget(),
     save: async (_settings: unknown, part: Part) => {
       part({ kind: 'pickle', names: ['x'], portable: true, last: true }, Buffer.from(text.now));
       return { python: '3.11.2', saved: ['x'], lost: [] };

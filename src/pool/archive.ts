@@ -185,13 +185,13 @@ class Intake implements Disposable {
     this.#hash ??= createHash('sha256');
     this.#hash.update(bytes);
     this.#bytes += bytes.length;
-    this.#budget.hold(bytes.length + SEGMENT_COST);
+    this.#budget.take('waiting', bytes.length + SEGMENT_COST);
     this.#gathered.push(bytes);
     this.#gatheredBytes += bytes.length + SEGMENT_COST;
     if (this.#gatheredBytes >= WRITE_BYTES) this.#pass();
     if (!last) return;
     this.#kept += headBytes;
-    this.#budget.keep(headBytes);
+    this.#budget.take('kept', headBytes);
     this.#segments.push({ kind, names, portable, bytes: this.#bytes, sha256: this.#hash.digest('hex') });
     this.#hash = undefined;
     this.#bytes = 0;
@@ -209,7 +209,7 @@ class Intake implements Disposable {
     const [bytes, held] = [Buffer.concat(this.#gathered), this.#gatheredBytes];
     this.#gathered = [];
     this.#gatheredBytes = 0;
-    this.#written = this.#written.then(() => this.#write(bytes)).then(() => this.#budget.release(held));
+    this.#written = this.#written.then(() => this.#write(bytes)).then(() => this.#budget.give('waiting', held));
   }
 
   async #write(bytes: Buffer): Promise<void> {
@@ -223,8 +223,8 @@ class Intake implements Disposable {
 
   [Symbol.dispose](): void {
     // What was gathered and not written: the save has failed.
-    this.#budget.release(this.#gatheredBytes);
+    this.#budget.give('waiting', this.#gatheredBytes);
     this.#gatheredBytes = 0;
-    this.#budget.letGo(this.#kept);
+    this.#budget.give('kept', this.#kept);
   }
 }

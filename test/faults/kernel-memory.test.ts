@@ -1,7 +1,7 @@
 /** Code that makes the host hold as much as it can: that kernel is cut off or held up, and its neighbours do not notice. */
 
 import { describe, expect, test } from 'vitest';
-import type { Session } from '../../src/index.ts';
+import type { ExecutionEvent, Session, SessionOptions } from '../../src/index.ts';
 import { openSession } from '../support/session.ts';
 
 const PRELUDE = `
@@ -30,10 +30,17 @@ def instead_of_saving(parts):
 /** What a host may grow by while it takes in what flows: buffers, what waits, and garbage that is not collected yet. */
 const MOST_GROWTH = 400 * 1024 * 1024;
 
-async function attack(code: string, how: (session: Session) => Promise<unknown> = async () => {}): Promise<unknown> {
+type Run = (session: Session, code: string) => Promise<unknown>;
+const run: Run = (session, code) => session.run(code, { timeoutMs: 20_000 });
+
+async function attack(
+  code: string,
+  how: (session: Session) => Promise<unknown> = async () => {},
+  { by = run, settings = {} }: { by?: Run; settings?: SessionOptions } = {},
+): Promise<unknown> {
   const neighbour = await openSession({ agentKey: 'neighbour' });
   await neighbour.run('kept = 41');
-  const session = await openSession({ agentKey: 'attacker', graceMs: 300, saveAfterMs: 1_000_000_000 });
+  const session = await openSession({ agentKey: 'attacker', graceMs: 300, saveAfterMs: 1_000_000_000, ...settings });
   await session.run(PRELUDE);
   globalThis.gc?.();
   const before = process.memoryUsage.rss();
@@ -42,7 +49,7 @@ async function attack(code: string, how: (session: Session) => Promise<unknown> 
     most = Math.max(most, process.memoryUsage.rss());
   }, 10);
   try {
-    const result = await session.run(code, { timeoutMs: 20_000 });
+    const result = await by(session, code);
     const outcome = await how(session).catch((error: unknown) => error);
     expect(most - before).toBeLessThan(MOST_GROWTH);
     expect(await neighbour.run('kept + 1')).toMatchObject({ status: 'ok', value: 42 });
@@ -131,4 +138,33 @@ for at in range(len(whole)): os.write(control, whole[at:at + 1])`;
     const { displays } = (await attack(code)) as { displays: unknown[] };
     expect(displays).toHaveLength(1);
   });
+});
+
+describe('events that nobody reads', () => {
+  /** The reader comes when the code is over. */
+  const readLate: Run = async (session, code) => {
+    const stream = session.stream(code, { timeoutMs: 3000 });
+    await session.run('1');
+    let last: ExecutionEvent | undefined;
+    for await (const event of stream) last = event;
+    return last;
+  };
+
+  test.each([
+    [
+      'questions that are taken back at once',
+      "ask = pack(('input', {'execution': 2, 'prompt': 'x' * 60_000, 'password': False, 'marks': (0, 0)}))\nfor n in range(1, 100_000): send(frame('c', n, ask) + frame('x', n))",
+    ],
+    ['displays', "for _ in range(500): display('x' * 1_900_000)"],
+    ['output', "for _ in range(500): print('x' * 1_900_000)"],
+  ])('%s', { timeout: 120_000 }, async (_name, code) => {
+    const last = await attack(code, undefined, { by: readLate });
+    expect(last).toMatchObject({ type: 'result', status: 'timeout' });
+  });
+});
+
+test('a session that asks for results of a gigabyte gets 32 MiB of each stream', { timeout: 120_000 }, async () => {
+  const code = "import sys\nfor _ in range(400): sys.stdout.write('x' * 1_000_000)\nNone";
+  const result = await attack(code, undefined, { settings: { outputLimitBytes: 1_073_741_824 } });
+  expect(result).toMatchObject({ status: 'ok', truncated: { stdoutBytes: 400_000_000 - 32 * 1024 * 1024 } });
 });
