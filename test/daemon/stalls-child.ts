@@ -17,7 +17,8 @@ await serve(
     quotas: { liveKernels: 1000 },
     log: { level: 'silent' },
     mcp: async (session) => hostMcp({ ...session, version: '0' }),
-    hosting: { sweepEveryMs, pool: { maxKernels: 1000 } },
+    // Logs stay whole, however long they are.
+    hosting: { sweepEveryMs, retention: { maxBytes: 0 }, pool: { maxKernels: 1000 } },
     graceMs: 1000,
   },
   once(process, 'SIGTERM'),

@@ -58,7 +58,11 @@ export function stallSuite(sizes: Sizes): void {
   afterAll(() => server?.end());
 
   const row = (name: string, work: () => Promise<unknown>, timeout = 600_000) =>
-    it(name, { timeout }, () => expectNoStall(work, serverLoop(server.url, server.pid)));
+    it(name, { timeout }, async () => {
+      const begun = performance.now();
+      const stall = await expectNoStall(work, serverLoop(server.url, server.pid));
+      console.log(`${name}: longest stall ${stall.toFixed(1)} ms, ${(performance.now() - begun).toFixed(0)} ms in all`);
+    });
   const ask = async (what: string, { token = state.ann, body, status = 200 }: Ask = {}) => {
     const [method = 'GET', path = ''] = what.split(' ');
     const answered = await server.discard(method, path, token, body);
@@ -157,7 +161,7 @@ export function stallSuite(sizes: Sizes): void {
   });
 
   describe('many kernels', () => {
-    row('listing agents', async () => {
+    row('starting them', async () => {
       const each = async (number: number) => {
         const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: `k${number}` });
         await ask(`POST /v1/sessions/${id}/execute`, { ...admin(), body: { code: '1' } });
@@ -259,7 +263,7 @@ async function fill(sizes: Sizes): Promise<State> {
     await storage.events.append(storageKeyOf(ann.id, key), [ended]);
   }
   const turn = 'trn_1111111111111111';
-  await append(storage, storageKeyOf(ann.id, 'talk'), Math.min(sizes.events, 50_000), (number) => {
+  await append(storage, storageKeyOf(ann.id, 'talk'), Math.min(sizes.events, 100_000), (number) => {
     if (number === 0) return { type: 'turn_started', turn, agent: 'claude', mode: 'ask', prompt: 'Go on.', by: ann.id };
     const item = `i${Math.floor(number / 20)}`;
     if (number % 20 === 0) return { type: 'item_started', turn, item, kind: 'message' };
