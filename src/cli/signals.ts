@@ -7,9 +7,10 @@ export interface SignalSource {
   off(signal: NodeJS.Signals, listener: () => void): unknown;
 }
 
-const names = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+/** Those that end a command. */
+export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** Ctrl-C reaches a process from the terminal, and again from a program such as npm that passes it on. */
-const SAME_SIGNAL_MS = 250;
+export const SAME_SIGNAL_MS = 250;
 
 /**
  * The first signal asks for the end. From then on signals have their default action: the system ends the process at the
@@ -20,11 +21,14 @@ export class EndSignals implements Disposable {
   readonly #ended = Promise.withResolvers<NodeJS.Signals>();
   readonly #listeners: ReadonlyMap<NodeJS.Signals, () => void>;
   #first: NodeJS.Signals | undefined;
+  readonly #beside: Disposable | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(source: SignalSource) {
+  /** `beside` also listens, and is disposed of when the signals have their default action. */
+  constructor(source: SignalSource, beside?: Disposable) {
     this.#source = source;
-    this.#listeners = new Map(names.map((name) => [name, () => this.#receive(name)]));
+    this.#beside = beside;
+    this.#listeners = new Map(END_SIGNALS.map((name) => [name, () => this.#receive(name)]));
     for (const [name, listener] of this.#listeners) source.on(name, listener);
   }
 
@@ -45,6 +49,7 @@ export class EndSignals implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
+    this.#beside?.[Symbol.dispose]();
     for (const [name, listener] of this.#listeners) this.#source.off(name, listener);
   }
 }

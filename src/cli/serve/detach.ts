@@ -1,10 +1,11 @@
 /** `cella serve --detach`: the same command again, as a process of its own that outlives this one and its terminal. */
 
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync, readSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { answered, isStopped, settlesWithin } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ServeRequest } from '../context.ts';
 import { Exit } from '../exit.ts';
@@ -18,6 +19,10 @@ import { readReadiness } from './readiness.ts';
 const LONGEST_LOG_BYTES = 10 * 1024 * 1024;
 /** How much of what it said is told where it ended without a word to us. */
 const LAST_WORDS_BYTES = 2000;
+/** A start may read all of an old data folder, and more. */
+const LONGEST_START_MS = 10 * 60_000;
+/** How long a server that is not wanted has to end by itself, and then to be gone. */
+const LONGEST_END_MS = 10_000;
 /** After stdin, stdout and stderr. */
 const READY_FD = 3;
 
@@ -39,9 +44,13 @@ export async function detach(
   over.catch(() => {}); // told where it is waited for
   const exitCode = await stoppable(context, async (signal) => {
     // Whoever gives up while it starts does not want it.
-    signal.addEventListener('abort', () => child.kill('SIGTERM'));
-    const told = await textOf(child.stdio[READY_FD]);
-    if (signal.aborted) await over;
+    const ended = Promise.withResolvers<void>();
+    signal.addEventListener('abort', () => void endServer(child, over).then(ended.resolve));
+    const told = await ready(child, log.path).catch(async (error) => {
+      await endServer(child, over);
+      throw error;
+    });
+    if (signal.aborted) await ended.promise;
     signal.throwIfAborted();
     const facts = readReadiness(told);
     if (!facts) throw await diedSilently(over, log);
@@ -83,6 +92,23 @@ function openLog(dataDir: string): Log {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new CellaError('INVALID_OPTIONS', `The log ${path} cannot be written: ${reason}.`, { cause });
   }
+}
+
+/** All that it says of its start. */
+async function ready(child: ChildProcess, logPath: string): Promise<string> {
+  const { pid = 0 } = child;
+  return await answered(textOf(child.stdio[READY_FD]), { pid, timeoutMs: LONGEST_START_MS }, (why) => {
+    const message = `The server was not ready, and was ended: ${why}. Its log is ${logPath}.`;
+    return new CellaError('DAEMON_UNREACHABLE', message);
+  });
+}
+
+/** Resolves when it has ended, or cannot be ended. */
+async function endServer(child: ChildProcess, over: Promise<unknown>): Promise<void> {
+  child.kill('SIGTERM');
+  if (!isStopped(child.pid ?? 0) && (await settlesWithin(over, LONGEST_END_MS))) return;
+  child.kill('SIGKILL');
+  await settlesWithin(over, LONGEST_END_MS);
 }
 
 async function textOf(stream: unknown): Promise<string> {

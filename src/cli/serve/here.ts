@@ -6,10 +6,13 @@ import type { ProgramContext } from '../program.ts';
 import { EndSignals } from '../signals.ts';
 import { greeting, rootWarnings } from './greeting.ts';
 import { tellReadiness } from './readiness.ts';
+import { endAtSecondSignal } from './second-signal.ts';
 
 /** The first signal ends it in good order, the second at once. `readyFd` is where a parent waits to hear of it. */
 export async function runHere(request: ServeRequest, context: ProgramContext, readyFd?: number): Promise<number> {
-  using signals = new EndSignals(context.signals);
+  // Those who run a command inside another program have signals of their own.
+  const beside = context.signals === process ? endAtSecondSignal() : undefined;
+  using signals = new EndSignals(context.signals, beside);
   try {
     const onReady = async (facts: ServedFacts) => {
       if (readyFd === undefined) {

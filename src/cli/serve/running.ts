@@ -1,11 +1,11 @@
 /** The server on a data folder as a command finds it: it answers, it is there and silent, or there is none. */
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
+import { inTime, isStopped } from '../../lib/deadline.ts';
 import { FACTS_FILE, SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import type { FolderWatch, Holder } from '../context.ts';
-import { inTime } from '../server/in-time.ts';
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
 const SOON_MS = 3000;
@@ -37,22 +37,12 @@ export async function answerOf(
   socket: string,
   watch: Pick<FolderWatch, 'holder'>,
 ): Promise<Client> {
-  const text = `Nobody answers at ${socket}.`;
-  return await inTime(connecting, SOON_MS, text).catch(async (error) => {
+  const late = () => new CellaError('DAEMON_UNREACHABLE', `Nobody answers at ${socket}.`);
+  return await inTime(connecting, SOON_MS, late).catch(async (error) => {
     const holder = await watch.holder();
-    if (!holder || isHeldStill(holder.pid)) throw error;
-    return await inTime(connecting, PATIENCE_MS, text);
+    if (!holder || isStopped(holder.pid)) throw error;
+    return await inTime(connecting, PATIENCE_MS, late);
   });
-}
-
-/** Whether somebody has stopped the process, or traces it. */
-function isHeldStill(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return /^ [Tt]/.test(stat.slice(stat.lastIndexOf(')') + 1));
-  } catch {
-    return false; // it has ended, or the system does not tell
-  }
 }
 
 export function noneText(dataDir: string, { left }: { readonly left: boolean }): string {

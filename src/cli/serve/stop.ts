@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { CellaError, type Client } from '../../client/index.ts';
+import { inTime } from '../../lib/deadline.ts';
 import type { FolderWatch, Holder, Servers } from '../context.ts';
 import { Exit } from '../exit.ts';
 import type { Report } from '../report.ts';
@@ -17,6 +18,8 @@ export interface StopRequest {
 }
 
 const PATIENCE_MS = 60_000;
+/** It has answered a moment before. */
+const ANSWER_MS = 15_000;
 const LOOK_MS = 50;
 const TELL_MS = 1000;
 
@@ -35,9 +38,10 @@ export async function stop(
   if (running.kind === 'silent') throw stuck(dataDir, running.holder, 'does not answer');
   await using client = running.client;
   const before = await watch.holder();
-  const { pid, graceMs } = await client.server.status();
+  const silent = () => stuck(dataDir, { pid: before?.pid ?? 0 }, 'does not answer');
+  const { pid, graceMs } = await inTime(client.server.status(), ANSWER_MS, silent);
   // The process that is meant: should another one have taken its place by now, that one goes on.
-  await client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) });
+  await inTime(client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) }), ANSWER_MS, silent);
   const patience = timeoutMs ?? (now ? 0 : graceMs) + PATIENCE_MS;
   const waited = await untilGone({ watch, before, client, patience, report, signal });
   if (waited === undefined) throw stuck(dataDir, { pid }, `is still there after ${durationToText(patience)}`);
@@ -65,15 +69,18 @@ async function untilGone({ watch, before, client, patience, report, signal }: Wa
     if (elapsed > patience) return undefined;
     if (performance.now() - told > TELL_MS) {
       told = performance.now();
-      if (!report.json) await report.terminal.status(`Waiting for it to end: ${await doing(client)}`);
+      if (!report.json)
+        await report.terminal.status(`Waiting for it to end: ${await doing(client, patience - elapsed)}`);
     }
     await delay(LOOK_MS, undefined, { signal });
   }
 }
 
-async function doing(client: Client): Promise<string> {
+/** A server that was stopped, or is busy, says nothing: that is no reason to wait longer than `leftMs`. */
+async function doing(client: Client, leftMs: number): Promise<string> {
   try {
-    const { executions, kernels } = await client.server.status();
+    const ms = Math.min(TELL_MS, leftMs);
+    const { executions, kernels } = await inTime(client.server.status(), ms, () => new Error('it is silent'));
     if (executions.running > 0) return `${executions.running} executions run`;
     return kernels.live > 0 ? `${kernels.live} kernels are saved` : 'the last things are put away';
   } catch {

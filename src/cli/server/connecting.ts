@@ -4,10 +4,10 @@ import { lstat } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
+import { inTime } from '../../lib/deadline.ts';
 import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { UsageError } from '../exit.ts';
-import { inTime } from './in-time.ts';
 import { tokenIn } from './token.ts';
 
 const PATIENCE_MS = 15_000;
@@ -21,7 +21,7 @@ export interface ServerAddress {
 
 export async function connectAt({ url, token: given, tokenFile }: ServerAddress): Promise<Client> {
   const token = tokenFile === undefined ? given : await tokenIn(tokenFile);
-  if (token !== undefined) return await connect({ url, token });
+  if (token !== undefined) return await answerOf(connect({ url, token }), `The server at ${url}`);
   throw new UsageError(`The server at ${url} needs a token.`, 'Give --token-file, or set CELLA_TOKEN.');
 }
 
@@ -41,13 +41,18 @@ export async function socketOn(dataDir: string): Promise<string | undefined> {
 /** Undefined where an earlier server has left it there. One that hangs is no reason to work without it: it has its agents. */
 export async function connectOn(socket: string, dataDir: string): Promise<Client | undefined> {
   try {
-    return await inTime(connect({ socket }), PATIENCE_MS, `The server on ${dataDir} does not answer.`);
+    return await answerOf(connect({ socket }), `The server on ${dataDir}`);
   } catch (error) {
     if (error instanceof CellaError && error.code === 'DAEMON_UNREACHABLE' && error.details.refused === true) {
       return undefined;
     }
     throw error;
   }
+}
+
+async function answerOf(connecting: Promise<Client>, server: string): Promise<Client> {
+  const message = `${server} does not answer: it has said nothing for ${PATIENCE_MS / 1000} s.`;
+  return await inTime(connecting, PATIENCE_MS, () => new CellaError('DAEMON_UNREACHABLE', message));
 }
 
 /** Whom the system keeps from looking cannot know. */

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import { isStopped } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { refusal } from '../../protocol/refusal.ts';
 import { interpreterFacts, kernelPackage } from '../../sandbox/python.ts';
-import { isStopped } from '../held-still.ts';
 
 export interface TemplateConfig {
   readonly python: string;

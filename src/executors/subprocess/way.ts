@@ -3,12 +3,13 @@
 import { randomUUID } from 'node:crypto';
 import { realpathSync, rmSync } from 'node:fs';
 import type { Exit } from '../../kernel/link.ts';
+import { answered, isStopped } from '../../lib/deadline.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel.ts';
 import { refusal } from '../../protocol/refusal.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { LaunchSpec } from '../../sandbox/spec.ts';
-import { answered, isStopped, type Stillness } from '../held-still.ts';
+import type { Stillness } from '../held-still.ts';
 import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket, PipeSource } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';

@@ -1,0 +1,74 @@
+/** Waits for other processes with a deadline: one that was stopped, or that hangs, takes what it is sent and never answers. */
+
+import { readFileSync } from 'node:fs';
+
+/** Rejects with `late` if `work` has not settled after `ms`. The work itself goes on. */
+export async function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
+  const over = Promise.withResolvers<never>();
+  // A process that was busy hears of the time first: what has come meanwhile is read before that.
+  const timer = setTimeout(() => setImmediate(() => over.reject(late())), ms);
+  try {
+    return await Promise.race([work, over.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether `work` settles within `ms`, in whatever way. */
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
+  return await inTime(settled, ms, () => new Error('late')).catch(() => false);
+}
+
+/** Whether a signal or a debugger has stopped a process, or a freezer holds it. */
+export function isStopped(pid: number): boolean {
+  try {
+    // After the name, which may hold anything but ends with the last parenthesis.
+    const [state = ''] = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ', 1) ?? [];
+    return state === 'T' || state === 't' || (state === 'D' && isFrozen(pid));
+  } catch {
+    return false; // it has ended, or the system has no /proc
+  }
+}
+
+/** By a cgroup: its processes then wait there, in the same state as those that wait for a disk. */
+function isFrozen(pid: number): boolean {
+  try {
+    return /refrigerator|freez/.test(readFileSync(`/proc/${pid}/wchan`, 'latin1'));
+  } catch {
+    return false; // the system does not tell
+  }
+}
+
+/** After how long without an answer it is worth a look whether a process was stopped. */
+const LOOK_MS = 1500;
+
+export interface Answering {
+  readonly pid: number;
+  /** However busy the machine is, it answers within this time. */
+  readonly timeoutMs: number;
+}
+
+/** Waits for another process: rejects with `silent` once it was stopped, or has had its time. */
+export async function answered<T>(
+  answer: Promise<T>,
+  { pid, timeoutMs }: Answering,
+  silent: (why: string) => Error,
+): Promise<T> {
+  const began = performance.now();
+  const late = Promise.withResolvers<never>();
+  const look = () => {
+    if (isStopped(pid)) late.reject(silent(`process ${pid} was stopped`));
+    else if (performance.now() - began >= timeoutMs)
+      late.reject(silent(`process ${pid} has not answered for ${timeoutMs / 1000} s`));
+  };
+  const timer = setInterval(look, Math.min(LOOK_MS, timeoutMs));
+  try {
+    return await Promise.race([answer, late.promise]);
+  } finally {
+    clearInterval(timer);
+  }
+}
