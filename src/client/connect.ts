@@ -4,12 +4,15 @@ import { CellaError } from '../protocol/errors.ts';
 import { WhoAmI } from '../protocol/http/access-routes.ts';
 import { Client } from './client.ts';
 import { Link } from './link.ts';
+import { ListeningTransport, SILENCE_MS } from './silence.ts';
 import type { Transport } from './transport.ts';
 import { WebTransport } from './web-transport.ts';
 
 interface Resuming {
   /** How long a connection that broke is tried again; a minute by default. */
   readonly resumeMs?: number;
+  /** How long the server may be silent before it is asked whether it is there; a minute by default. It has to answer. */
+  readonly silenceMs?: number;
 }
 
 export type ConnectOptions = Resuming &
@@ -30,7 +33,7 @@ const RESUME_MS = 60_000;
 
 /** `DAEMON_UNREACHABLE` where nobody answers, `UNAUTHENTICATED` where the token is no good. */
 export async function connect(options: ConnectOptions): Promise<Client> {
-  const link = new Link(await transportOf(options));
+  const link = new Link(new ListeningTransport(await transportOf(options), options.silenceMs ?? SILENCE_MS));
   try {
     const { csrf, ...me } = await link.call(WhoAmI);
     link.csrf = csrf;

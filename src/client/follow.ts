@@ -58,7 +58,7 @@ export async function* follow(
       patience.reached();
       onReached?.(frame);
     };
-    const items = socket ? new Frames(socket, { signal, reached }).read() : lines(link, { ...given, signal });
+    const items = socket ? new Frames(socket, { link, signal, reached }).read() : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
         patience.renew();
@@ -102,6 +102,7 @@ async function* lines(
 }
 
 interface FramesOptions {
+  readonly link: Link;
   readonly signal: AbortSignal;
   /** Told where the server says something beside events. */
   readonly reached: (frame: unknown) => void;
@@ -117,18 +118,24 @@ class Frames {
   #why: CellaError | undefined;
   #wake: () => void = () => {};
 
-  constructor(socket: Socket, { signal, reached }: FramesOptions) {
+  constructor(socket: Socket, { link, signal, reached }: FramesOptions) {
     this.#socket = socket;
     this.#reached = reached;
     const leave = () => socket.close();
     signal.addEventListener('abort', leave, { once: true });
-    socket.addEventListener('message', ({ data }) => this.#take(String(data)));
+    const listening = link.listen((error) => {
+      socket.close();
+      this.#end(error);
+    });
+    socket.addEventListener('message', ({ data }) => {
+      listening.heard();
+      this.#take(String(data));
+    });
     socket.addEventListener('error', () => {}); // closing follows
     socket.addEventListener('close', ({ code }) => {
       signal.removeEventListener('abort', leave);
-      this.#why = endings.get(code)?.();
-      this.#over = true;
-      this.#wake();
+      listening.stop();
+      this.#end(endings.get(code)?.());
     });
   }
 
@@ -153,6 +160,12 @@ class Frames {
     } finally {
       this.#socket.close();
     }
+  }
+
+  #end(why: CellaError | undefined): void {
+    this.#why ??= why;
+    this.#over = true;
+    this.#wake();
   }
 
   #take(text: string): void {

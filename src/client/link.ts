@@ -5,7 +5,8 @@ import { CellaError } from '../protocol/errors.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import { jsonOf } from '../protocol/json-text.ts';
 import { errorOf, isCode } from './failure.ts';
-import type { Socket, Transport, TransportRequest } from './transport.ts';
+import type { Listening, ListeningTransport } from './silence.ts';
+import type { Socket, TransportRequest } from './transport.ts';
 import { unreachable } from './transport.ts';
 
 export interface Given<Body> {
@@ -20,11 +21,11 @@ export interface Given<Body> {
 }
 
 export class Link {
-  readonly #transport: Transport;
+  readonly #transport: ListeningTransport;
   /** Of a browser that has logged in. */
   csrf: string | undefined;
 
-  constructor(transport: Transport) {
+  constructor(transport: ListeningTransport) {
     this.#transport = transport;
   }
 
@@ -41,7 +42,9 @@ export class Link {
     const attempt = () => this.#answer(endpoint, given);
     if (endpoint.method !== 'get') return await attempt();
     return await attempt().catch((error) => {
-      if (isCode(error, 'DAEMON_UNREACHABLE') && error.details.refused !== true) return attempt();
+      if (isCode(error, 'DAEMON_UNREACHABLE') && error.details.refused !== true && error.details.silent !== true) {
+        return attempt();
+      }
       throw error;
     });
   }
@@ -55,6 +58,11 @@ export class Link {
 
   socket<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, given: Given<B>): Socket | undefined {
     return this.#transport.socket(pathOf(endpoint.path, given));
+  }
+
+  /** For a WebSocket: `onGone` is told the error once nothing was heard for long and the server does not answer. */
+  listen(onGone: (error: CellaError) => void): Listening {
+    return this.#transport.listen(() => onGone(this.#transport.silent()));
   }
 
   close(): void {

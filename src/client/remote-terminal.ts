@@ -7,6 +7,7 @@ import { type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/
 import { jsonOf } from '../protocol/json-text.ts';
 import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/terminal.ts';
 import { toError } from './failure.ts';
+import type { Link } from './link.ts';
 import type { Socket } from './transport.ts';
 
 /** What may wait here for a reader. A WebSocket cannot be held back: past it the terminal is closed. */
@@ -29,26 +30,34 @@ export class RemoteTerminal implements Terminal {
   #typing: Promise<void> = Promise.resolve();
   #problem: CellaError | undefined;
 
-  constructor(socket: Socket, closing: AbortSignal) {
+  constructor(socket: Socket, link: Link, closing: AbortSignal) {
     this.#socket = socket;
     socket.binaryType = 'arraybuffer';
     const exit = Promise.withResolvers<TerminalExit>();
     const open = Promise.withResolvers<boolean>();
     const leave = () => socket.close();
     closing.addEventListener('abort', leave, { once: true });
+    // A server that does not answer does not close the connection either.
+    const over = (problem: CellaError) => {
+      closing.removeEventListener('abort', leave);
+      listening.stop();
+      open.resolve(false);
+      exit.reject(problem);
+      this.#closed.resolve();
+      this.#end();
+    };
+    const listening = link.listen((problem) => {
+      socket.close();
+      over(problem);
+    });
     socket.addEventListener('open', () => open.resolve(true));
     socket.addEventListener('error', () => {}); // closing follows
     socket.addEventListener('message', ({ data }) => {
+      listening.heard();
       if (data instanceof ArrayBuffer) this.#show(new Uint8Array(data));
       else this.#hear(String(data), exit.resolve);
     });
-    socket.addEventListener('close', ({ code }) => {
-      closing.removeEventListener('abort', leave);
-      open.resolve(false);
-      exit.reject(this.#problem ?? endings.get(code)?.() ?? broken());
-      this.#closed.resolve();
-      this.#end();
-    });
+    socket.addEventListener('close', ({ code }) => over(this.#problem ?? endings.get(code)?.() ?? broken()));
     this.opened = open.promise;
     this.exited = exit.promise;
     this.exited.catch(() => {}); // told to whoever asks

@@ -20,7 +20,7 @@ export async function openTerminal(
     const message = 'A page cannot open a terminal with a token: a browser logs in, and its cookie goes along.';
     throw new CellaError('CAPABILITY_MISSING', message);
   }
-  const terminal = new RemoteTerminal(socket, closing);
+  const terminal = new RemoteTerminal(socket, link, closing);
   if (await terminal.opened) return terminal;
   // A WebSocket does not tell why it was refused; a request does.
   await link.call(OpenTerminal, given).catch((error) => {

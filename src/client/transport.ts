@@ -37,6 +37,7 @@ export interface Transport {
 
 /** Nobody answered, or the connection broke. `refused`: nothing was sent. */
 export function unreachable(where: string, cause: unknown): CellaError {
+  if (cause instanceof CellaError) return cause;
   const { code, text } = reasonOf(cause);
   if (/CERT|ALTNAME|SIGNATURE/.test(String(code))) return untrusted(where, text, cause);
   const refused = code === 'ECONNREFUSED' || code === 'ENOENT' || code === 'ENOTFOUND' || code === 'EACCES';
