@@ -18,37 +18,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { Refused, Served } from '../support/served.ts';
-
-const python = process.env.CELLA_PYTHON;
-const flags = python === undefined ? [] : ['--python', python];
-
-async function _codeOf(asked: Promise<unknown>): Promise<string> {
-  return await asked.then(
-    () => 'ok',
-    (error: unknown) => {
-      if (error instanceof Refused) return error.code;
-      throw error;
-    },
-  );
-}
-
-async function newSession(served: Served, agentKey = 'kept'): Promise<string> {
-  return (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } })).id;
-}
-
-const run = (served: Served, id: string, code: string) =>
-  served.ask<{ value: unknown }>(`POST /v1/sessions/${id}/execute`, { body: { code } });
-
-/** A data folder that a server has used, with one session in it. */
-async function used(cella: Cella): Promise<string> {
-  await using served = await Served.start(cella, flags);
-  const id = await newSession(served);
-  await run(served, id, 'kept = 1');
-  return id;
-}
-
-const database = (cella: Cella) => join(cella.dataDir, 'cella.db');
+import { databaseOf, pythonFlags, run, used } from '../support/fault-suite.ts';
+import { Served } from '../support/served.ts';
 
 const refusedAtStart: readonly (readonly [what: string, harm: (path: string) => void])[] = [
   ['cut in half', (path) => truncateSync(path, Math.trunc(statSync(path).size / 2))],
@@ -73,9 +44,9 @@ const refusedAtStart: readonly (readonly [what: string, harm: (path: string) => 
 test.each(refusedAtStart)('a database that is %s is refused at the start, with the reason', async (_what, harm) => {
   using cella = new Cella();
   await used(cella);
-  for (const ending of ['-wal', '-shm']) rmSync(database(cella) + ending, { force: true });
-  harm(database(cella));
-  const { code, err } = await cella.run(['serve', '--port', '0', ...flags]);
+  for (const ending of ['-wal', '-shm']) rmSync(databaseOf(cella) + ending, { force: true });
+  harm(databaseOf(cella));
+  const { code, err } = await cella.run(['serve', '--port', '0', ...pythonFlags]);
   expect(code).toBe(1);
   expect(err).toMatch(/Cannot .*cella\.db: /);
   expect(err).not.toContain('    at ');
@@ -84,13 +55,13 @@ test.each(refusedAtStart)('a database that is %s is refused at the start, with t
 test('an older copy of the database goes on from where it was, with the newer save', async () => {
   using cella = new Cella();
   const id = await used(cella);
-  copyFileSync(database(cella), join(cella.temporary, 'older'));
+  copyFileSync(databaseOf(cella), join(cella.temporary, 'older'));
   {
-    await using served = await Served.start(cella, flags);
+    await using served = await Served.start(cella, pythonFlags);
     await run(served, id, 'kept = 2');
   }
-  copyFileSync(join(cella.temporary, 'older'), database(cella));
-  await using served = await Served.start(cella, flags);
+  copyFileSync(join(cella.temporary, 'older'), databaseOf(cella));
+  await using served = await Served.start(cella, pythonFlags);
   expect(await run(served, id, 'kept')).toMatchObject({ value: 2 });
   checkEndings(id, await readLog(served, id));
 });
@@ -124,7 +95,7 @@ test('a config file that cannot be used is refused with exit code 2, whatever it
     configs.map(async ([what, make]) => {
       using own = new Cella();
       make(join(own.dataDir, 'config.yaml'));
-      const { code, err } = await own.run(['serve', '--port', '0', ...flags]);
+      const { code, err } = await own.run(['serve', '--port', '0', ...pythonFlags]);
       expect([what, code]).toEqual([what, 2]);
       expect(err).not.toContain('    at ');
     }),
@@ -138,7 +109,7 @@ test('an admin token that was deleted or damaged does not stop a start', async (
   const path = join(cella.dataDir, 'admin-token');
   for (const harm of [() => rmSync(path), () => writeFileSync(path, 'garbage')]) {
     harm();
-    await using served = await Served.start(cella, flags);
+    await using served = await Served.start(cella, pythonFlags);
     expect(await run(served, id, 'kept')).toMatchObject({ value: 1 });
   }
 });
@@ -146,7 +117,7 @@ test('an admin token that was deleted or damaged does not stop a start', async (
 test('of several servers on one folder that start at once, one serves', async () => {
   using cella = new Cella();
   chmodSync(cella.dataDir, 0o700);
-  const all = Array.from({ length: 5 }, () => cella.start(['serve', '--port', '0', ...flags]));
+  const all = Array.from({ length: 5 }, () => cella.start(['serve', '--port', '0', ...pythonFlags]));
   const outcomes = await Promise.all(
     all.map((one) =>
       one.says('The first cell').then(

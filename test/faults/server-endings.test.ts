@@ -6,20 +6,14 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Cella, type StartOptions } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
+import { newSession, pythonFlags } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
-
-const python = process.env.CELLA_PYTHON;
-const flags = python === undefined ? [] : ['--python', python];
 
 /** Runs what comes after it with streams of its own. */
 const streams = (redirections: string) => ['sh', '-c', `exec "$@" ${redirections}`, 'sh'];
 
 async function started(cella: Cella, options: StartOptions & { unheard?: boolean } = {}): Promise<Served> {
-  return await Served.start(cella, [...flags, '--log-level', 'info', '--grace', '2'], options);
-}
-
-async function newSession(served: Served, agentKey: string): Promise<string> {
-  return (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } })).id;
+  return await Served.start(cella, [...pythonFlags, '--log-level', 'info', '--grace', '2'], options);
 }
 
 /** A running cell, and its answer. */
@@ -83,7 +77,7 @@ test('with many running cells every one is answered as interrupted, and the exit
 test('a second signal ends the server at once, also while its event loop stands still', async () => {
   using cella = new Cella();
   const still = 'data:text/javascript,process.on("SIGUSR2",()=>{for(;;);})';
-  const served = await Served.start(cella, [...flags, '--log-level', 'info', '--grace', '600'], {
+  const served = await Served.start(cella, [...pythonFlags, '--log-level', 'info', '--grace', '600'], {
     nodeFlags: ['--import', still],
   });
   const { child } = served.started;
@@ -118,7 +112,7 @@ test.each([
 ])('SIGUSR1 opens no debugger: %s', async (_name, more) => {
   using cella = new Cella();
   const facts = join(cella.dataDir, 'daemon.json');
-  const starting = cella.start(['serve', '--port', '0', ...flags, ...more]);
+  const starting = cella.start(['serve', '--port', '0', ...pythonFlags, ...more]);
   await starting.says('The first cell');
   const { pid, url }: { pid: number; url: string } = JSON.parse(readFileSync(facts, 'utf8'));
   const threads = () => readdirSync(`/proc/${pid}/task`).length;
@@ -145,7 +139,7 @@ test('signals that mean nothing to it leave the server as it is', async () => {
 test('a server that is ended while it starts leaves nothing that stops the next', async () => {
   using cella = new Cella();
   for (const afterMs of [150, 300, 450, 600, 900]) {
-    const starting = cella.start(['serve', '--port', '0', ...flags]);
+    const starting = cella.start(['serve', '--port', '0', ...pythonFlags]);
     const timer = setTimeout(() => starting.child.kill('SIGTERM'), afterMs);
     await starting.ended;
     clearTimeout(timer);

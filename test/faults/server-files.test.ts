@@ -1,39 +1,12 @@
+/** Files of a server that disappear while it runs, or are empty when it starts: nothing is acknowledged into the void. */
+
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { Refused, Served } from '../support/served.ts';
-
-const python = process.env.CELLA_PYTHON;
-const flags = python === undefined ? [] : ['--python', python];
-
-async function codeOf(asked: Promise<unknown>): Promise<string> {
-  return await asked.then(
-    () => 'ok',
-    (error: unknown) => {
-      if (error instanceof Refused) return error.code;
-      throw error;
-    },
-  );
-}
-
-async function newSession(served: Served, agentKey = 'kept'): Promise<string> {
-  return (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } })).id;
-}
-
-const run = (served: Served, id: string, code: string) =>
-  served.ask<{ value: unknown }>(`POST /v1/sessions/${id}/execute`, { body: { code } });
-
-/** A data folder that a server has used, with one session in it. */
-async function used(cella: Cella): Promise<string> {
-  await using served = await Served.start(cella, flags);
-  const id = await newSession(served);
-  await run(served, id, 'kept = 1');
-  return id;
-}
-
-const database = (cella: Cella) => join(cella.dataDir, 'cella.db');
+import { codeOf, databaseOf, newSession, pythonFlags, run, used } from '../support/fault-suite.ts';
+import { Served } from '../support/served.ts';
 
 const lost: readonly (readonly [what: string, harm: (dataDir: string) => void])[] = [
   ['its write-ahead log is deleted', (dir) => rmSync(join(dir, 'cella.db-wal'))],
@@ -48,7 +21,7 @@ const lost: readonly (readonly [what: string, harm: (dataDir: string) => void])[
 
 test.each(lost)('nothing is acknowledged once %s, and it is not ready', async (_what, harm) => {
   using cella = new Cella();
-  const served = await Served.start(cella, flags);
+  const served = await Served.start(cella, pythonFlags);
   const id = await newSession(served);
   await run(served, id, 'kept = 1');
   await served.ask('GET /ready');
@@ -65,7 +38,7 @@ test.each(lost)('nothing is acknowledged once %s, and it is not ready', async (_
 
 test('a folder that was moved away and back has everything, and nothing was made in its place', async () => {
   using cella = new Cella();
-  await using served = await Served.start(cella, flags);
+  await using served = await Served.start(cella, pythonFlags);
   const id = await newSession(served);
   await run(served, id, 'kept = 1');
   const elsewhere = `${cella.dataDir}-moved`;
@@ -82,11 +55,11 @@ test('a folder that was moved away and back has everything, and nothing was made
 
 test('a server ends when another one has begun in its place, and takes nothing of that one along', async () => {
   using cella = new Cella();
-  const first = await Served.start(cella, flags);
+  const first = await Served.start(cella, pythonFlags);
   await newSession(first);
   rmSync(cella.dataDir, { recursive: true });
   mkdirSync(cella.dataDir, { mode: 0o700 });
-  await using second = await Served.start(cella, flags);
+  await using second = await Served.start(cella, pythonFlags);
   const id = await newSession(second, 'new');
   expect(await first.started.ended).toBe(1);
   expect(first.started.err).toContain('it was deleted, moved or replaced');
@@ -95,20 +68,20 @@ test('a server ends when another one has begun in its place, and takes nothing o
     expect(existsSync(join(cella.dataDir, name))).toBe(true);
   }
   await second.kill();
-  await using third = await Served.start(cella, flags);
+  await using third = await Served.start(cella, pythonFlags);
   expect(await run(third, id, '6 * 7')).toMatchObject({ value: 42 });
 });
 
 test('an empty database where agents have worked is refused, and one that was moved away is made anew', async () => {
   using cella = new Cella();
   await used(cella);
-  truncateSync(database(cella), 0);
+  truncateSync(databaseOf(cella), 0);
   const token = readFileSync(join(cella.dataDir, 'admin-token'), 'utf8');
-  const { code, err } = await cella.run(['serve', '--port', '0', ...flags]);
+  const { code, err } = await cella.run(['serve', '--port', '0', ...pythonFlags]);
   expect(code).toBe(1);
   expect(err).toContain('it is empty');
   expect(readFileSync(join(cella.dataDir, 'admin-token'), 'utf8')).toBe(token);
-  rmSync(database(cella));
-  await using served = await Served.start(cella, flags);
+  rmSync(databaseOf(cella));
+  await using served = await Served.start(cella, pythonFlags);
   expect(await served.ask('GET /v1/sessions')).toMatchObject({ sessions: [] });
 });

@@ -1,71 +1,14 @@
 /** Processes of a server that are stopped or killed: what waits for them is answered, others go on, and the server ends. */
 
 import { rmSync } from 'node:fs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
-import { checkEndings, readLog } from '../soak/log.ts';
+import { readLog } from '../soak/log.ts';
+import { pythonFlags, type Result, Tenant } from '../support/fault-suite.ts';
 import { descendants, templatesOf } from '../support/processes.ts';
-import { Refused, Served } from '../support/served.ts';
+import { Served } from '../support/served.ts';
 
-const python = process.env.CELLA_PYTHON;
-const flags = [...(python === undefined ? [] : ['--python', python]), '--grace', '1', '--log-level', 'info'];
-
-interface Result {
-  readonly status?: string;
-  readonly value?: unknown;
-  readonly code?: string;
-  readonly error?: unknown;
-}
-
-class Tenant {
-  readonly served: Served;
-  readonly id: string;
-  readonly #acknowledged: string[] = [];
-
-  private constructor(served: Served, id: string) {
-    this.served = served;
-    this.id = id;
-  }
-
-  static async of(served: Served, agentKey: string): Promise<Tenant> {
-    return new Tenant(served, (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } })).id);
-  }
-
-  /** The answer, or the code of the error. */
-  async run(code: string, more: Record<string, unknown> = {}): Promise<Result> {
-    return await this.call<Result & { execution: string }>('POST', '/execute', { code, ...more }).then((result) => {
-      if ('execution' in result && typeof result.execution === 'string') this.#acknowledged.push(result.execution);
-      return result;
-    });
-  }
-
-  async call<T = Result>(method: string, path: string, body?: unknown): Promise<T | { readonly code: string }> {
-    return await this.served.ask<T>(`${method} /v1/sessions/${this.id}${path}`, { body }).catch((error: unknown) => {
-      if (error instanceof Refused) return { code: error.code };
-      throw error;
-    });
-  }
-
-  /** A program that the session has started, its kernel and the pid 1 of its sandbox, as the host sees them. */
-  async processes(): Promise<{ readonly kernel: number; readonly supervisor: number }> {
-    const seconds = `9${Math.trunc(Math.random() * 1e8)}`;
-    await this.run(`import subprocess\nchild = subprocess.Popen(['sleep', '${seconds}'])`);
-    // Others start and end meanwhile, and a look at all processes may miss some.
-    const find = () => {
-      const all = descendants(this.served.pid);
-      const sleep = all.find(({ command }) => command === `sleep ${seconds}`);
-      return all.find(({ pid }) => pid === sleep?.parent);
-    };
-    const kernel = await vi.waitUntil(find, { timeout: 30_000 });
-    return { kernel: kernel.pid, supervisor: kernel.parent };
-  }
-
-  /** Its log is whole, and has all that it was told of. */
-  async check(served = this.served): Promise<void> {
-    const endings = checkEndings(this.id, await readLog(served, this.id));
-    for (const execution of this.#acknowledged) expect(endings.has(execution)).toBe(true);
-  }
-}
+const flags = [...pythonFlags, '--grace', '1', '--log-level', 'info'];
 
 /** A cell that runs until somebody ends it, and its answer. */
 async function busy(tenant: Tenant, more: Record<string, unknown> = {}): Promise<{ readonly answer: Promise<Result> }> {

@@ -7,32 +7,15 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { Refused, Served } from '../support/served.ts';
+import { codeOf, newSession, pythonFlags, run } from '../support/fault-suite.ts';
+import { Served } from '../support/served.ts';
 
-const python = process.env.CELLA_PYTHON;
-const flags = [...(python === undefined ? [] : ['--python', python]), '--grace', '1'];
+const flags = [...pythonFlags, '--grace', '1'];
 
 /** Runs what comes after it in mounts of its own, with a disk at a path. */
 function withDisk(path: string, mount: string): string[] {
   return ['unshare', '--mount', 'sh', '-ec', `mount ${mount} '${path}'; chmod 711 '${path}'; exec "$@"`, 'sh'];
 }
-
-async function codeOf(asked: Promise<unknown>): Promise<string> {
-  return await asked.then(
-    () => 'ok',
-    (error: unknown) => {
-      if (error instanceof Refused) return error.code;
-      throw error;
-    },
-  );
-}
-
-async function newSession(served: Served): Promise<string> {
-  return (await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'kept' } })).id;
-}
-
-const run = (served: Served, id: string, code: string) =>
-  served.ask<{ value: unknown }>(`POST /v1/sessions/${id}/execute`, { body: { code } });
 
 /** To the last byte. */
 function fill(path: string): void {
