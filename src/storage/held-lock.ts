@@ -11,6 +11,7 @@ export class HeldLock implements Lock {
   readonly #letGo: () => Promise<void>;
   readonly #watchers = new Set<(state: LockState) => void>();
   #state: State = { kind: 'held' };
+  #told: LockState = 'held';
 
   constructor(key: string, letGo: () => Promise<void>) {
     this.key = key;
@@ -38,11 +39,18 @@ export class HeldLock implements Lock {
     return done;
   }
 
+  /** Not held from now on, and nobody is told yet: one question to the storage mostly settles it. */
+  doubt(): void {
+    if (this.#state.kind === 'held') this.#state = { kind: 'doubtful' };
+  }
+
   /** For storages whose locks end by themselves when nobody renews them. What was lost or let go of stays so. */
   become(kind: 'held' | 'doubtful' | 'lost'): void {
     const before = this.#state.kind;
-    if (before === 'released' || before === 'lost' || before === kind) return;
+    if (before === 'released' || before === 'lost') return;
     this.#state = { kind };
+    if (before === kind && this.#told === kind) return;
+    this.#told = kind;
     for (const told of this.#watchers) told(kind);
   }
 

@@ -175,11 +175,15 @@ export class RedisLocks implements Locks {
     await Promise.all(
       [...this.#held].map(async ([lock, held]) => {
         if (lock.state === 'released') return;
-        // This process may have been stopped for long.
-        if (now - held.provenAt > this.#leaseMs * DOUBT) lock.become('doubtful');
+        // This process may have been stopped for long. Whoever waits is told the answer, and the doubt only if there is none.
+        const late = now - held.provenAt > this.#leaseMs * DOUBT;
+        if (late) lock.doubt();
         const args = [held.value, held.token, String(this.#leaseMs)];
         const kept = await this.#place.link.run(RENEW, held.keys, args).catch(() => null);
-        if (kept === null) return;
+        if (kept === null) {
+          if (late) lock.become('doubtful');
+          return;
+        }
         if (kept === 0) return this.#lose(lock);
         held.provenAt = Math.max(held.provenAt, now);
         lock.become('held');
