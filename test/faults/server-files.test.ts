@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { codeOf, databaseOf, newSession, pythonFlags, run, used } from '../support/fault-suite.ts';
+import { codeOf, databaseOf, endAsItCan, newSession, pythonFlags, run, used } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
 
 const lost: readonly (readonly [what: string, harm: (dataDir: string) => void])[] = [
@@ -29,11 +29,7 @@ test.each(lost)('nothing is acknowledged once %s, and it is not ready', async (_
   expect(await codeOf(run(served, id, 'kept = 2'))).toBe('STORAGE_FAILED');
   expect(await codeOf(newSession(served, 'another'))).toBe('STORAGE_FAILED');
   await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('STORAGE_FAILED');
-  served.started.child.kill('SIGTERM');
-  await served.started.ended;
-  // Beside the lines of its log.
-  const said = served.started.err.split('\n').filter((line) => !line.startsWith('{'));
-  expect(said.join('\n')).not.toMatch(/SuppressedError| {4}at /);
+  await endAsItCan(served);
 });
 
 test('a folder that was moved away and back has everything, and nothing was made in its place', async () => {

@@ -1,7 +1,9 @@
-/** A connection that breaks when a test says so: TCP to a server, cut in the middle of whatever it carries. */
+/** A connection that breaks or lags when a test says so: TCP to a server, cut in the middle of whatever it carries. */
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { Transform } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 
 export class CuttingProxy implements AsyncDisposable {
   readonly #server = createServer((client) => this.#carry(client));
@@ -10,6 +12,8 @@ export class CuttingProxy implements AsyncDisposable {
   connections = 0;
   /** Where it leads; another server may take its place. */
   target: URL;
+  /** How much later everything arrives, either way. */
+  latencyMs = 0;
 
   private constructor(target: string) {
     this.target = new URL(target);
@@ -37,6 +41,15 @@ export class CuttingProxy implements AsyncDisposable {
     await once(this.#server, 'close');
   }
 
+  #lagging(): Transform {
+    return new Transform({
+      transform: (data, _encoding, done) => {
+        if (this.latencyMs === 0) return done(null, data);
+        void delay(this.latencyMs).then(() => done(null, data));
+      },
+    });
+  }
+
   #carry(client: Socket): void {
     this.connections++;
     const server = connect(Number(this.target.port), this.target.hostname);
@@ -50,7 +63,7 @@ export class CuttingProxy implements AsyncDisposable {
         this.#sockets.delete(socket);
         other.destroy();
       });
-      socket.pipe(other);
+      socket.pipe(this.#lagging()).pipe(other);
     }
   }
 }

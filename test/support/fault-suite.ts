@@ -41,7 +41,17 @@ export const databaseOf = (cella: Cella) => join(cella.dataDir, 'cella.db');
 /** Ends the server as an operator does. */
 export async function endInOrder(served: Served): Promise<void> {
   served.started.child.kill('SIGTERM');
-  expect(await served.started.ended).toBe(0);
+  expect(await served.started.ended, served.started.err).toBe(0);
+}
+
+/** The same for one that may be unable to save: then it says what, and has no stack for anybody. */
+export async function endAsItCan(served: Served): Promise<void> {
+  served.started.child.kill('SIGTERM');
+  const code = await served.started.ended;
+  const said = served.started.err.split('\n').filter((line) => !line.startsWith('{'));
+  expect(said.join('\n')).not.toMatch(/SuppressedError| {4}at /);
+  if (code !== 0)
+    expect([code, said.join('\n')]).toEqual([1, expect.stringContaining('could not put everything away')]);
 }
 
 export interface Result {

@@ -1,13 +1,14 @@
 /** A Redis server for a test: the real program, on a free port of the loopback, with a folder of its own. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 export interface RedisOptions {
   /** Lines of its configuration, such as `['--requirepass', 'secret']`. They come after `appendonly yes`. */
@@ -58,6 +59,20 @@ export class RedisServer {
       exited.then(() => Promise.reject(new Error(`redis-server ended at once on port ${this.port}`))),
     ]);
     exited.catch(() => {}); // it may end whenever a test wants it to
+  }
+
+  /** On the same port, with nothing: its disk was lost. */
+  async restartEmpty(): Promise<void> {
+    await this.stop();
+    rmSync(this.#folder, { recursive: true, force: true });
+    mkdirSync(this.#folder);
+    await this.restart();
+  }
+
+  /** What its own `redis-cli` prints. */
+  async command(...words: string[]): Promise<string> {
+    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(this.port), ...words]);
+    return stdout.trim();
   }
 
   /** As after a loss of power: nothing is said to anybody. */
