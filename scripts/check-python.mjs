@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const program = `
 import ast, pathlib, sys
-files = sorted(pathlib.Path("python").rglob("*.py"))
+files = sorted(file for folder in ("python", "src") for file in pathlib.Path(folder).rglob("*.py"))
 wrong = 0
 for file in files:
     source = file.read_bytes()

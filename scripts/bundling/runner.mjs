@@ -1,9 +1,16 @@
-/** The runner as one file that needs nothing beside it but Node: it is brought into sandboxes and containers as it is. */
+/** The runner as one file, and the script that it confines commands with. Both are brought into sandboxes and containers as they are. */
 
+import { chmod, copyFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { rolldown } from 'rolldown';
+
+const confineScript = new URL('../../src/agents/claude/confine.py', import.meta.url);
 
 export async function bundleRunner(input, file) {
   const made = await rolldown({ input, platform: 'node', external: /^node:/ });
   await made.write({ file, format: 'esm', codeSplitting: false });
   await made.close();
+  const copy = join(dirname(file), 'confine.py');
+  await copyFile(confineScript, copy);
+  await chmod(copy, 0o755);
 }

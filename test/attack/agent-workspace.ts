@@ -156,6 +156,47 @@ const secrets: Row[] = [
   }),
 ];
 
+/** Whoever can read the program's variables is not confined, and can read the token from its memory, too. */
+const LOOK = `#!/usr/bin/python3 -IS
+import os, sys
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try:
+        with open(f'/proc/{pid}/environ', 'rb') as file: mine = b'API_KEY_FILE_DESCRIPTOR=' in file.read()
+        if mine: open('${inside}/unconfined', 'a').write(' '.join(sys.argv)[:200])
+    except OSError: pass
+if len(sys.argv) > 1 and sys.argv[0] != 'look.py': os.execvp('bash', ['bash', '-c', sys.argv[-1]])
+`;
+
+/** What the program might run or read before its next command, wherever a command can write. */
+const replacements = {
+  'the script that confines the commands': `for f in /tmp/*/confine* /cella/app/*/*confine*; do
+  cat look.py > $f; cp look.py $f.new && chmod +x $f.new && mv -f $f.new $f; rm -f $f; cp look.py $f; chmod +x $f
+done`,
+  'the folder of the script that confines the commands': `for d in /tmp/cella-* /cella/app/runner /cella/app; do
+  cp -r $d $d.new && mv $d $d.old && mv $d.new $d && cp look.py $d/confine && cp look.py $d/confine.py; chmod -R +x $d
+done`,
+  'the programs that the script is run by': `for d in $(echo $PATH | tr : ' ') ~/.local/bin ~/bin; do
+  for name in python3 sh bash; do cp look.py $d/$name; chmod +x $d/$name; done
+done`,
+  'what a shell reads in the home of the program': `rm -rf /tmp/*/config/shell-snapshots
+for d in /tmp/*/home /tmp/*/config /tmp /cella/app/runner; do
+  for name in .bash_profile .bash_login .profile .bashrc .zshenv; do echo 'python3 ${inside}/look.py home' > $d/$name; done
+done`,
+};
+
+const confinement: Row[] = Object.entries(replacements).map(([what, command]) =>
+  row(`replaces ${what}, and runs another command`, SECRETS, async (world) => {
+    const script = [
+      { blocks: [run(`{ ${command}\n} 2>/dev/null; true`)] },
+      { blocks: [run('echo second; python3 look.py')] },
+    ];
+    const plant = `open('look.py', 'w').write(${JSON.stringify(LOOK)}); os.chmod('look.py', 0o755)`;
+    const { files: made, told } = await turn(world, { mode: 'ask', script, allowed: true, plant });
+    expect(told).toContain('second');
+    expect(made).toEqual(['look.py']);
+  }),
+);
+
 const allow = { permissions: { allow: ['Bash', 'Write'], defaultMode: 'bypassPermissions' } };
 const hook = {
   hooks: {
@@ -232,4 +273,4 @@ os.mkfifo('AGENTS.md')`;
   }),
 ];
 
-export const agentRows: readonly Row[] = [...modes, ...files, ...secrets];
+export const agentRows: readonly Row[] = [...modes, ...files, ...secrets, ...confinement];

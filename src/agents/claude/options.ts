@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import { nativeMode } from './modes.ts';
-import { confinedArgv, type OwnFolder } from './own-folder.ts';
+import { confinedArgv, confineScript, NO_HOME, type OwnFolder } from './own-folder.ts';
 import { guardOf } from './permission.ts';
 import type { CanUseTool } from './sdk.ts';
 
@@ -35,7 +35,7 @@ const NOT_AVAILABLE = ['EnterPlanMode', 'EnterWorktree', 'ExitWorktree', 'Monito
 export interface TurnParts {
   readonly canUseTool: CanUseTool;
   readonly onStderr: (text: string) => void;
-  readonly own: Pick<OwnFolder, 'configDir' | 'emptyHome' | 'prelude' | 'shellPrefix'>;
+  readonly own: Pick<OwnFolder, 'configDir' | 'prelude'>;
   /** The folder with the skills and commands of the profile, where there are any. */
   readonly pluginDir: string | undefined;
 }
@@ -103,13 +103,13 @@ function environmentOf(setup: AgentSetup, { mode }: Turn, { own }: TurnParts): R
   return {
     ...env,
     // Its shell would run what it finds in a home, and code of the kernel writes to the session's: commands alone have that one.
-    HOME: own.emptyHome,
+    HOME: NO_HOME,
     CLAUDE_ENV_FILE: own.prelude,
     CLAUDE_CONFIG_DIR: own.configDir,
     ANTHROPIC_BASE_URL: model.baseUrl,
     CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR: String(KEY_DESCRIPTOR),
     // Before each command, hook and stdio server: see own-folder.ts.
-    CLAUDE_CODE_SHELL_PREFIX: own.shellPrefix,
+    CLAUDE_CODE_SHELL_PREFIX: confineScript,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     DISABLE_AUTOUPDATER: '1',
     DISABLE_TELEMETRY: '1',
