@@ -211,6 +211,18 @@ const tricks = {
     }
     return { error: { code: -32603, message: statuses.join(' ') } };
   },
+  /** Asks the host for what it is told, with its own token or another, and tells how it was answered. */
+  async ask({ claim, report }, rest) {
+    const statuses = [];
+    for (const { path, token = claim.session_token, body } of JSON.parse(rest)) {
+      const as = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      const answer = await open('POST', path, as, JSON.stringify(body));
+      answer.on('error', () => {}).resume();
+      statuses.push(answer.statusCode);
+    }
+    const text = statuses.join(' ');
+    await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
+  },
   /** Ends its turn while answers of the session's MCP server and of a model are on their way. */
   async listen({ claim }) {
     const as = { authorization: `Bearer ${claim.session_token}`, 'content-type': 'application/json' };
