@@ -5,12 +5,12 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { targets } from './targets.ts';
+import { pythonTargets, targets } from './targets.ts';
 
 const program = fileURLToPath(new URL('./main.ts', import.meta.url));
 const SECONDS = 5;
 
-it.each([...Object.keys(targets), 'pid1'])(
+it.each([...Object.keys(targets), ...pythonTargets])(
   '%s: no crash, no stall, no growth, and nine lines of ten',
   { timeout: 120_000 },
   async (name) => {

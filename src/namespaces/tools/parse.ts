@@ -9,6 +9,8 @@ import { MOST_YAML_BYTES } from './yaml-folder.ts';
 /** Of all that aliases stand for: a few lines of them can mean gigabytes. */
 const MOST_ALIASES = 100;
 const KINDS = Object.keys(toolSchemas).join(', ');
+/** Made once: zod compiles a schema at its first use. */
+const Kind = z.object({ type: z.keyof(z.object(toolSchemas)).default('cli') });
 
 /** `where` is what a person is to look at: a path, or a key of the storage. */
 export function parseTool(text: string, where: string): ToolDefinition {
@@ -20,7 +22,7 @@ export function parseTool(text: string, where: string): ToolDefinition {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
     throw invalid(where, 1, 'a tool is a mapping with `name`, `description` and `command`');
   }
-  const kind = z.object({ type: z.keyof(z.object(toolSchemas)).default('cli') }).safeParse(value);
+  const kind = Kind.safeParse(value);
   if (!kind.success) throw invalid(where, lineOf(document, ['type'], lines), `type: must be one of ${KINDS}`);
   const parsed = toolSchemas[kind.data.type].safeParse(value);
   if (parsed.success) return parsed.data;

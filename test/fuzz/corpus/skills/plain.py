@@ -1,0 +1,5 @@
+"""Adds numbers."""
+
+
+async def run(a: int, b: int = 2) -> int:
+    return a + b

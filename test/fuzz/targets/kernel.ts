@@ -1,0 +1,139 @@
+/** What a kernel sends: frames, values, displays, and what its code writes. */
+
+import type { Target } from '../engine.ts';
+
+const kernelTypes = 'hrpcxqtvwlfaZ';
+
+async function onlyFrameErrors() {
+  const { FrameError } = await import('../../../src/protocol/frames.ts');
+  return (work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+    }
+  };
+}
+
+export async function frames(): Promise<Target> {
+  const attempt = await onlyFrameErrors();
+  const { FrameDecoder, encodeFrame } = await import('../../../src/protocol/frames.ts');
+  const kernel = await import('../../../src/protocol/kernel.ts');
+  const parsers: Record<string, (payload: Buffer) => unknown> = {
+    ...{ h: kernel.parseHello, r: kernel.parseResult, p: kernel.parseDisplay, q: kernel.parseAnswer },
+    c: (payload) => {
+      const [method, params] = kernel.parseCall(payload);
+      return method === 'input' ? kernel.parseInputCall(params) : params;
+    },
+    ...{ t: kernel.parseTwinned, w: kernel.parseSaved, l: kernel.parseLoaded, f: kernel.parseFailed },
+    ...{
+      a: kernel.parseAttached,
+      o: kernel.parseOpened,
+      d: kernel.parseDied,
+      g: kernel.parseGone,
+      m: kernel.parseMeasured,
+    },
+    v: (payload) => {
+      const { header, bytes } = kernel.parsePart(payload);
+      return kernel.parsePart(kernel.encodePart(header, bytes));
+    },
+  };
+  const largest = new Map([...kernel.fromSupervisor, ...kernel.fromKernel]);
+  return {
+    name: 'frames',
+    parser: [{ file: 'protocol/frames.ts' }, { file: 'protocol/kernel.ts' }],
+    words: [...kernelTypes, 'status', 'ok', 'marks', '{', '0', '[\x01\0\0\0', 'u\x04\0\0\0name'],
+    take: (input) =>
+      attempt(() => {
+        const decoder = new FrameDecoder(largest);
+        // Wherever the chunks are cut, the frames are the same.
+        const cut = input.length === 0 ? 0 : (input[0] ?? 0) % input.length;
+        for (const chunk of [input.subarray(0, cut), input.subarray(cut, cut + 3), input.subarray(cut + 3)]) {
+          for (const { type, id, payload } of decoder.push(chunk)) {
+            attempt(() => parsers[String.fromCharCode(type)]?.(payload));
+            if (!encodeFrame(type, id, payload).subarray(9).equals(payload)) throw new Error('a frame that changes');
+          }
+        }
+      }),
+  };
+}
+
+export async function parts(): Promise<Target> {
+  const attempt = await onlyFrameErrors();
+  const { parsePart } = await import('../../../src/protocol/kernel.ts');
+  return {
+    name: 'parts',
+    parser: [{ file: 'protocol/kernel.ts', functions: ['parsePart', 'parseJson', 'check'] }],
+    words: ['"names":', '["x"]', '"last":true', '"kind":"pickle"', '"portable":false', '{', '}', ',', '[[[['],
+    take: (input) => attempt(() => parsePart(input)),
+  };
+}
+
+const VALUE_WORDS = [
+  'N',
+  'T',
+  'F',
+  'i\x01\0\0\0',
+  'l\x02\0\0\0\x01\0\x01\0',
+  'l\x09\0\0\0',
+  'g',
+  's\x01\0\0\0x',
+  'u\x03\0\0\0\xed\xa0\x80',
+];
+
+export async function values(): Promise<Target> {
+  const attempt = await onlyFrameErrors();
+  const { decodeValue, encodeText, valueToJson } = await import('../../../src/protocol/values.ts');
+  const { encodeValue } = await import('../../../src/protocol/encode-value.ts');
+  const { fromWire, toWire } = await import('../../../src/protocol/http/values.ts');
+  return {
+    name: 'values',
+    parser: [
+      { file: 'protocol/values.ts' },
+      {
+        file: 'protocol/http/values.ts',
+        functions: ['toWire', 'fromWire', 'objectToWire', 'numberToWire', 'intToText', 'intFromText'],
+      },
+    ],
+    words: [
+      ...VALUE_WORDS,
+      '[\x02\0\0\0',
+      '(\x01\0\0\0',
+      '{',
+      '0',
+      '<\x01\0\0\0(\x02\0\0\0',
+      'u\x09\0\0\0__proto__',
+      'u\x02\0\0\0$a',
+    ],
+    take: (input) =>
+      attempt(() => {
+        const value = decodeValue(input);
+        const wire = JSON.stringify(toWire(value));
+        if (JSON.stringify(toWire(fromWire(JSON.parse(wire)))) !== wire)
+          throw new Error('a value that changes on the wire');
+        decodeValue(encodeValue(value));
+        JSON.stringify(valueToJson(value));
+        encodeText(wire);
+        if (typeof value === 'string') encodeText(value);
+      }),
+  };
+}
+
+export async function mime(): Promise<Target> {
+  const attempt = await onlyFrameErrors();
+  const { parseDisplay } = await import('../../../src/protocol/kernel.ts');
+  const { bundleFromWire, bundleToWire } = await import('../../../src/protocol/http/results.ts');
+  return {
+    name: 'mime',
+    parser: [
+      { file: 'protocol/kernel.ts', functions: ['parseDisplay', 'check'] },
+      { file: 'protocol/http/results.ts', functions: ['bundleFromWire', 'bundleToWire'] },
+    ],
+    words: [...VALUE_WORDS, '{', '0', 'u\x0a\0\0\0text/plain', 'u\x04\0\0\0data', 'u\x07\0\0\0dataCuti\x01\0\0\0'],
+    take: (input) =>
+      attempt(() => {
+        const wire = bundleToWire(parseDisplay(input).data);
+        bundleFromWire(JSON.parse(JSON.stringify(wire)));
+      }),
+  };
+}
