@@ -2,7 +2,9 @@
 
 import type { Target } from './engine.ts';
 import { websocket } from './targets/client.ts';
-import { frames, mime, parts, values } from './targets/kernel.ts';
+import { answers, requests } from './targets/gateway.ts';
+import { frames, mime, output, parts, values } from './targets/kernel.ts';
+import { packages } from './targets/packages.ts';
 import { proxy } from './targets/proxy.ts';
 import { rpc } from './targets/runner.ts';
 import { tools } from './targets/tools.ts';
@@ -12,10 +14,14 @@ export const targets: Readonly<Record<string, () => Promise<Target>>> = {
   parts,
   values,
   mime,
+  output,
   rpc,
   websocket,
   proxy,
+  requests,
+  answers,
   tools,
+  packages,
 };
 
 /** Those that are written in Python. */

@@ -137,3 +137,84 @@ export async function mime(): Promise<Target> {
       }),
   };
 }
+
+const MARK = '\xffa mark of chaos';
+const LABEL = '\xffa label of ours';
+
+/** What code writes, with marks and labelled pieces in it: it is the same text wherever it is cut, and nothing is lost. */
+export async function output(): Promise<Target> {
+  const { OutputStream } = await import('../../../src/kernel/output.ts');
+  const read = (input: Buffer, size: number): string => {
+    let [told, lastOwner, marks, taken, at] = ['', undefined as number | undefined, 0, 0, 0];
+    let give: (chunk: Buffer) => boolean = () => false;
+    let end = () => {};
+    let [isReading, isOver] = [true, false];
+    const pump = () => {
+      while (isReading && at < input.length) {
+        const chunk = Buffer.from(input.subarray(at, at + size));
+        at += size;
+        isReading = give(chunk);
+        // It is only lent.
+        chunk.fill(0);
+      }
+    };
+    const source = {
+      read: (onChunk: typeof give, onEnd: typeof end) => {
+        [give, end] = [onChunk, onEnd];
+      },
+      resume: () => {
+        isReading = true;
+      },
+      close: () => {},
+    };
+    const stream = new OutputStream(
+      source,
+      (text, owner) => {
+        told += owner === lastOwner ? text : `<${owner}>${text}`;
+        lastOwner = owner;
+        return ++taken % 3 !== 0;
+      },
+      () => heed(),
+    );
+    // As the kernel does it: a frame is handled once its mark is reached.
+    const heed = () => {
+      while (!isOver && stream.reached(marks + 1)) {
+        marks++;
+        told += '|';
+        stream.release(marks);
+      }
+    };
+    stream.begin(Buffer.from(MARK, 'latin1'));
+    stream.open(Buffer.from(LABEL, 'latin1'));
+    for (pump(); at < input.length || stream.paused; pump()) {
+      stream.resume();
+      heed();
+    }
+    isOver = true;
+    end();
+    stream.finish();
+    stream.close();
+    return told.replace(/\ufffd+/g, '?').replace(/\|+$/, '');
+  };
+  return {
+    name: 'output',
+    parser: [{ file: 'kernel/output.ts' }, { file: 'kernel/signs.ts' }],
+    words: [
+      MARK,
+      MARK.slice(0, 7),
+      LABEL,
+      `${LABEL}\x01\0\0\0\x02\0hi`,
+      `${LABEL}\x02\0\0\0\0\0`,
+      '\xff',
+      '\xff\xff',
+      '\xc3',
+      '\n',
+    ],
+    take: (input) => {
+      if (read(input, input.length + 1) !== read(input, 1 + (input.length % 13)))
+        throw new Error(
+          `it depends on how the output was cut: ${JSON.stringify([read(input, input.length + 1), read(input, 1 + (input.length % 13))])}`,
+        );
+    },
+  };
+}

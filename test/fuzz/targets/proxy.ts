@@ -1,20 +1,44 @@
 /** What code asks of the proxy that leads out of its sandbox. */
 
 import type { IncomingMessage } from 'node:http';
+import type { Target as HostTarget } from '../../../src/protocol/network-hosts.ts';
 import type { Target } from '../engine.ts';
+import { requestOf } from './requests.ts';
+
+const ALLOWED = ['example.org', '*.example.org', 'a.b:8080', 'db:5432', '10.0.0.5:5432', '[2001:db8::1]:80', '8.8.8.8'];
+const OURS = /^(?:127\.|10\.|192\.168\.|169\.254\.|0\.|172\.(?:1[6-9]|2\d|3[01])\.|fe80:|f[cd]|::)/;
 
 export async function proxy(): Promise<Target> {
   const { otherHost, readPassage } = await import('../../../src/sandbox/proxy/forward.ts');
   const { ambiguity, passedOn } = await import('../../../src/sandbox/proxy/headers.ts');
   const { readAllowed, readTarget, writeAllowed } = await import('../../../src/protocol/network-hosts.ts');
+  const { AllowList } = await import('../../../src/sandbox/proxy/allow-list.ts');
+  let found: readonly string[] | undefined;
+  const list = new AllowList(ALLOWED, async () => found);
+  /** What a name leads to is said by headers of the request. A name leads to no address of ours that is not listed. */
+  const judge = async (target: HostTarget, request: IncomingMessage): Promise<void> => {
+    const { 'x-address': addresses, 'x-busy': busy } = request.headersDistinct;
+    found = busy ? undefined : (addresses ?? []);
+    const verdict = await list.judge(target);
+    if (verdict.kind !== 'open' || target.host.kind === 'address') return;
+    const own = verdict.addresses.find((each) => OURS.test(each) && !ALLOWED.some((entry) => entry.startsWith(each)));
+    if (own !== undefined) throw new Error(`a name leads to ${own}`);
+  };
   return {
     name: 'proxy',
     parser: [
       { file: 'sandbox/proxy/headers.ts' },
       { file: 'sandbox/proxy/forward.ts', functions: ['readPassage', 'otherHost'] },
+      { file: 'sandbox/proxy/allow-list.ts' },
+      { file: 'sandbox/proxy/guarded.ts' },
       { file: 'protocol/network-hosts.ts' },
     ],
     words: [
+      'example.org',
+      'x-address: 127.0.0.1',
+      'x-address: 8.8.8.8',
+      'x-busy: 1',
+      '::ffff:10.0.0.1',
       'Host: a.b',
       'Connection: host',
       'Content-Length: 1',
@@ -40,29 +64,7 @@ export async function proxy(): Promise<Target> {
       const allowed = readAllowed(request.url ?? '');
       if (allowed && JSON.stringify(readAllowed(writeAllowed(allowed))) !== JSON.stringify(allowed))
         throw new Error('an entry that changes');
+      return target && judge(target, request);
     },
   };
-}
-
-/** As Node's own parser gives it to the proxy, from what could be a request. */
-function requestOf(text: string): IncomingMessage {
-  const [first = '', ...lines] = text.split('\r\n');
-  const rawHeaders: string[] = [];
-  const headersDistinct: Record<string, string[]> = {};
-  for (const line of lines) {
-    const colon = line.indexOf(':');
-    if (colon <= 0) continue;
-    const [name, value] = [line.slice(0, colon), line.slice(colon + 1).trim()];
-    rawHeaders.push(name, value);
-    const all = headersDistinct[name.toLowerCase()];
-    if (Array.isArray(all)) all.push(value);
-    else
-      Object.defineProperty(headersDistinct, name.toLowerCase(), {
-        value: [value],
-        enumerable: true,
-        configurable: true,
-      });
-  }
-  const headers = { host: headersDistinct.host?.[0] };
-  return { url: first.split(' ')[1] ?? first, rawHeaders, headersDistinct, headers } as unknown as IncomingMessage;
 }

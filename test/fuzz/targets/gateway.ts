@@ -1,0 +1,197 @@
+/** What the gateway reads: requests of agents, and answers of providers. */
+
+import type { IncomingMessage } from 'node:http';
+import type { AnswerReader } from '../../../src/daemon/gateway/answer-reader.ts';
+import type { Shape } from '../../../src/daemon/gateway/fields.ts';
+import type { Target } from '../engine.ts';
+import { headAndBody, requestWithBody } from './requests.ts';
+
+const KEY = 'sk-ant-api03-CANARY0123456789';
+const ADDED: ReadonlySet<string> = new Set(['added_field']);
+const FIELD_WATCH = ['begin', 'key', 'text', 'close', '#lookUp', '#checkType', '#note', '#path', 'textOf', 'described'];
+/** The dearer checks are for one input of so many. */
+const SELDOM = 8;
+
+/** A request as it came in: it is refused by a typed error, or its fields are known and its body is as it was. */
+export async function requests(): Promise<Target> {
+  const { CellaError } = await import('../../../src/protocol/errors.ts');
+  const { readAsked } = await import('../../../src/daemon/gateway/asked.ts');
+  const { doorOf, providerOf } = await import('../../../src/daemon/gateway/doors.ts');
+  const { askedHeaders } = await import('../../../src/daemon/gateway/headers.ts');
+  const { presentedToken } = await import('../../../src/daemon/gateway/presented-token.ts');
+  return {
+    name: 'requests',
+    parser: [
+      { file: 'daemon/gateway/asked.ts' },
+      { file: 'daemon/gateway/members.ts' },
+      { file: 'daemon/gateway/fields.ts', functions: [...FIELD_WATCH, 'refusedRequest'] },
+      { file: 'daemon/gateway/doors.ts' },
+      { file: 'daemon/gateway/presented-token.ts' },
+      { file: 'daemon/gateway/wanted.ts' },
+      { file: 'daemon/gateway/referred.ts' },
+      { file: 'daemon/gateway/headers.ts', functions: ['askedHeaders', 'checkBetas', 'chosen', 'keyHeader'] },
+    ],
+    words: [
+      ...['"type":"text",', '"added_field":1,', '"stream":true,', '"model":"m",', '"max_tokens":1e99,', '"n":129,'],
+      ...['\\u0074ype', '{', '}', '[', ']', ',', ':', '"', '\\', '\r\n', 'x-api-key: b\r\n', '?key=a', '/v1/models'],
+      ...['anthropic-beta: x-1\r\n', 'Content-Encoding: gzip\r\n', '\xff', '\xe2\x80\xa8'],
+    ],
+    take: async (input) => {
+      const { head, body } = headAndBody(input);
+      const request = requestWithBody(head, body);
+      const { url = '', method = '' } = request;
+      const provider = providerOf(url);
+      try {
+        presentedToken(request);
+        const door = provider && doorOf(provider, method, url);
+        if (!door) return;
+        if (/[^\x21-\x7e]/.test(door.target)) throw new Error(`a path that is none: ${door.target}`);
+        const rules = { added: ADDED, mayReach: input.length % 2 === 0, mostBytes: 8192, take: () => {} };
+        const { body: sent, wanted } = await readAsked(request, door, rules);
+        askedHeaders(request.headers, { provider: door.provider, key: KEY, bodyBytes: sent?.length });
+        if (!(wanted.tokens >= 0 && wanted.answers >= 1)) throw new Error('an answer of no size');
+        if (sent === undefined) return;
+        const { stream_options: _, ...members } = JSON.parse(sent.toString());
+        const { stream_options: __, ...given } = JSON.parse(body.toString());
+        if (JSON.stringify(members) !== JSON.stringify(given)) throw new Error('a body that changes on its way');
+        const unknown = unknownIn(given, door.fields.request, door.provider === 'gemini');
+        if (unknown !== undefined && !ADDED.has(unknown)) throw new Error(`${unknown} has passed`);
+      } catch (error) {
+        if (!(error instanceof CellaError)) throw error;
+      }
+    },
+  };
+}
+
+/** An answer, with the name of its API, its status and its type in the first line. */
+export async function answers(): Promise<Target> {
+  const { CellaError } = await import('../../../src/protocol/errors.ts');
+  const { kindOf } = await import('../../../src/daemon/gateway/answer-kind.ts');
+  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/daemon/gateway/answer-reader.ts');
+  const { doorOf, errorFields } = await import('../../../src/daemon/gateway/doors.ts');
+  const { answeredHeaders } = await import('../../../src/daemon/gateway/headers.ts');
+  const { UsageReader } = await import('../../../src/daemon/gateway/usage-reader.ts');
+  const doors = {
+    messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),
+    responses: doorOf('openai', 'POST', '/openai/v1/responses'),
+    chat: doorOf('openai', 'POST', '/openai/v1/chat/completions'),
+    gemini: doorOf('gemini', 'POST', '/gemini/v1beta/models/m:streamGenerateContent'),
+  };
+
+  const readerOf = (api: keyof typeof doors, answer: IncomingMessage) => {
+    const { streamed, good } = kindOf(answer);
+    const { provider = 'anthropic', fields } = doors[api] ?? {};
+    const shape: Shape = (!good ? errorFields[provider] : streamed ? fields?.event : fields?.answer) ?? 'free';
+    const rules = { shape, anyCase: provider === 'gemini' };
+    const usage = new UsageReader(api);
+    const make = (): AnswerReader =>
+      streamed && good
+        ? new EventReader({ rules, key: KEY, usage, mustEnd: false })
+        : good
+          ? new JsonReader({ rules, key: KEY, usage })
+          : new ErrorReader({ rules, key: KEY }, { provider, status: answer.statusCode ?? 0 });
+    return { make, rules, usage, isStream: streamed && good };
+  };
+
+  /** Also in the middle of a character. What was passed before a failure was passed. */
+  const read = (reader: AnswerReader, bytes: Buffer, size: number): { passed: string; failed: boolean } => {
+    const passed: Buffer[] = [];
+    const pass = (piece: Buffer) => void passed.push(piece);
+    try {
+      for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size), pass);
+      reader.end(pass);
+      return { passed: Buffer.concat(passed).toString('utf8'), failed: false };
+    } catch (error) {
+      if (!(error instanceof CellaError)) throw error;
+      return { passed: Buffer.concat(passed).toString('utf8'), failed: true };
+    }
+  };
+
+  return {
+    name: 'answers',
+    parser: [
+      { file: 'daemon/gateway/answer-kind.ts' },
+      { file: 'daemon/gateway/answer-reader.ts' },
+      { file: 'daemon/gateway/fields.ts', functions: [...FIELD_WATCH, 'refusedAnswer'] },
+      { file: 'daemon/gateway/key-watch.ts' },
+      { file: 'daemon/gateway/usage-reader.ts' },
+      { file: 'daemon/gateway/headers.ts', functions: ['answeredHeaders', 'chosen'] },
+      { file: 'daemon/gateway/wires/chat.ts' },
+      { file: 'daemon/gateway/wires/gemini.ts' },
+      { file: 'daemon/gateway/wires/messages.ts' },
+      { file: 'daemon/gateway/wires/openai-usage.ts' },
+      { file: 'daemon/gateway/wires/responses.ts' },
+      { file: 'daemon/gateway/wires/tally.ts' },
+    ],
+    words: [
+      ...['"', '\\', '{', '}', '[', ']', ',', ':', '\n', '\r', '\r\n', '\n\n', ' ', '\0', '\xe2\x80\xa8', '\xc2\x85'],
+      ...['\xef\xbb\xbf', 'data: ', 'event: ', 'event: ping\n', ': hi\n', 'id: 1\n', '"type":"ping",', '"type":"odd",'],
+      ...['"safeguard_results":[],', '"SMUGGLED":{"a":1},', '\\u0074ype', '\\ud800', '[DONE]', 'null', '1e999'],
+      ...[KEY, KEY.slice(0, 14), KEY.slice(14), '\\u0073k-ant-api03-CANARY0123456789', '['.repeat(600)],
+    ],
+    take: (input) => {
+      const { head, body } = headAndBody(input);
+      const [name = '', status = '', type = ''] = head.split(' ');
+      const api = Object.hasOwn(doors, name) ? (name as keyof typeof doors) : 'messages';
+      const headers = { 'content-type': type, 'request-id': head.slice(0, 60) };
+      const answer = {
+        statusCode: Number.parseInt(status, 10),
+        headers,
+        destroy: () => {},
+      } as unknown as IncomingMessage;
+      answeredHeaders(answer.headers, KEY);
+      let reading: ReturnType<typeof readerOf>;
+      try {
+        reading = readerOf(api, answer);
+      } catch (error) {
+        if (!(error instanceof CellaError)) throw error;
+        return;
+      }
+      const { make, rules, usage, isStream } = reading;
+      const outcome = read(make(), body, 1 + (input.length % 97));
+      const { passed, failed } = outcome;
+      const { counts } = usage.reading({ input: 1, output: 1 });
+      if (!(counts.input >= 0 && counts.output >= 0)) throw new Error('a count that is none');
+      if (passed.includes(KEY)) throw new Error('the key has passed');
+      if (isStream && !EVENTS.test(passed)) throw new Error('an event that others read otherwise');
+      if (!isStream && failed && passed !== '') throw new Error('a part of an answer has passed');
+      if (input.length % SELDOM !== 0) return;
+      for (const message of isStream ? messagesIn(passed) : passed === '' ? [] : [JSON.parse(passed)]) {
+        const unknown = unknownIn(message, rules.shape, rules.anyCase);
+        if (unknown !== undefined) throw new Error(`${unknown} has passed`);
+      }
+      if (body.includes(KEY)) return;
+      const again = read(readerOf(api, answer).make(), body, body.length > 1000 ? 7 : 1);
+      if (again.passed !== passed || again.failed !== failed) throw new Error('it depends on how the answer was cut');
+    },
+  };
+}
+
+const EVENTS = /^(?:(?:event: [^\r\n]+\n)?data: [^\r\n\u0085\u2028\u2029]*\n\n|:\n\n)*$/;
+
+/** By other means than those under test: what an agent would make of it. */
+function messagesIn(stream: string): unknown[] {
+  const datas = stream.split(/\r\n\r\n|\r\r|\n\n/).map((event) =>
+    event
+      .split(/\r\n|[\r\n\u0085\u2028\u2029]/)
+      .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).replace(/^ /, '')] : []))
+      .join('\n'),
+  );
+  return datas.filter((data) => data !== '' && data.trim() !== '[DONE]').map((data) => JSON.parse(data));
+}
+
+/** The first field that the API does not have, by a walk over the parsed value. */
+function unknownIn(value: unknown, shape: Shape | (() => Shape) | undefined, anyCase: boolean): string | undefined {
+  const here = typeof shape === 'function' ? shape() : shape;
+  if (here === 'free' || typeof value !== 'object' || value === null) return undefined;
+  const inner = Array.isArray(value) ? value.map((each) => ['', each] as const) : Object.entries(value);
+  for (const [name, each] of inner) {
+    const spelled = anyCase ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+    const next = Array.isArray(value) ? here : here?.fields.get(spelled);
+    if (next === undefined) return name;
+    const found = unknownIn(each, next, anyCase);
+    if (found !== undefined) return found;
+  }
+  if (Array.isArray(value) || !here?.types || !('type' in value) || typeof value.type !== 'string') return undefined;
+  return here.types.test(value.type) ? undefined : value.type;
+}

@@ -1,0 +1,158 @@
+/** What an index and a package say of themselves, and what code asks of them. */
+
+import type { FileHandle } from 'node:fs/promises';
+import type { Target } from '../engine.ts';
+
+const BASE = new URL('https://example.org/simple/a/');
+const ENVIRONMENT = { python_version: '3.11', sys_platform: 'linux', os_name: 'posix', extra: '' };
+const LIMITS = { files: 50, unpackedBytes: 64 * 1024 };
+/** To unpack takes a hundred times as long as to look: it is done for one input of so many. */
+const SELDOM = 64;
+
+/** The first line says what it is; without one that is known, it is taken for each of the texts. */
+export async function packages(): Promise<Target> {
+  const { CellaError } = await import('../../../src/protocol/errors.ts');
+  const { checkPackageName, parseRequirement } = await import('../../../src/protocol/requirement.ts');
+  const { Failed } = await import('../../../src/namespaces/deps/resolver/failed.ts');
+  const { consoleScripts } = await import('../../../src/namespaces/deps/resolver/entry-points.ts');
+  const { parseCondition, satisfies, splitConditions, wantsPrereleases } = await import(
+    '../../../src/namespaces/deps/resolver/conditions.ts'
+  );
+  const { parseMarker } = await import('../../../src/namespaces/deps/resolver/markers.ts');
+  const { parseMetadata, requirementsOf } = await import('../../../src/namespaces/deps/resolver/metadata.ts');
+  const { readPage } = await import('../../../src/namespaces/deps/resolver/simple-page.ts');
+  const { compareVersions, parseVersion } = await import('../../../src/namespaces/deps/resolver/version.ts');
+  const { parseFileName } = await import('../../../src/namespaces/deps/resolver/wheel-name.ts');
+  const { readContent } = await import('../../../src/namespaces/deps/resolver/zip-content.ts');
+  const { readDirectory, staysInside } = await import('../../../src/namespaces/deps/resolver/zip-directory.ts');
+
+  const page = (type: string) => (text: string) => {
+    for (const { filename, url } of readPage(text, type, BASE) ?? []) {
+      parseFileName(filename, 'a');
+      if (url.hash !== '') throw new Error(`an address with a fragment: ${url}`);
+    }
+  };
+  const kinds: Readonly<Record<string, (text: string) => void>> = {
+    json: page('application/vnd.pypi.simple.v1+json'),
+    html: page('text/html'),
+    file: (text) => void parseFileName(text, 'a'),
+    metadata: (text) => {
+      const metadata = parseMetadata(text);
+      if (metadata) requirementsOf(metadata, ['test'], ENVIRONMENT, 'a');
+    },
+    marker: (text) => void parseMarker(text)?.(ENVIRONMENT),
+    version: (text) => {
+      const [one, other] = text.split(' ').map(parseVersion);
+      if (!one || !other) return;
+      if (compareVersions(one, other) + compareVersions(other, one) !== 0) throw new Error('an order that is none');
+      for (const condition of splitConditions(text)) parseCondition(condition)?.(one);
+    },
+    conditions: (text) => {
+      const [version = '', ...rest] = text.split(' ');
+      const conditions = splitConditions(rest.join(' '));
+      wantsPrereleases(conditions);
+      const parsed = parseVersion(version);
+      if (parsed) satisfies(parsed, conditions);
+    },
+    requirement: (text) => {
+      const { text: spelled } = parseRequirement(text);
+      if (parseRequirement(spelled).text !== spelled) throw new Error('a requirement that changes');
+      if (/[\s;@/\\]|^-/.test(spelled)) throw new Error(`more than a requirement: ${spelled}`);
+      checkPackageName(text);
+    },
+    scripts: (text) => {
+      for (const { name, module, attribute } of consoleScripts(text)) {
+        if (!/^[\w.-]+$/.test(name) || !/^[\w.]+$/.test(module + attribute)) throw new Error('a script that is none');
+      }
+    },
+  };
+
+  const zip = async (bytes: Buffer): Promise<void> => {
+    const file = fileOf(bytes);
+    for (const entry of await readDirectory(file, LIMITS)) {
+      if (!staysInside(entry.path) || entry.path.split('/').includes('..')) throw new Error(`a way out: ${entry.path}`);
+      if (entry.isFolder || bytes.length % (entry.method === 'stored' ? 4 : SELDOM) !== 0) continue;
+      const content = await readContent(file, entry, LIMITS.unpackedBytes);
+      if (content.length !== entry.bytes) throw new Error('more or less than was said');
+    }
+  };
+  const attempt = (error: unknown) => {
+    if (!(error instanceof Failed) && !(error instanceof CellaError && error.code === 'DEPS_INVALID')) throw error;
+  };
+  const attempted = (work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      attempt(error);
+    }
+  };
+
+  return {
+    name: 'packages',
+    parser: [
+      { file: 'protocol/requirement.ts' },
+      { file: 'namespaces/deps/resolver/conditions.ts' },
+      { file: 'namespaces/deps/resolver/entry-points.ts', functions: ['consoleScripts'] },
+      { file: 'namespaces/deps/resolver/html-links.ts' },
+      { file: 'namespaces/deps/resolver/markers.ts' },
+      { file: 'namespaces/deps/resolver/metadata.ts' },
+      { file: 'namespaces/deps/resolver/simple-page.ts' },
+      { file: 'namespaces/deps/resolver/version.ts' },
+      { file: 'namespaces/deps/resolver/wheel-name.ts' },
+      { file: 'namespaces/deps/resolver/zip-content.ts' },
+      { file: 'namespaces/deps/resolver/zip-directory.ts' },
+    ],
+    words: [
+      ...[
+        'json\n',
+        'html\n',
+        'metadata\n',
+        'marker\n',
+        '<a ',
+        'href="',
+        '&#x41;',
+        '&amp;',
+        '>',
+        '"',
+        "'",
+        ' and ',
+        ' or ',
+        '(',
+      ],
+      ...[
+        ')',
+        ' not in ',
+        '>=1.0',
+        '==2.*',
+        '~=1',
+        '1!2.0rc1.post2.dev3+local.1',
+        '[x]',
+        ';',
+        ',',
+        '@',
+        '://',
+        '-',
+        '.whl',
+      ],
+      ...['Requires-Dist: ', '../', '\\', 'PK\x01\x02', 'PK\x05\x06', '\xff\xff\xff\xff', '\0', '\n '],
+    ],
+    take: (input) => {
+      const end = input.indexOf(10);
+      const kind = input.toString('latin1', 0, Math.max(0, end));
+      if (kind === 'zip') return zip(Buffer.from(input.subarray(end + 1))).catch(attempt);
+      const text = input.toString('utf8', end + 1);
+      const known = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+      for (const read of known ? [known] : Object.values(kinds)) attempted(() => read(text));
+    },
+  };
+}
+
+function fileOf(bytes: Buffer): FileHandle {
+  const file = {
+    stat: async () => ({ size: bytes.length }),
+    read: async (into: Buffer, at: number, length: number, from: number) => ({
+      bytesRead: from >= bytes.length ? 0 : bytes.copy(into, at, from, Math.min(bytes.length, from + length)),
+    }),
+  };
+  return file as unknown as FileHandle;
+}
