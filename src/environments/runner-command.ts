@@ -2,12 +2,14 @@
 
 import type { Writable } from 'node:stream';
 import type { z } from 'zod';
+import { settlesWithin } from '../lib/deadline.ts';
+import { SILENT_PIPE_MS } from '../lib/process-end.ts';
 import { ErrorLine, LINE_BYTES } from '../protocol/agent/runner.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { fromWire } from '../protocol/rpc/failure.ts';
 import { type Line, LineDecoder } from '../protocol/rpc/lines.ts';
 import { RpcCode } from '../protocol/rpc/message.ts';
-import type { EnvironmentPrimitive, ExecExit } from './contract.ts';
+import type { EnvironmentPrimitive, ExecExit, Execution } from './contract.ts';
 
 /** How the runner is started, and what it starts. Paths are as the environment sees them. */
 export interface RunnerPlace {
@@ -52,7 +54,7 @@ export async function* runCommand<S extends z.ZodType>(
     });
     onInput?.(say);
     let last: z.output<S> | undefined;
-    for await (const line of jsonLines(running.stdout)) {
+    for await (const line of jsonLines(outputOf(running))) {
       const failure = ErrorLine.safeParse(line);
       if (failure.success) throw unsaid ?? failed(failure.data);
       const said = says.safeParse(line);
@@ -87,6 +89,32 @@ async function write(stdin: Writable | undefined, text: string): Promise<void> {
     if (!stdin?.writable) resolve();
     else stdin.write(text, () => resolve());
   });
+}
+
+/** Ends with the pipe. One that is silent and open after the end of the runner is held by another process. */
+async function* outputOf({ stdout, exited }: Execution): AsyncGenerator<Uint8Array> {
+  let over = false;
+  let wake = () => {};
+  const end = () => {
+    over = true;
+    wake();
+  };
+  exited.then(end, end);
+  const chunks = stdout[Symbol.asyncIterator]();
+  for (;;) {
+    const next = chunks.next();
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+    if (!over) await Promise.race([next, woken]);
+    if (over && !(await settlesWithin(next, SILENT_PIPE_MS))) {
+      stdout.destroy();
+      return;
+    }
+    const { value, done } = await next;
+    if (done) return;
+    yield value;
+  }
 }
 
 async function* jsonLines(output: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {

@@ -50,6 +50,22 @@ const seen = async () => (await installedVersions(programs, program)).map(({ ver
 const left = () => readdirSync(join(dataDir, 'programs', 'probe'));
 
 describe('installing the program of an agent', () => {
+  test('gives up an npm that was stopped, and ends it', async () => {
+    const npm = npmThat('kill -STOP $$');
+    await expect(installProgram(program, { programs, npm })).rejects.toMatchObject({
+      code: 'AGENT_INSTALL_FAILED',
+      message: expect.stringContaining('was stopped'),
+    });
+  }, 20_000);
+
+  test('does not wait for a process that npm has left and that holds its output', async () => {
+    const npm = npmThat(`setsid sleep 20 & echo "$!" > ${JSON.stringify(join(dataDir, 'left'))}; ${WHOLE}`);
+    const began = performance.now();
+    expect(await installProgram(program, { programs, npm })).toMatchObject({ version: '1.2.3' });
+    expect(performance.now() - began).toBeLessThan(10_000);
+    process.kill(Number(readFileSync(join(dataDir, 'left'), 'utf8')), 'SIGKILL');
+  }, 30_000);
+
   test('brings the version of the adapter, once, readable for every user', async () => {
     const npm = npmThat(`grep -q '"@cella/probe": "1.2.3"' package.json && ${WHOLE}`);
     const told: string[] = [];

@@ -1,8 +1,9 @@
 /** npm, which brings programs from its registry: run in a folder of its own, until it ends or is stopped. */
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { answered } from '../../lib/deadline.ts';
+import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 /** No code of a package runs here: programs must work without. */
@@ -20,6 +21,8 @@ const ARGV = [
   '--fetch-retries=1',
   '--fetch-retry-mintimeout=1000',
 ];
+/** npm itself gives up a registry that is silent. This is for the rest, with a slow line in mind. */
+const LONGEST_INSTALL_MS = 60 * 60_000;
 const MOST_WORDS = 16_384;
 const MOST_LINES = 4;
 const UNREACHABLE =
@@ -64,9 +67,21 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
     if (NO_FAILURE.test(line)) onStep(step);
     else words = `${words}${line}\n`.slice(-MOST_WORDS);
   });
+  // What it has left behind would hold its output open.
+  child.once('exit', stop);
+  const over = processEnd(child);
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
   try {
-    signal.addEventListener('abort', stop, { once: true });
-    const [code, killedBy] = await once(child, 'close');
+    signal.addEventListener('abort', abort, { once: true });
+    const waiting = { pid: child.pid ?? 0, timeoutMs: LONGEST_INSTALL_MS };
+    const silent = (why: string) => new CellaError('AGENT_INSTALL_FAILED', `npm was ended: ${why}.`);
+    const ended = Promise.race([over, aborted.promise]);
+    const { code, signal: killedBy } = await answered(ended, waiting, silent).catch(async (error) => {
+      stop();
+      if (child.pid !== undefined) await endsAfterKill(over, `npm (process ${child.pid})`);
+      throw error;
+    });
     signal.throwIfAborted();
     if (code !== 0) throw failureOf(words, code === null ? `was ended by ${killedBy}` : `ended with ${code}`);
   } catch (cause) {
@@ -75,7 +90,7 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
     }
     throw cause;
   } finally {
-    signal.removeEventListener('abort', stop);
+    signal.removeEventListener('abort', abort);
   }
 }
 

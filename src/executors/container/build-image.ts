@@ -2,6 +2,7 @@
 
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
+import { answered } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { interpreterFacts, parseJson } from '../../sandbox/python.ts';
 import { type BuiltImage, DEFAULT_IMAGE, labelsOfImage, Made, splitName } from './default-image.ts';
@@ -22,6 +23,8 @@ export interface BuildOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** How long the packer may look at a Python with all its packages. */
+const LOOK_MS = 10 * 60_000;
 /** An engine that stands still for this long is given up. */
 const IMPORT_MS = 30 * 60_000;
 
@@ -34,9 +37,13 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   onProgress(`Looking at ${options.python} and what it needs`);
-  const { archive, facts } = packPython({ python: options.python, programs, packages, onProgress, signal });
+  const { pid, archive, facts } = packPython({ python: options.python, programs, packages, onProgress, signal });
+  const silent = (why: string) => {
+    stop.abort();
+    return new CellaError('CONTAINER_FAILED', `${options.python} could not be packed: ${why}.`);
+  };
   try {
-    const found = await facts;
+    const found = await answered(facts, { pid, timeoutMs: LOOK_MS }, silent);
     onProgress(`Packing ${found.files} files, ${(found.bytes / 1_000_000).toFixed(0)} MB`);
     const changes = settings(found, options.version);
     const send = async (abortSignal: AbortSignal) => {
@@ -45,7 +52,8 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
       const broken = new Promise<never>((_, reject) => archive.once('error', reject));
       return await Promise.race([request.then((answer) => text(answer)), broken]);
     };
-    const answer = await call(engine, 'importing the image', send, { timeoutMs: IMPORT_MS, signal });
+    const importing = call(engine, 'importing the image', send, { timeoutMs: IMPORT_MS, signal });
+    const answer = await answered(importing, { pid, timeoutMs: 2 * IMPORT_MS }, silent);
     const image = engine.docker.getImage(idIn(answer));
     // Podman takes no tag with an import.
     await call(engine, 'naming the image', () => image.tag({ repo, tag }));

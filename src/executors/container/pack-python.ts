@@ -22,6 +22,8 @@ export interface PackOptions {
 }
 
 export interface Packing {
+  /** Of the program that packs. */
+  readonly pid: number;
   /** Ends well only where everything was packed. */
   readonly archive: Readable;
   /** Known before the first byte of the archive. */
@@ -89,7 +91,7 @@ export function packPython({ python, programs, packages, onProgress, signal }: P
   // Each of the two tells of a failure; whoever looks at one need not look at the other.
   facts.promise.catch(() => {});
   archive.on('error', () => {});
-  return { archive, facts: facts.promise };
+  return { pid: packer.pid ?? 0, archive, facts: facts.promise };
 }
 
 function failure(python: string, absent: readonly string[], words: string, cause?: unknown): CellaError {

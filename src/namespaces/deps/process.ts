@@ -2,6 +2,7 @@
 
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
 import type { Identity } from '../../sandbox/uid.ts';
 
 export interface InstallerRun {
@@ -30,7 +31,7 @@ export interface Outcome {
 const KEPT_LINES = 400;
 const KEPT_BYTES = 1000;
 
-/** Resolves when nothing of it runs any more. */
+/** Resolves when nothing of it runs any more, but for what cannot be killed. */
 export async function runInstaller(run: InstallerRun): Promise<Outcome> {
   if (run.signal.aborted) return { ending: { kind: 'aborted' }, lines: [] };
   const { root, uid, gid } = run.identity;
@@ -66,16 +67,20 @@ function endOf(child: ChildProcess, { signal, timeoutMs }: InstallerRun): Promis
   const { promise, resolve } = Promise.withResolvers<Ending>();
   let stopped: Ending | undefined;
   const stop = (ending: Ending) => {
-    stopped ??= ending;
+    if (stopped) return;
+    stopped = ending;
     killGroup(child);
+    void endsAfterKill(promise, `The installer (process ${child.pid})`).then(() => resolve(ending));
   };
   const onAbort = () => stop({ kind: 'aborted' });
   const timer = setTimeout(() => stop({ kind: 'timed-out' }), timeoutMs);
   signal.addEventListener('abort', onAbort);
-  child.once('error', (error) => resolve({ kind: 'not-started', reason: error.message }));
   // What it has left behind would hold the pipes open.
   child.once('exit', () => killGroup(child));
-  child.once('close', (code, by) => resolve(stopped ?? { kind: 'ended', code, signal: by }));
+  processEnd(child).then(
+    ({ code, signal: by }) => resolve(stopped ?? { kind: 'ended', code, signal: by }),
+    (error) => resolve({ kind: 'not-started', reason: error.message }),
+  );
   return promise.finally(() => {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);

@@ -2,6 +2,7 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
+import { endsAfterKill } from '../../lib/process-end.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Answer, ReaderHelper } from './reader-helper.ts';
 
@@ -68,7 +69,7 @@ export class ReaderProcess implements ReaderHelper {
     // Whoever waits for its end waits here, also where nothing else keeps the host from ending.
     this.#hold(true);
     this.#child.kill('SIGKILL');
-    await this.#exit;
+    await endsAfterKill(this.#exit, `The reader of skills (process ${this.#child.pid})`);
   }
 
   async #answer(timeoutMs: number): Promise<Answer> {

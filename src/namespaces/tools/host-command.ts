@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { endsAfterKill } from '../../lib/process-end.ts';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { killTree, newTreeMark } from '../../sandbox/process-tree.ts';
@@ -39,8 +40,14 @@ export class HostCommands implements CommandRunner {
     const stdout = keep(child.stdout, command.outputLimitBytes);
     const stderr = keep(child.stderr, command.outputLimitBytes);
     let timedOut = false;
+    const exited = exit(child, program);
+    const unkillable = Promise.withResolvers<{ killedBy: string }>();
     const end = () => {
-      if (child.pid !== undefined) killTree(child.pid, mark, { ownGroup: true });
+      if (child.pid === undefined) return;
+      killTree(child.pid, mark, { ownGroup: true });
+      void endsAfterKill(exited, `The program ${program} (process ${child.pid})`).then((ended) => {
+        if (!ended) unkillable.resolve({ killedBy: 'SIGKILL' });
+      });
     };
     const timer = setTimeout(() => {
       timedOut = true;
@@ -49,10 +56,10 @@ export class HostCommands implements CommandRunner {
     command.signal?.addEventListener('abort', end);
     try {
       if (command.signal?.aborted) end();
-      const ended = await exit(child, program);
+      const ended = await Promise.race([exited, unkillable.promise]);
       // A tool has ended when its program has: what it left behind would outlive the call, and hold the pipes open.
-      end();
-      await closed(child);
+      if (child.pid !== undefined) killTree(child.pid, mark, { ownGroup: true });
+      if (isOver(child)) await closed(child);
       return {
         ...ended,
         stdout: stdout.bytes(),
@@ -100,6 +107,11 @@ export function notStarted(program: string, error: unknown): CellaError {
   return new CellaError('TOOL_FAILED', `The program ${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,
   });
+}
+
+/** Whether the system has said so. */
+function isOver({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
 
 async function closed(child: ChildProcess): Promise<void> {

@@ -1,7 +1,8 @@
 /** One open connection to an MCP server, with the tools that it has. */
 
-import { type CallToolResult, Client, type Tool } from '@modelcontextprotocol/client';
+import { type CallToolResult, Client, SdkError, SdkErrorCode, type Tool } from '@modelcontextprotocol/client';
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
+import { inTime } from '../../lib/deadline.ts';
 import type { Credentials } from './credentials.ts';
 import type { HostPlace } from './host-command.ts';
 import type { McpTool } from './mcp-definition.ts';
@@ -45,7 +46,9 @@ export class McpConnection {
     const connection = new McpConnection(tool, transport);
     const options = { timeout: Math.ceil(tool.start_timeout * 1000) };
     try {
-      await connection.#client.connect(transport.transport, options);
+      // The SDK has a limit for what it asks. An SSE server first has to say where to ask.
+      const connecting = connection.#client.connect(transport.transport, options);
+      await inTime(connecting, options.timeout, () => new SdkError(SdkErrorCode.RequestTimeout, 'it does not answer'));
       const { tools } = await connection.#client.listTools(undefined, options);
       connection.#know(tools);
       return connection;

@@ -4,6 +4,8 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client';
+import { settlesWithin } from '../../lib/deadline.ts';
+import { endsAfterKill } from '../../lib/process-end.ts';
 import { killTree, newTreeMark } from '../../sandbox/process-tree.ts';
 import { notStarted } from './host-command.ts';
 import { MessageLines } from './mcp-lines.ts';
@@ -86,9 +88,10 @@ export class ProgramTransport implements Transport {
 
   async close(): Promise<void> {
     this.#child?.stdin.end();
-    const timer = setTimeout(() => this.#kill(), GRACE_MS);
-    await this.#ended;
-    clearTimeout(timer);
+    if (await settlesWithin(this.#ended, GRACE_MS)) return;
+    const { pid } = this.#child ?? {};
+    this.#kill();
+    await endsAfterKill(this.#ended, `The MCP server ${this.#program.command} (process ${pid})`);
   }
 
   #receive(chunk: Buffer): void {

@@ -1,5 +1,6 @@
 /** The MCP servers of the tools: started when first needed, shared by all calls, started again after they have died. */
 
+import { settlesWithin } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CallContext } from '../contract.ts';
@@ -14,6 +15,8 @@ import type { McpTool } from './mcp-definition.ts';
 import { unlessAborted } from './stopped.ts';
 
 const FAILURE_LASTS_MS = 30_000;
+/** Whoever closes a session does not wait longer for servers that do not answer. */
+const LONGEST_CLOSE_MS = 5000;
 
 interface Server {
   readonly tool: McpTool;
@@ -92,7 +95,8 @@ export class McpServers {
     this.#closed = true;
     const servers = [...this.#servers.values()];
     this.#servers.clear();
-    await Promise.allSettled(servers.map(closeServer));
+    // One that is still being opened is closed when it is open, or has failed.
+    await settlesWithin(Promise.allSettled(servers.map(closeServer)), LONGEST_CLOSE_MS);
   }
 
   #connect(tool: McpTool): Promise<McpConnection> {

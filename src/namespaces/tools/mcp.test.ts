@@ -131,6 +131,34 @@ const kinds: [string, () => Promise<AsyncDisposable & { yaml: string }>][] = [
   ]),
 ];
 
+/** It takes the connection, and never says where to ask. */
+const silent = async (): Promise<HttpServer> =>
+  await serve(async (_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(': nothing\n\n');
+    return undefined;
+  });
+
+describe.concurrent('an MCP server over SSE that never says where to ask', patient, () => {
+  it('has its start_timeout', async () => {
+    await using server = await silent();
+    const yaml = `name: srv\ntype: mcp\nurl: ${server.url}\ntransport: sse\nstart_timeout: 1\n`;
+    await using tools = await testTools([yaml]);
+    await expect(tools.call('srv.add', { a: 1 })).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
+  });
+
+  it('does not hold up the end of the session', async () => {
+    await using server = await silent();
+    const yaml = `name: srv\ntype: mcp\nurl: ${server.url}\ntransport: sse\nstart_timeout: 25\n`;
+    const tools = await testTools([yaml]);
+    const call = tools.call('srv.add', { a: 1 });
+    call.catch(() => {}); // nobody waits for it
+    const began = performance.now();
+    await tools[Symbol.asyncDispose]();
+    expect(performance.now() - began).toBeLessThan(15_000);
+  });
+});
+
 // At once: each of them waits for a timeout.
 describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) => {
   it('lists its tools with their arguments, and answers calls of them', async () => {
