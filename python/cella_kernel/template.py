@@ -28,6 +28,8 @@ from .sandbox.networks import Networks
 
 # How long nothing may have been asked for before the next sandbox is begun ahead.
 _QUIET_MS = 15
+# How long a pid 1 may leave no room for a message: everybody else waits meanwhile. Only one that was stopped does so.
+_LONGEST_HANDOFF_SECONDS = 2
 
 
 class Sandbox:
@@ -129,7 +131,7 @@ class Template:
             sandbox = self._start(channel, policy["network"])
         self._sandboxes[request["id"]] = sandbox
         channel.send(frames.OPENED, 0, json.dumps({"pid": sandbox.pid}).encode())
-        self._bring(sandbox.way, policy)
+        self._bring(sandbox, policy)
         self._begin_next = self._launcher is not None and self._begun is None
 
     def _start(self, host: Optional[Channel], network: str) -> Sandbox:
@@ -147,6 +149,7 @@ class Template:
             supervisor.main(host, theirs, self._launcher, around)
         theirs.close()
         around.close()
+        ours.settimeout(_LONGEST_HANDOFF_SECONDS)
         return Sandbox(pid, ours, around)
 
     def _begin_ahead(self) -> None:
@@ -164,23 +167,23 @@ class Template:
             return None
         self._begun = None
         try:
-            handoff.send(begun.way, handoff.HOST, {}, [channel.fd])
+            _hand(begun, handoff.HOST, {}, [channel.fd])
             return begun
         except OSError:
             # It was killed a moment ago, and is about to be reaped.
             self._sandboxes["begun %d" % begun.pid] = begun
             return None
 
-    def _bring(self, way: socket.socket, policy: Dict[str, Any]) -> None:
+    def _bring(self, sandbox: Sandbox, policy: Dict[str, Any]) -> None:
         """Hands a sandbox its policy, with the folders that it names."""
         folders: List[int] = []
         try:
             try:
                 # Without a sandbox the code sees the host's own folders.
                 folders = trees.open_all(policy) if self._launcher is not None else []
-                handoff.send(way, handoff.POLICY, policy, folders)
+                _hand(sandbox, handoff.POLICY, policy, folders)
             except LayerError as error:
-                handoff.send(way, handoff.FAILURE, supervisor.reason(error), [])
+                _hand(sandbox, handoff.FAILURE, supervisor.reason(error), [])
         except OSError:
             pass  # the sandbox has ended; its own connection tells the host
         finally:
@@ -199,7 +202,7 @@ class Template:
             self._readers[request["id"]] = readers
             # Before the connection is handed on: whoever has it may speak at once.
             channel.send(frames.ATTACHED, 0, json.dumps({"out": paths[0], "err": paths[1]}).encode())
-            handoff.send(sandbox.way, handoff.KERNEL, request, [channel.fd, *writers, *readers])
+            _hand(sandbox, handoff.KERNEL, request, [channel.fd, *writers, *readers])
         except OSError as error:
             raise LayerError("template", "the sandbox %s has ended: %s" % (request["sandbox"], error)) from None
         finally:
@@ -302,6 +305,15 @@ class Template:
         except OSError:
             pass  # the host was faster
         os._exit(0)
+
+
+def _hand(sandbox: Sandbox, word: bytes, body: Dict[str, Any], descriptors: List[int]) -> None:
+    """Sends it to pid 1. One that was stopped and leaves no room is ended: half of a message may have gone out."""
+    try:
+        handoff.send(sandbox.way, word, body, descriptors)
+    except socket.timeout:
+        os.kill(sandbox.pid, signal.SIGKILL)
+        raise
 
 
 def _comes_from(connection: socket.socket, pid: int) -> bool:

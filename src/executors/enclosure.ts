@@ -97,8 +97,11 @@ export class SupervisedEnclosure implements Preparable {
     this.#prepared = await this.#attach({ spare: true });
     const { spoken } = this.#prepared.control;
     endWhereHeld(spoken, this.#pid, this.#way.stillness, () => void this.#end());
-    await spoken;
-    if (!this.#connected) throw this.#failure ?? refusal('template', 'the sandbox ended at once');
+    // If nothing can end it, its connection stays open.
+    await Promise.race([spoken, this.#gone.promise]);
+    if (this.#connected) return;
+    closeConnection(this.#prepared);
+    throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
   /** Has the kernel that was prepared wake up, on another processor than this. */
@@ -196,7 +199,7 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async #end(): Promise<void> {
-    await this.#way.kill();
+    await this.#way.kill(this.#pid);
     this.#supervisor.close();
   }
 
@@ -231,7 +234,7 @@ export class SupervisedEnclosure implements Preparable {
 
   async #attach(purpose: Purpose): Promise<Attachment> {
     try {
-      await (this.#way.answered?.(this.#opened.promise) ?? this.#opened.promise);
+      await this.#way.answered(this.#opened.promise);
     } catch (error) {
       this.#abandon();
       throw error;

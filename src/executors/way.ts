@@ -37,10 +37,10 @@ export interface Way {
   release(): Promise<void>;
   /** If it can be held still from outside: then all of it is ended by `kill` when something in it is killed. */
   readonly stillness: Stillness;
-  /** Ends everything inside at once, also if it is held still. May be called again; never rejects. */
-  kill(): Promise<void>;
+  /** Ends everything inside at once, also if it is held still. May be called again; never rejects. `pid` is that of pid 1. */
+  kill(pid: number): Promise<void>;
   /** Waits for who opens it: rejects if that one does not answer in time. */
-  answered?<T>(answer: Promise<T>): Promise<T>;
+  answered<T>(answer: Promise<T>): Promise<T>;
   /** Whether no connection can be made any more. */
   readonly abandoned?: boolean;
 }

@@ -52,6 +52,11 @@ describe('a pid 1 that', () => {
     ['says its word and ends', 'ending', 'kept = enter()\nos._exit(0)'],
     ['breaks the protocol', 'garbage', 'kept = enter()\nkept.sendall(b"x" * 100)\ntime.sleep(1000)'],
     [
+      'speaks, and never says that it is ready',
+      'other',
+      'kept = enter()\nkept.sendall(frame("g", b\'{"outOfMemory": false}\', 1))\ntime.sleep(1000)',
+    ],
+    [
       'says that it is ready, and brings no kernel',
       'idle',
       'kept = enter()\nkept.sendall(frame("o", b\'{"pid": 1}\'))\ntime.sleep(1000)',

@@ -5,6 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../../kernel/link.ts';
+import { inTime } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
@@ -132,7 +133,7 @@ export class ContainerWay implements Way {
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
-    await inTime(supervisor.spoken, deadline, site.startTimeoutMs);
+    await unlessAborted(supervisor.spoken, deadline, site.startTimeoutMs);
     undo.move();
     stop.abort();
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes, proxy });
@@ -162,6 +163,14 @@ export class ContainerWay implements Way {
     } finally {
       pair.forget();
     }
+  }
+
+  /** Whoever made the image may have written a pid 1 that speaks, and never says that it is ready. */
+  async answered<T>(answer: Promise<T>): Promise<T> {
+    return await inTime(answer, this.#startTimeoutMs, () => {
+      void this.release();
+      return notReady(this.#startTimeoutMs, undefined);
+    });
   }
 
   async fate(): Promise<Exit> {
@@ -243,7 +252,7 @@ async function endedEarly(container: Container, signal: AbortSignal): Promise<ne
   throw new CellaError('CONTAINER_FAILED', `The container ended before its Python was ready: ${why}.`);
 }
 
-async function inTime(work: Promise<void>, deadline: AbortSignal, timeoutMs: number): Promise<void> {
+async function unlessAborted(work: Promise<void>, deadline: AbortSignal, timeoutMs: number): Promise<void> {
   const late = Promise.withResolvers<never>();
   const giveUp = () => late.reject(notReady(timeoutMs, deadline.reason));
   deadline.addEventListener('abort', giveUp, { once: true });

@@ -1,6 +1,7 @@
 /** The template from the host's side: one warm interpreter that every kernel of its kind is forked from. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -129,9 +130,11 @@ export class Template {
     return this.#exited;
   }
 
-  /** Ends a sandbox at once, also one whose pid 1 was stopped. */
-  kill(sandbox: string): void {
+  /** Ends a sandbox at once, also one whose pid 1 was stopped. `pid` is that of its pid 1; 0 if it is not known. */
+  kill(sandbox: string, pid: number): void {
     this.#process.stdin?.write(`kill ${sandbox}\n`);
+    // The template cannot do it now. It cannot reap either, so that the number is still that of its child.
+    if (pid > 0 && isStopped(this.pid) && parentOf(pid) === this.pid) killNow(pid);
   }
 
   get pid(): number {
@@ -196,6 +199,23 @@ export class Template {
     this.#process.unref();
     for (const stream of [stdin, stdout, stderr])
       if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
+  }
+}
+
+function parentOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch {
+    return undefined; // it has ended, or the system has no /proc
+  }
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended a moment ago.
   }
 }
 

@@ -94,8 +94,8 @@ export class TemplateWay implements Way {
     return { outOfMemory: false, lost: 'the sandbox it lived in has ended' };
   }
 
-  async kill(): Promise<void> {
-    this.#template.kill(this.#id);
+  async kill(pid: number): Promise<void> {
+    this.#template.kill(this.#id, pid);
   }
 
   /** Everything in a sandbox ends with its pid 1, and the template sees to what is left. */
