@@ -65,15 +65,21 @@ export interface Result {
 export class Tenant {
   readonly served: Served;
   readonly id: string;
-  readonly acknowledged: string[] = [];
+  readonly acknowledged: string[];
 
-  private constructor(served: Served, id: string) {
+  private constructor(served: Served, id: string, acknowledged: string[] = []) {
     this.served = served;
     this.id = id;
+    this.acknowledged = acknowledged;
   }
 
   static async of(served: Served, agentKey: string): Promise<Tenant> {
     return new Tenant(served, await newSession(served, agentKey));
+  }
+
+  /** The same one, of another server or of one that was started again. */
+  at(served: Served): Tenant {
+    return new Tenant(served, this.id, this.acknowledged);
   }
 
   /** The answer, or the code of the error. */
