@@ -173,6 +173,10 @@ export class Template {
     stderr.setEncoding('utf8').on('data', (text: string) => {
       words = (words + text).slice(-4000);
     });
+    // It could not even be started.
+    this.#process.once('error', (error) => {
+      words = isAgain(error) ? NO_PROCESS : error.message;
+    });
     const late = Symbol('late');
     const timer = Promise.withResolvers<typeof late>();
     const timeout = setTimeout(() => timer.resolve(late), timeoutMs);
@@ -218,6 +222,11 @@ function killNow(pid: number): void {
     // It has ended a moment ago.
   }
 }
+
+const NO_PROCESS =
+  'the machine starts no more processes; raise `ulimit -u`, or the limit of the control group, of the server';
+
+const isAgain = (error: Error): boolean => 'code' in error && error.code === 'EAGAIN';
 
 function firstLine(process: ChildProcess, lines: ReturnType<typeof createInterface>): Promise<string | undefined> {
   return new Promise((resolve) => {

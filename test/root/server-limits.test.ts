@@ -1,0 +1,125 @@
+/** A server that its machine gives too little: processes, memory, room for temporary files, or a disk that answers. */
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Cella } from '../e2e/command.ts';
+import { codeOf, endInOrder, pythonFlags, Tenant } from '../support/fault-suite.ts';
+import { ControlGroup } from '../support/limits.ts';
+import { templatesOf } from '../support/processes.ts';
+import { Served } from '../support/served.ts';
+
+const flags = [...pythonFlags, '--grace', '1'];
+
+test('without room for another process a kernel is a named error, and starts when there is room', async () => {
+  using cella = new Cella();
+  await using group = new ControlGroup('pids');
+  const served = await Served.start(cella, flags, { around: group.around });
+  const before = await Tenant.of(served, 'before');
+  await before.run('kept = 1');
+  group.limitProcesses(1);
+  const fresh = await Tenant.of(served, 'fresh');
+  const refusal: unknown = await served
+    .ask(`POST /v1/sessions/${fresh.id}/execute`, { body: { code: '1' } })
+    .catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringContaining('fork') });
+  expect(await before.run('kept')).toMatchObject({ value: 1 });
+  group.limitProcesses('max');
+  await expect.poll(() => fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  for (const tenant of [before, fresh]) await tenant.check();
+  await endInOrder(served);
+});
+
+test('a server at the limit of its memory goes on, and loses nothing that was acknowledged', async () => {
+  using cella = new Cella();
+  await using group = new ControlGroup('memory');
+  // On a disk: what lies in memory would count as the server's.
+  const disk = mkdtempSync('/var/tmp/cella-memory-');
+  onTestFinished(() => rmSync(disk, { recursive: true }));
+  const script = `mount --bind '${disk}' '${cella.dataDir}'; exec "$@"`;
+  const around = [...group.around, 'unshare', '--mount', 'sh', '-ec', script, 'sh'];
+  group.limitMemory(400 * 1024 ** 2);
+  const served = await Served.start(cella, flags, { around });
+  const tenants = await Promise.all([1, 2, 3].map((n) => Tenant.of(served, `big-${n}`)));
+  await Promise.all(
+    tenants.map(async (tenant) => {
+      for (let n = 0; n < 20; n++) expect(await tenant.run("'x' * 900_000")).toMatchObject({ status: 'ok' });
+    }),
+  );
+  for (const tenant of tenants) await tenant.check();
+  expect(group.outOfMemoryKills).toBe(0);
+  await endInOrder(served);
+});
+
+// As one that waits for a disk that does not answer: not even SIGKILL ends it.
+test('processes that do not end when they are killed hold up neither their callers nor others nor the end', async () => {
+  using cella = new Cella();
+  const group = new ControlGroup('freezer');
+  onTestFinished(() => group[Symbol.asyncDispose]());
+  const served = await Served.start(cella, flags);
+  const [stuck, neighbour] = [await Tenant.of(served, 'stuck'), await Tenant.of(served, 'neighbour')];
+  await stuck.run('kept = 1');
+  await stuck.call('POST', '/save');
+  await neighbour.run('kept = 2');
+  const { kernel, supervisor } = await stuck.processes();
+  for (const pid of [kernel, supervisor]) group.add(pid);
+  await group.freeze();
+  const [answer, beside] = await Promise.all([
+    stuck.run('while True: pass', { timeoutMs: 1000 }),
+    neighbour.run('kept'),
+  ]);
+  expect(answer).toMatchObject({ status: 'timeout', death: { code: 'KERNEL_DIED' } });
+  expect(beside).toMatchObject({ value: 2 });
+  expect(await stuck.run('kept')).toMatchObject({ value: 1 });
+  await endInOrder(served);
+  await group.thaw();
+  const again = await Served.start(cella, flags);
+  for (const tenant of [stuck, neighbour]) await tenant.check(again);
+  await endInOrder(again);
+});
+
+test('too few processes for an ordinary user are named, and kernels start when there are enough', async () => {
+  using cella = new Cella();
+  // Of a user that has no other processes.
+  const user = String(randomInt(70_000, 2_000_000));
+  for (const folder of [cella.dataDir, cella.temporary]) execFileSync('chown', [`${user}:${user}`, folder]);
+  const as = ['setpriv', '--reuid', user, '--regid', user, '--clear-groups'];
+  const served = await Served.start(cella, flags, { around: as });
+  const before = await Tenant.of(served, 'before');
+  await before.run('kept = 1');
+  await before.call('POST', '/save');
+  const [program = '', ...words] = as;
+  const limit = (count: number) =>
+    execFileSync(program, [...words, 'prlimit', '--pid', String(served.pid), `--nproc=${count}:`]);
+  limit(1);
+  for (const { pid } of templatesOf(served.pid)) process.kill(pid, 'SIGKILL');
+  const fresh = await Tenant.of(served, 'fresh');
+  const refusal: unknown = await served
+    .ask(`POST /v1/sessions/${fresh.id}/execute`, { body: { code: '1' } })
+    .catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: 'TEMPLATE_FAILED', message: expect.stringContaining('ulimit -u') });
+  limit(4096);
+  await expect.poll(() => fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  await expect.poll(() => before.run('kept')).toMatchObject({ value: 1 });
+  for (const tenant of [before, fresh]) await tenant.check();
+  await endInOrder(served);
+});
+
+test('a full folder for temporary files is no obstacle to kernels', async () => {
+  using cella = new Cella();
+  const script = `mount -t tmpfs -o size=16m,mode=1777 none '${cella.temporary}'; exec "$@"`;
+  const around = ['unshare', '--mount', 'sh', '-ec', script, 'sh'];
+  const served = await Served.start(cella, flags, { around });
+  const before = await Tenant.of(served, 'before');
+  await before.run('kept = 1');
+  const filler = join(`/proc/${served.pid}/root`, cella.temporary, 'filler');
+  spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k'], { stdio: 'ignore' });
+  expect(await before.run('kept')).toMatchObject({ value: 1 });
+  const fresh = await Tenant.of(served, 'fresh');
+  expect(await fresh.run('6 * 7')).toMatchObject({ value: 42 });
+  expect(await codeOf(served.ask('GET /ready'))).toBe('ok');
+  for (const tenant of [before, fresh]) await tenant.check();
+  await endInOrder(served);
+});
