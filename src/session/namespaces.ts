@@ -109,8 +109,20 @@ export class Namespaces implements NamespacesApi {
     sync: (options) => this.#change((deps) => deps.sync(contextOf(options))),
   };
 
+  /** Not where the code may not use what is its owner's: a fork that nobody has confirmed. */
+  async mayUsePackages(): Promise<boolean> {
+    try {
+      await this.#options.admitCall?.();
+      return true;
+    } catch (error) {
+      if (error instanceof CellaError && error.code === 'FORK_UNCONFIRMED') return false;
+      throw error;
+    }
+  }
+
   /** The packages that are configured, where they are installed: nothing is installed by asking. */
   async currentPackages(): Promise<string | undefined> {
+    if (!(await this.mayUsePackages())) return undefined;
     const storage = await this.#openStorage();
     if ((await storage.deps.list()).length === 0) return undefined;
     const deps = await this.#openDeps();

@@ -426,7 +426,7 @@ export class Session implements SessionApi {
   /** What kernels can import from their beginning. What cannot be installed is told, and keeps no session from opening. */
   async #preparePackages(): Promise<void> {
     const { launch, options } = this.#parts;
-    if (options.syncDepsOnStart) {
+    if (options.syncDepsOnStart && (await this.#namespaces.mayUsePackages())) {
       const onProgress = (text: string) => options.onProgress?.(text);
       const { failed } = await this.#namespaces.deps.sync({ onProgress });
       for (const { requirement, reason } of failed) {

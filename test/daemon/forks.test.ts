@@ -1,10 +1,13 @@
 /** A fork of somebody else's session brings code along that its maker has not seen: it reaches nothing until they confirm it. */
 
-import { beforeAll, describe, expect, it } from 'vitest';
+import { chmod, mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { AuditRecord } from '../../src/protocol/access.ts';
 import type { SessionInfo } from '../../src/protocol/http/sessions.ts';
 import { type Answer, Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
+import { makeWheel } from '../support/wheels.ts';
 
 let daemon: Daemon;
 let ann: string;
@@ -154,6 +157,43 @@ describe('a fork that somebody else made', () => {
     await confirm(fork.id, daemon.token);
     expect((await daemon.call(`GET /v1/sessions/${again.id}`)).json).toMatchObject({ unconfirmed: true });
   });
+});
+
+it('a fork has its owner’s packages only once it is confirmed', { timeout: 120_000 }, async () => {
+  const wheels = await mkdtemp(join(await scratchFolder(), 'wheels-'));
+  // Installers of a root host run as another user.
+  await chmod(wheels, 0o755);
+  await makeWheel(wheels, 'tiny-thing');
+  const dataDir = await scratchFolder();
+  const session = { packages: { wheelFolders: [wheels], noIndex: true } };
+  const start = () => Daemon.start({ dataDir, session });
+  const first = daemon;
+  onTestFinished(() => {
+    daemon = first;
+  });
+  daemon = await start();
+  const [a, b] = [await daemon.user('ann', 'member'), await daemon.user('bob', 'member')];
+  const { id: own } = await daemon.session({ agentKey: 'own' }, b);
+  const shares = [{ user: 'bob', right: 'manage' }];
+  const { id } = await daemon.session({ agentKey: 'x', syncDepsOnStart: true, shares }, a);
+  await value(a, id, '1');
+  const fork = await forkOf(id, b);
+  const find = 'str(__import__("importlib.util").util.find_spec("tiny_thing"))';
+  // Bob adds one while the fork has a kernel.
+  const added = await daemon.call(`POST /v1/sessions/${own}/deps`, {
+    token: b,
+    body: { requirements: ['tiny-thing'] },
+  });
+  expect(added.status).toBe(200);
+  expect(await value(b, own, find)).toContain('tiny_thing');
+  expect(await value(b, fork.id, find)).toBe('None');
+  // Its next kernel begins without it as well.
+  await daemon[Symbol.asyncDispose]();
+  daemon = await start();
+  expect(await value(b, fork.id, find)).toBe('None');
+  await confirm(fork.id, b);
+  expect(await value(b, fork.id, find)).toContain('tiny_thing');
+  await daemon[Symbol.asyncDispose]();
 });
 
 it('a fork of one’s own session needs no confirmation', async () => {

@@ -88,11 +88,14 @@ export class Creations {
       await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));
     }
     try {
+      // After the fork is written down: see Deletions.
+      await definitions.get(id);
       const hosted = await open.enter(definition);
       await parent.branch(hosted, from);
-      const { documents } = hosted.storage;
-      hosted.redefine(await definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents));
+      // Before anybody can find it: whoever confirms it moves this kernel out of the parent's sandbox.
       await hosted.session();
+      const { documents } = hosted.storage;
+      await hosted.redefine(() => definitions.update(hosted.id, (made) => ({ ...made, life: 'present' }), documents));
       await hosted.note('created', { subject: id, by: ownerId });
       await parent.note('forked', { subject: hosted.id, by: ownerId });
       return hosted;

@@ -62,12 +62,29 @@ export class Deletions {
   }
 
   async #erase(definition: Definition): Promise<void> {
+    await this.#checkStillUnshared(definition);
     const hosted = await this.#open.find(definition.id);
     await hosted?.destroy();
     this.#open.forget(definition.id);
     await eraseSession(this.#share, definition);
     await this.#share.agents?.forget(definition.id);
     await this.#definitions.remove(definition);
+  }
+
+  /**
+   * Somebody may have begun a fork after the first look. A fork is written down before it looks at its parent, and a
+   * deletion before it looks for forks again: one of the two always sees the other.
+   */
+  async #checkStillUnshared(definition: Definition): Promise<void> {
+    try {
+      await this.#checkUnshared(definition);
+    } catch (error) {
+      const stay = (there: Definition): Definition =>
+        there.life === 'deleting' ? { ...there, life: 'present' } : there;
+      if (error instanceof CellaError && error.code === 'SESSION_CONFLICT')
+        await this.#definitions.update(definition.id, stay);
+      throw error;
+    }
   }
 
   /** Forks share the workspace: it goes with the last of them. */

@@ -161,8 +161,7 @@ export class LocalSessionHost implements contract.SessionHost {
       if (there.life !== 'present') throw noSession(id);
       return changed(there, change);
     };
-    const definition = await this.#definitions.update(id, apply, hosted.storage.documents);
-    hosted.redefine(definition);
+    await hosted.redefine(() => this.#definitions.update(id, apply, hosted.storage.documents));
     await hosted.note('updated', { by });
     return await hosted.info();
   }
@@ -177,12 +176,14 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async confirm(id: string, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
     this.#checkRunning();
+    const { unconfirmed } = await this.#definitions.get(id);
     const hosted = await this.#open.get(id);
-    if (!hosted.definition.unconfirmed) return await hosted.info();
+    if (!unconfirmed) return await hosted.info();
     // It leaves the sandbox that it shares with its parent, whose code could do what it likes to its kernel there.
     await hosted.moveOut();
     const confirmed = ({ unconfirmed: _, ...there }: Definition): Definition => ({ ...there, updatedAt: Date.now() });
-    hosted.redefine(await this.#definitions.update(id, confirmed, hosted.storage.documents));
+    await hosted.redefine(() => this.#definitions.update(id, confirmed, hosted.storage.documents));
+    await hosted.refreshPackages().catch(() => {}); // it is confirmed: its kernels have them when it is opened again
     await hosted.note('confirmed', { by });
     return await hosted.info();
   }

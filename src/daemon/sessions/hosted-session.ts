@@ -56,6 +56,7 @@ export class HostedSession implements contract.HostedSession {
   readonly turns: SessionTurns;
   readonly permissions: Permissions;
   #definition: Definition;
+  #redefining: Promise<void> = Promise.resolve();
 
   private constructor(whole: HostShare, { definition, storage, lock, outputs, requests, writer }: Opening) {
     const share = { ...whole, storage };
@@ -307,8 +308,7 @@ export class HostedSession implements contract.HostedSession {
 
   /** Waits for no code: where some runs, they are there after it. */
   async refreshPackages(): Promise<void> {
-    const { awake, session } = this.#lodging;
-    const refreshed = awake ? session?.refreshPackages() : undefined;
+    const refreshed = this.#lodging.session?.refreshPackages();
     if (this.#executions.running === undefined) await refreshed;
     else void refreshed?.catch(() => {}); // the next kernel has them
   }
@@ -318,9 +318,13 @@ export class HostedSession implements contract.HostedSession {
     this.#background.tellProgress(text);
   }
 
-  /** It has other settings from the next call on. */
-  redefine(definition: Definition): void {
-    this.#definition = definition;
+  /** It has other settings from the next call on. One change after the other: the last that is written is the one that holds. */
+  async redefine(update: () => Promise<Definition>): Promise<void> {
+    const redefining = this.#redefining.then(async () => {
+      this.#definition = await update();
+    });
+    this.#redefining = redefining.catch(() => {}); // told to whoever asked for it
+    await redefining;
   }
 
   /** Gives a session that has none yet a kernel with the same memory. */
