@@ -285,7 +285,7 @@ recipes:
       "requires_approval: true\nmethod: POST\nbody: {v: '{v}'}\nparameters: {v: {}}\nauth: {type: query, name: key, credential: key}";
     await using tools = await testTools([yaml(server.url, more)], { credentials, approve });
     await tools.call('web', { v: 'x' });
-    expect(summaries).toEqual([`POST ${server.url}/ as key {"v":"x"}`]);
+    expect(summaries).toEqual([`POST ${server.url}/ as key (query "key") {"v":"x"}`]);
   });
 
   it('overlaps with others that are called at once', async () => {

@@ -123,18 +123,30 @@ function reason(error: unknown): string {
   return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
 }
 
-/** The content type that a body has by itself says nothing. */
+/** The content type that a body has by itself says nothing; without a body it does. */
 const PLAIN_TYPE = 'application/json';
 const MOST_BODY_SHOWN = 4000;
 
-/** For the person who is asked, and for rules: all of the request but the credential, which has the name of its own. */
+/**
+ * For the person who is asked, and for rules: all of the request but the credential, which has the name of its own. No two
+ * requests look the same: texts that may hold anything are JSON, and the rest holds no blanks.
+ */
 export function shownRequest({ method, url, headers, body }: HttpRequest, auth: HttpTool['auth']): string {
+  const isPlain = (name: string, value: string) =>
+    body !== undefined && name === 'content-type' && value === PLAIN_TYPE;
   const lines = Object.entries(headers)
-    .filter(([name, value]) => name !== 'content-type' || value !== PLAIN_TYPE)
+    .filter(([name, value]) => !isPlain(name, value))
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
     .map(([name, value]) => ` -H ${JSON.stringify(`${name}: ${value}`)}`);
-  const as = auth === undefined ? '' : ` as ${auth.credential}`;
+  const as = auth === undefined ? '' : ` as ${shownAuth(auth)}`;
   return `${method} ${url.href}${as}${lines.join('')}${body === undefined ? '' : ` ${shownBody(body)}`}`;
+}
+
+/** A bearer token needs no words. */
+function shownAuth(auth: NonNullable<HttpTool['auth']>): string {
+  if (auth.type === 'bearer') return auth.credential;
+  const where = auth.type === 'basic' ? auth.username : auth.name;
+  return `${auth.credential} (${auth.type} ${JSON.stringify(where)})`;
 }
 
 /** A body that is too long to be read is shown by its beginning; its digest is that of all of it. */
