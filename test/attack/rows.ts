@@ -2,6 +2,7 @@
 
 import { accessRows } from './access.ts';
 import { agentRows } from './agent-workspace.ts';
+import { fileShapeRows } from './file-shapes.ts';
 import { fileRows } from './files.ts';
 import { gatewayRows } from './gateway.ts';
 import { httpRows } from './http.ts';
@@ -25,4 +26,5 @@ export const rows: readonly Row[] = [
   ...namespaceRows,
   ...agentRows,
   ...fileRows,
+  ...fileShapeRows,
 ];
