@@ -1,8 +1,8 @@
 /** One open connection to an MCP server, with the tools that it has. */
 
 import { type CallToolResult, Client, SdkError, SdkErrorCode, type Tool } from '@modelcontextprotocol/client';
-import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
 import { inTime } from '../../lib/deadline.ts';
+import { BoundedSchemas } from './bounded-schemas.ts';
 import type { Credentials } from './credentials.ts';
 import type { HostPlace } from './host-command.ts';
 import type { McpTool } from './mcp-definition.ts';
@@ -27,8 +27,7 @@ export class McpConnection {
     this.#client = new Client(
       { name: 'cella', version: '1' },
       {
-        // Schemas come from servers: they are walked through, never compiled to code.
-        jsonSchemaValidator: new CfWorkerJsonSchemaValidator(),
+        jsonSchemaValidator: new BoundedSchemas(),
         ...(tool.url !== undefined && tool.transport !== 'sse' ? { versionNegotiation: { mode: 'auto' } } : {}),
         // Over HTTP, this would hold a stream open for as long as the session lasts.
         ...(tool.command === undefined

@@ -1,10 +1,10 @@
 /** The JSON schema of an MCP server's tool, as the arguments that code gives. */
 
 import type { JsonSchemaType, Tool } from '@modelcontextprotocol/client';
-import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier } from '../../protocol/names.ts';
+import { BoundedSchemas } from './bounded-schemas.ts';
 import { CALLABLE_METHODS } from './fields.ts';
 import { type Parameter, ParameterType } from './parameter.ts';
 
@@ -54,7 +54,7 @@ export function schemaProblem(
   values: Readonly<Record<string, unknown>>,
 ): string | undefined {
   try {
-    const result = new CfWorkerJsonSchemaValidator().getValidator(Schema.parse(schema))(values);
+    const result = new BoundedSchemas().getValidator(Schema.parse(schema))(values);
     return result.valid ? undefined : result.errorMessage;
   } catch (error) {
     return `the server's own schema cannot be used (${error instanceof Error ? error.message : String(error)})`;

@@ -1,0 +1,73 @@
+/**
+ * Checks values against the JSON schemas of MCP servers. Patterns and references can take for ever, whatever the value is:
+ * a check that does not end in time is given up.
+ */
+
+import { createContext, Script } from 'node:vm';
+import type {
+  JsonSchemaType,
+  JsonSchemaValidator,
+  JsonSchemaValidatorResult,
+  jsonSchemaValidator,
+} from '@modelcontextprotocol/client';
+import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
+
+/** Others wait meanwhile. Schemas of friends take less than one. */
+const MOST_MS = 25;
+/** Where other processes had the processor for most of that, it is tried again, a few times. */
+const LEAST_WORKED_MS = 15;
+const MOST_TRIES = 5;
+
+/** Only code that is run as a script can be ended; the function is our own. */
+const place: { work: (() => unknown) | undefined } = { work: undefined };
+const script = new Script('work()');
+const context = createContext(place);
+
+export class BoundedSchemas implements jsonSchemaValidator {
+  /** Those that did not end in time once: they are refused from then on, whatever the value. */
+  static readonly #endless = new WeakSet<object>();
+
+  /** Schemas are walked through, never compiled to code. */
+  getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
+    return (value) => {
+      if (BoundedSchemas.#endless.has(schema)) return tooLong();
+      let result: JsonSchemaValidatorResult<T> | undefined;
+      const check = () => {
+        result = new CfWorkerJsonSchemaValidator().getValidator<T>(schema)(value);
+      };
+      for (let tries = 0; tries < MOST_TRIES; tries++) {
+        const begun = workedMs();
+        if (endsInTime(check) && result) return result;
+        if (workedMs() - begun >= LEAST_WORKED_MS) break;
+      }
+      BoundedSchemas.#endless.add(schema);
+      return tooLong();
+    };
+  }
+}
+
+/** Of this thread, on a processor. */
+function workedMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+function endsInTime(work: () => void): boolean {
+  place.work = work;
+  try {
+    script.runInContext(context, { timeout: MOST_MS });
+    return true;
+  } catch (error) {
+    // It is an error of that context, and none of the class that is called Error here.
+    if (Object(error).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return false;
+    throw error;
+  } finally {
+    place.work = undefined;
+  }
+}
+
+const tooLong = (): JsonSchemaValidatorResult<never> => ({
+  valid: false,
+  data: undefined,
+  errorMessage: `the schema of the server takes too long to check, more than ${MOST_MS} ms`,
+});
