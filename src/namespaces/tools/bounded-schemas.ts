@@ -13,9 +13,9 @@ import type {
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
 
 /** Others wait meanwhile. Schemas of friends take less than one. */
-const MOST_MS = 25;
+const MOST_MS = 15;
 /** Where other processes had the processor for most of that, it is tried again, a few times. */
-const LEAST_WORKED_MS = 15;
+const LEAST_WORKED_MS = 9;
 const MOST_TRIES = 5;
 
 /** Only code that is run as a script can be ended; the function is our own. */

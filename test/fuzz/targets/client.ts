@@ -1,6 +1,12 @@
 /** What a client sends. */
 
+import { readdirSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import type { Hold } from '../../../src/daemon/held-bytes.ts';
+import type { ExchangeContext } from '../../../src/daemon/http/exchange.ts';
+import type { Endpoint } from '../../../src/protocol/http/endpoint.ts';
 import type { Target } from '../engine.ts';
+import { headAndBody, requestOf } from './requests.ts';
 
 const SCANNED = { mostDeep: 20, mostKeys: 20, mostEffort: 300 };
 
@@ -53,4 +59,160 @@ export async function websocket(): Promise<Target> {
       FrameId.safeParse(frame);
     },
   };
+}
+
+/** Requests of clients for every endpoint: their addresses, heads and bodies. Paths and patterns of files are read too. */
+export async function bodies(): Promise<Target> {
+  const { CellaError } = await import('../../../src/protocol/errors.ts');
+  const { hostProblem, originProblem } = await import('../../../src/daemon/http/hosts.ts');
+  const { partsOf } = await import('../../../src/daemon/http/request-parts.ts');
+  const { idempotencyKeyOf } = await import('../../../src/daemon/http/idempotency-key.ts');
+  const { parseSessionToken } = await import('../../../src/daemon/access/session-token-text.ts');
+  const { parseToken } = await import('../../../src/daemon/access/token-text.ts');
+  const { Hops } = await import('../../../src/daemon/cluster/hop.ts');
+  const { Glob } = await import('../../../src/environments/files/glob.ts');
+  const files = await import('../../../src/environments/files/path.ts');
+  const { TerminalClientFrame } = await import('../../../src/protocol/http/terminal-routes.ts');
+  const routes = await endpoints();
+  const hops = new Hops('secret');
+  const hold = { take: () => {}, be: () => {}, [Symbol.dispose]: () => {} };
+  const rules = { limitBytes: 12_000, room: () => hold as unknown as Hold };
+
+  return {
+    name: 'bodies',
+    parser: [
+      { file: 'daemon/http/hosts.ts' },
+      {
+        file: 'daemon/http/request-parts.ts',
+        functions: ['partsOf', 'withFewNames', 'check', 'fitting', 'queryOf', 'mayHaveBody'],
+      },
+      { file: 'daemon/http/body.ts', functions: ['readText', 'readJson', 'whileThere', 'tooLarge'] },
+      { file: 'daemon/http/idempotency-key.ts' },
+      { file: 'daemon/access/token-text.ts' },
+      { file: 'daemon/access/session-token-text.ts' },
+      { file: 'daemon/cluster/hop.ts' },
+      { file: 'environments/files/glob.ts' },
+      { file: 'environments/files/path.ts', functions: ['partsOf', 'refused'] },
+    ],
+    words: [
+      ...[
+        '"',
+        '{',
+        '}',
+        '[',
+        ']',
+        ',',
+        ':',
+        'null',
+        '1e999',
+        '-1',
+        '"__proto__":',
+        '\\ud800',
+        '\xff',
+        '%00',
+        '../',
+        '**',
+        '{a,b',
+      ],
+      ...[
+        '?path=',
+        '&pattern=',
+        '&a=1&a=2',
+        '/v1/sessions',
+        'Origin: http://a\r\n',
+        'Transfer-Encoding: chunked\r\n',
+        '\r\n\r\n',
+      ],
+    ],
+    take: async (input) => {
+      const { head, body } = headAndBody(input);
+      const request = requestOf(head);
+      const { host, origin, authorization = '' } = request.headers;
+      for (const loopback of [true, false]) hostProblem(host, { loopback, names: ['cella.example.org'] });
+      originProblem(origin, host);
+      parseToken(authorization.slice(7));
+      parseSessionToken(authorization.slice(7));
+      const [path = '', query = ''] = (request.url ?? '').split('?');
+      const marked = { method: 'GET', path, authorization };
+      const hop = String(request.headers['x-cella-hop'] ?? '');
+      // As a friend would have signed it, where it asks for that: what is signed is read too.
+      hops.read(
+        marked,
+        hop === 'signed' ? hops.sign(marked, { from: path.slice(0, 200), client: query.slice(0, 100) }) : hop,
+      );
+      const context = contextOf(request, { path, query, body });
+      try {
+        TerminalClientFrame.safeParse(tryJson(body));
+        idempotencyKeyOf(context.c);
+        const found = routes.find(({ method, shape }) => method === request.method?.toLowerCase() && shape.test(path));
+        if (found) {
+          context.named = found.shape.exec(path)?.groups ?? {};
+          await partsOf(found.endpoint, context.c, rules);
+        }
+        const [folder, pattern] = [context.queries.path?.[0] ?? '', context.queries.pattern?.[0] ?? ''];
+        const parts = files.partsOf(folder);
+        if (parts.some((part) => part === '..' || part === '' || part.includes('/'))) throw new Error('a way out');
+        const glob = new Glob(pattern);
+        glob.matches(folder);
+        glob.reaches(folder);
+      } catch (error) {
+        if (!(error instanceof CellaError)) throw error;
+      }
+    },
+  };
+}
+
+function tryJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString());
+  } catch {
+    return undefined; // most are none
+  }
+}
+
+interface Route {
+  readonly method: string;
+  readonly shape: RegExp;
+  readonly endpoint: Endpoint;
+}
+
+/** All that the protocol has, whatever file it is in. */
+async function endpoints(): Promise<Route[]> {
+  const folder = new URL('../../../src/protocol/http/', import.meta.url);
+  const names = readdirSync(folder).filter((name) => name.endsWith('-routes.ts'));
+  const modules = await Promise.all(names.map((name) => import(new URL(name, folder).href)));
+  return modules
+    .flatMap((module) => Object.values(module))
+    .filter((value): value is Endpoint => 'path' in Object(value) && 'access' in Object(value))
+    .map((endpoint) => {
+      const pattern = endpoint.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)');
+      return { method: endpoint.method, shape: new RegExp(`^${pattern}$`), endpoint };
+    });
+}
+
+/** As much of a request's context as is read of it. */
+function contextOf(
+  request: IncomingMessage,
+  { query, body }: { readonly path: string; readonly query: string; readonly body: Buffer },
+) {
+  const queries: Record<string, string[]> = {};
+  for (const [name, value] of new URLSearchParams(query)) {
+    const all = Object.hasOwn(queries, name) ? queries[name] : undefined;
+    if (all) all.push(value);
+    else Object.defineProperty(queries, name, { value: [value], enumerable: true, configurable: true });
+  }
+  const header = (name: string) => request.headers[name] as string | undefined;
+  const raw = {
+    headers: { get: (name: string) => header(name) ?? null, has: (name: string) => header(name) !== undefined },
+    text: async () => body.toString(),
+    body: body.length === 0 ? null : [body.subarray(0, body.length >> 1), body.subarray(body.length >> 1)],
+  };
+  const context = {
+    queries,
+    named: {} as Record<string, string>,
+    c: {
+      req: { raw, method: request.method, header, queries: () => queries, param: () => context.named },
+    } as unknown as ExchangeContext,
+  };
+  return context;
 }

@@ -1,5 +1,7 @@
 /** What a runner sends, and the agent's program through it. */
 
+import { PassThrough, Readable } from 'node:stream';
+import type { EnvironmentPrimitive } from '../../../src/environments/contract.ts';
 import type { Target } from '../engine.ts';
 
 export async function rpc(): Promise<Target> {
@@ -31,4 +33,112 @@ export async function rpc(): Promise<Target> {
       if (rest?.kind === 'line') parseMessage(rest.bytes);
     },
   };
+}
+
+/** Calls, notifications and answers of a runner, and the lines of its commands: where the first byte is `=`. */
+export async function runner(): Promise<Target> {
+  const { CellaError } = await import('../../../src/protocol/errors.ts');
+  const words = await import('../../../src/protocol/agent/rpc.ts');
+  const { QueryLine, TranscriptLine } = await import('../../../src/protocol/agent/runner.ts');
+  const { RpcPeer } = await import('../../../src/protocol/rpc/peer.ts');
+  const { runCommand } = await import('../../../src/environments/runner-command.ts');
+  const results: Readonly<Record<string, unknown>> = {
+    get_api_key: { api_key: 'k', base_url: 'https://example.org' },
+    request_permission: { request_id: 'prm_0123456789abcdef' },
+    get_execution_context: { home_dir: '/h', program_dir: '/p', env: {}, profile: {} },
+  };
+
+  const talk = async (input: Buffer): Promise<void> => {
+    let problem: unknown;
+    let sent = 0;
+    const half = input.length >> 1;
+    const port = {
+      input: pieces(input.subarray(0, half), input.subarray(half)),
+      write: (text: string) => {
+        sent += text.length;
+        return undefined;
+      },
+      close: () => {},
+    };
+    const options = { frameBytes: 4096, inFlight: 4, faults: 5, onUnforeseen: (error: unknown) => (problem ??= error) };
+    const peer = new RpcPeer(port, options);
+    for (const method of words.toDaemon) {
+      if ('result' in method)
+        peer.handle(
+          method as typeof words.ReportMessage,
+          () => (results[method.method] ?? {}) as Record<string, never>,
+        );
+      else peer.on(method as typeof words.ReportProgress, () => {});
+    }
+    peer.start();
+    const asked = [peer.call(words.Ping, {}), peer.call(words.StopTask, { task_id: 'trn_0123456789abcdef' })];
+    const outcomes = await Promise.allSettled([peer.closed, ...asked]);
+    for (const outcome of outcomes) {
+      if (outcome.status === 'rejected' && !(outcome.reason instanceof CellaError)) throw outcome.reason;
+    }
+    if (problem !== undefined) throw problem;
+    if (peer.pendingCalls > 0) throw new Error('a call that is never answered');
+    if (sent > 8192 + 8 * input.length) throw new Error(`${sent} characters are told of ${input.length} bytes`);
+  };
+
+  const command = async (input: Buffer, isQuery: boolean): Promise<void> => {
+    const stderr = Readable.from([]);
+    const execution = {
+      ...{ stdin: new PassThrough().resume(), stdout: Readable.from([Buffer.from(input)]), stderr, kill: () => {} },
+      exited: Promise.resolve({ code: input.length % 3 }),
+    };
+    const primitive = { exec: async () => execution } as unknown as EnvironmentPrimitive;
+    const place = { argv: ['runner'], programDir: '/p' };
+    const says = isQuery ? QueryLine : TranscriptLine;
+    const name = isQuery ? 'execute-query' : 'read-transcript';
+    try {
+      for await (const line of runCommand(primitive, place, { name, lines: [{}], says })) says.parse(line);
+    } catch (error) {
+      if (!(error instanceof CellaError)) throw error;
+    }
+  };
+
+  return {
+    name: 'runner',
+    parser: [
+      { file: 'protocol/rpc/incoming.ts' },
+      { file: 'protocol/rpc/failure.ts', functions: ['fromWire', 'isCode', 'codeOf', 'wireFault'] },
+      {
+        file: 'protocol/rpc/peer.ts',
+        functions: ['#read', '#take', '#settle', '#refuse', '#refuseLine', '#reply', '#fits'],
+      },
+      {
+        file: 'environments/runner-command.ts',
+        functions: ['runCommand', 'jsonLines', 'parsedLine', 'failed', 'broken'],
+      },
+    ],
+    words: [
+      ...[
+        '{"jsonrpc":"2.0",',
+        '"id":1,',
+        '"id":2,',
+        '"method":"report_progress",',
+        '"method":"$/cancelRequest",',
+        '"params":{',
+      ],
+      ...[
+        '"result":{},',
+        '"error":{"code":-32000,"message":"x"}',
+        '}\n',
+        '\n',
+        '"type":"error"',
+        '"sequence":1',
+        ',',
+        '[',
+      ],
+    ],
+    take: (input) => {
+      if (input[0] !== 0x3d) return talk(input);
+      return command(input.subarray(1), input[1] !== 0x3d);
+    },
+  };
+}
+
+async function* pieces(...chunks: Buffer[]): AsyncGenerator<Buffer> {
+  yield* chunks;
 }

@@ -7,7 +7,15 @@ export async function tools(): Promise<Target> {
   const { parseTool } = await import('../../../src/namespaces/tools/parse.ts');
   return {
     name: 'tools',
-    parser: [{ file: 'namespaces/tools/parse.ts' }],
+    parser: [
+      { file: 'namespaces/tools/parse.ts' },
+      { file: 'namespaces/tools/cli-definition.ts' },
+      { file: 'namespaces/tools/http-definition.ts' },
+      { file: 'namespaces/tools/http-fields.ts' },
+      { file: 'namespaces/tools/mcp-definition.ts' },
+      { file: 'namespaces/tools/recipes.ts', functions: ['parametersOf', 'checkParameters', 'pathOf'] },
+      { file: 'namespaces/tools/template.ts', functions: ['placeholders', 'urlTemplateProblem'] },
+    ],
     words: [
       'type: http\n',
       'type: mcp\n',
@@ -29,6 +37,163 @@ export async function tools(): Promise<Target> {
         parseTool(input.toString(), 'fuzzed');
       } catch (error) {
         if (!(error instanceof CellaError) || error.code !== 'TOOL_INVALID') throw error;
+      }
+    },
+  };
+}
+
+const CLI = `
+name: find
+command: find
+end_of_options: true
+schema:
+  options:
+    depth: {type: integer, required: true}
+    names: {type: array, separator: ","}
+    kind: {flag: "--kind=", enum: [a, b]}
+    all: {type: boolean, short: a}
+  positional: [{name: where, required: true}, {name: more, variadic: true}]
+`;
+const HTTP = `
+name: weather
+type: http
+method: POST
+url: https://example.org/v1/{city}/now?day={day}
+headers: {X-Note: "{note}"}
+query: {tags: "{tags}", q: "x {note}"}
+body: {city: "{city}", deep: [{note: "{note}"}, "{extra}"]}
+parameters:
+  city: {required: true}
+  day: {type: integer, default: 1}
+  note: {}
+  tags: {type: array, items: string}
+  extra: {type: any}
+`;
+
+/** What code gives to tools, and what their programs and servers answer. The first line says which of them it is. */
+export async function calls(): Promise<Target> {
+  const { CellaError } = await import('../../../src/protocol/errors.ts');
+  const { bind } = await import('../../../src/namespaces/tools/arguments.ts');
+  const { buildArgv, shownCommand } = await import('../../../src/namespaces/tools/argv.ts');
+  const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http.ts');
+  const { responseValue } = await import('../../../src/namespaces/tools/http-response.ts');
+  const { parseJson } = await import('../../../src/namespaces/tools/json.ts');
+  const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-arguments.ts');
+  const { MessageLines } = await import('../../../src/namespaces/tools/mcp-lines.ts');
+  const { mcpValue } = await import('../../../src/namespaces/tools/mcp-result.ts');
+  const { pythonName, schemaParameters } = await import('../../../src/namespaces/tools/mcp-schema.ts');
+  const { parseTool } = await import('../../../src/namespaces/tools/parse.ts');
+  const { callableOf } = await import('../../../src/namespaces/tools/recipes.ts');
+  const { isCallToolResult, specTypeSchemas } = await import('@modelcontextprotocol/client');
+  const [cli, http] = [parseTool(CLI, 'cli'), parseTool(HTTP, 'http')];
+  const mcp = parseTool('name: m\ntype: mcp\nurl: https://example.org\noutput_limit: 300', 'mcp');
+  if (cli.type !== 'cli' || http.type !== 'http' || mcp.type !== 'mcp') throw new Error('another kind of tool');
+  const SECRETS = ['s3cr3t'];
+
+  const givenIn = (text: string) => {
+    const { positional, named } = Object(parseJson(text, 'It'));
+    return { positional: Array.isArray(positional) ? positional : [], named: Object(named) };
+  };
+  const kinds: Readonly<Record<string, (text: string) => void>> = {
+    argv: (text) => {
+      const argv = buildArgv('find', cli, bind('find', callableOf(cli), givenIn(text)));
+      shownCommand(argv);
+      const places = argv.indexOf('--');
+      const options = argv.slice(1, places < 0 ? undefined : places);
+      const odd = options.find((word) => word.startsWith('-') && !/^(?:--depth|--names|--kind=.*|-a)$/s.test(word));
+      if (odd !== undefined && !/^-\d/.test(odd)) throw new Error(`an option that nobody has: ${odd}`);
+      if (argv.some((word) => word.includes('\0'))) throw new Error('a word with a NUL');
+    },
+    http: (text) => {
+      const request = prepareRequest('weather', http, bind('weather', callableOf(http), givenIn(text)));
+      shownRequest(request, undefined);
+      const { origin, pathname } = request.url;
+      if (origin !== 'https://example.org' || !/^\/v1\/[^/]+\/now$/.test(pathname))
+        throw new Error(`led to ${request.url}`);
+      if (/[\r\n\0]/.test(Object.values(request.headers).join(''))) throw new Error('a header that is two');
+    },
+    schema: (text) => {
+      const tool = specTypeSchemas.Tool['~standard'].validate(JSON.parse(text));
+      if (tool instanceof Promise || tool.issues) return;
+      const name = pythonName(tool.value.name);
+      schemaParameters(tool.value.inputSchema);
+      const called = text.length % 16 === 0 ? undefined : text.length % 16 === 1 ? 'nobody' : name;
+      prepareMcp(mcp, new Map([[name, tool.value]]), called, { positional: ['a'], named: { b: 1, c: [{ d: null }] } });
+    },
+    result: (text) => {
+      const result: unknown = JSON.parse(text);
+      if (!isCallToolResult(result)) return;
+      const value = mcpValue('m.x', mcp, result, SECRETS);
+      if (typeof value === 'string' && value.includes('s3cr3t')) throw new Error('a secret that came back');
+    },
+    lines: (text) => {
+      const lines = new MessageLines();
+      const bytes = Buffer.from(text);
+      for (let at = 0; at < bytes.length; at += 50) lines.push(bytes.subarray(at, at + 50));
+    },
+    response: (text) => {
+      const [type = '', ...rest] = text.split('\n');
+      const response = { headers: { get: () => type } } as unknown as Response;
+      const bytes = Buffer.from(rest.join('\n'));
+      responseValue('weather', http, response, { bytes, cut: bytes.length % 5 === 0 }, SECRETS);
+    },
+  };
+  return {
+    name: 'calls',
+    parser: [
+      { file: 'namespaces/tools/arguments.ts' },
+      { file: 'namespaces/tools/argv.ts' },
+      { file: 'namespaces/tools/http.ts', functions: ['prepareRequest', 'shownRequest', 'shownBody'] },
+      { file: 'namespaces/tools/http-response.ts', functions: ['responseValue', 'kindOf'] },
+      { file: 'namespaces/tools/json.ts' },
+      { file: 'namespaces/tools/mcp-arguments.ts' },
+      { file: 'namespaces/tools/mcp-lines.ts' },
+      { file: 'namespaces/tools/mcp-result.ts' },
+      { file: 'namespaces/tools/mcp-schema.ts' },
+      {
+        file: 'namespaces/tools/parameter.ts',
+        functions: ['valueProblem', 'itemsProblem', 'typeProblem', 'wanted', 'pythonType'],
+      },
+      {
+        file: 'namespaces/tools/template.ts',
+        functions: ['placeholders', 'fillUrl', 'fill', 'fillText', 'fillJson', 'asText'],
+      },
+    ],
+    words: [
+      ...[
+        '"positional":[',
+        '"named":{',
+        '"depth":1,',
+        '"where":"-x"',
+        '"city":"..",',
+        '"note":"a\\r\\nb",',
+        '"\\u0000"',
+        '"../"',
+      ],
+      ...[
+        'true',
+        'null',
+        '12345678901234567890',
+        '1e999',
+        '"\\ud800"',
+        '[',
+        ']',
+        '{',
+        '}',
+        ',',
+        '"type":"text",',
+        '"$ref":"#"',
+      ],
+      ...['"properties":{', '"pattern":"(a+)+$",', '"enum":[', 's3cr3t', '\n', '%2e', '"isError":true,', '"text":"x"'],
+    ],
+    take: (input) => {
+      const end = input.indexOf(10);
+      const kind = input.toString('latin1', 0, Math.max(0, end));
+      const read = (Object.hasOwn(kinds, kind) && kinds[kind]) || kinds.argv;
+      try {
+        read?.(input.toString('utf8', end + 1));
+      } catch (error) {
+        if (!(error instanceof CellaError) && !(error instanceof SyntaxError)) throw error;
       }
     },
   };
