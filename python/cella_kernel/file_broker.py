@@ -5,7 +5,11 @@ thread takes on the user of the code (a user other than root loses root's rights
 up beneath a folder that is the session's. Where the code sees the folder through an idmapped mount, so does the thread.
 
 Content does not pass through here: the server opens `/proc/PID/fd/N`, where N is a descriptor of this process's, and
-says when it is done with that.
+says when it is done with that. PID is a second process that shares the descriptors and nothing else: a process that has
+changed its user is hidden there from a server without CAP_SYS_PTRACE, and this one does so all the time.
+
+Which request comes first is for the server to say (src/environments/files/broker.ts): it sends no more of them at a time
+than there are threads here.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ import uuid
 from collections import OrderedDict
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from cella_kernel import file_listing as listing
+from cella_kernel import file_moving as moving
 from cella_kernel import file_removal as removal
 from cella_kernel.file_removal import FOLDER, WAY
 from cella_kernel.sandbox import linux, trees
@@ -37,6 +43,7 @@ _MOST_VIEWS = 64
 _IDLE_SECONDS = 20
 _MOST_OPEN = 4096
 _MOST_LINKS = 40
+_MOST_MESSAGE = 1000
 
 _BENEATH, _NO_MAGIC, _NO_XDEV = 0x08, 0x02, 0x01
 _FOLDER_MODE, _FILE_MODE = 0o755, 0o644
@@ -239,37 +246,24 @@ class Root:
 
 
 def _entry(name: str, facts: os.stat_result) -> Dict[str, Any]:
-    return {
-        "name": os.fsencode(name).decode("utf-8", "replace"),
-        "kind": _kind(facts.st_mode),
-        "size": facts.st_size,
-        "modifiedAt": facts.st_mtime_ns // 1_000_000,
-    }
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return "file"
-    return "folder" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "other"
-
-
-def _told(fd: int) -> Dict[str, Any]:
-    """What the server opens, and by what it knows that it has opened that."""
-    facts = os.fstat(fd)
-    return {"fd": fd, "device": str(facts.st_dev), "inode": str(facts.st_ino)}
+    return listing.told(os.fsencode(name), facts)
 
 
 class Broker:
-    def __init__(self) -> None:
+    def __init__(self, holder: int) -> None:
         self._views = Views()
         self._opened = Opened()
+        self._holder = holder
 
     def handle(self, request: Dict[str, Any]) -> Any:
         """On a thread of its own identity: root before and after, the session's user in between."""
-        work: Callable[..., Any] = getattr(self, "do_" + str(request["op"]))
-        if request["op"] == "close":
+        op = str(request["op"])
+        if op == "more":
+            return self._go_on(request["args"]["fd"])
+        work: Callable[..., Any] = getattr(self, "do_" + op)
+        if op == "close":
             return work(request["fd"])
-        if request["op"] in ("commit", "discard"):
+        if op in ("commit", "discard"):
             return self._finish(work, request["args"]["fd"])
         root = Root(request["root"], self._views)
         try:
@@ -290,8 +284,21 @@ class Broker:
             os.close(fd)
             os.close(held.parent)
 
+    def _go_on(self, fd: int) -> Any:
+        """The next page. The folder of the session is not looked up again."""
+        held = self._opened.take(fd)
+        try:
+            _become(held.uid, held.gid)
+            return self._page(fd, held)
+        finally:
+            _become(0, 0)
+
     def sweep(self) -> None:
         self._views.sweep()
+
+    def check_holder(self) -> None:
+        if os.waitpid(self._holder, os.WNOHANG)[0]:
+            os._exit(1)  # nobody can open anything here any more
 
     def do_close(self, fd: int) -> None:
         parent = self._opened.take(fd).parent
@@ -299,20 +306,21 @@ class Broker:
         if parent >= 0:
             os.close(parent)
 
-    def do_list(self, root: Root, path: str, most: int) -> Dict[str, Any]:
-        folder = root.open(path, FOLDER)
+    def do_list(self, root: Root, path: str) -> Dict[str, Any]:
+        """The first page. Where there is more, `more` gives it, by the descriptor of the folder."""
+        return self._page(root.open(path, FOLDER), Held(uid=root.uid, gid=root.gid))
+
+    def _page(self, folder: int, held: Held) -> Dict[str, Any]:
         try:
-            files: List[Dict[str, Any]] = []
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if len(files) >= most:
-                        return {"files": files, "cut": True}
-                    found = _listed(entry)
-                    if found:
-                        files.append(found)
-            return {"files": files, "cut": False}
-        finally:
+            files, over = listing.read_page(folder)
+        except BaseException:
             os.close(folder)
+            raise
+        if over:
+            os.close(folder)
+            return {"files": files, "fd": None}
+        self._opened.add(folder, held)
+        return {"files": files, "fd": folder}
 
     def do_entry(self, root: Root, path: str) -> Dict[str, Any]:
         parent, name = root.parent(path)
@@ -370,9 +378,10 @@ class Broker:
             os.stat(name, dir_fd=source, follow_symlinks=False)
             target, new = root.parent(to, create=True)
             try:
-                if not replace and _exists(target, new):
-                    raise FileExistsError(errno.EEXIST, "it is there already", to)
-                os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
+                if replace:
+                    os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
+                else:
+                    moving.rename_to_free(source, name, target, new)
                 return _entry(new, os.stat(new, dir_fd=target, follow_symlinks=False))
             finally:
                 os.close(target)
@@ -401,18 +410,9 @@ class Broker:
                 removal.unlink(held.parent, held.partial)
                 os.close(held.parent)
             raise
-        return _told(fd)
-
-
-def _listed(entry: "os.DirEntry[str]") -> Optional[Dict[str, Any]]:
-    try:
-        return _entry(entry.name, entry.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return None  # gone meanwhile
-    except OSError:
-        # A folder that may be read and not searched tells names alone.
-        kind = stat.S_IFDIR if entry.is_dir(follow_symlinks=False) else stat.S_IFREG
-        return _entry(entry.name, os.stat_result((kind, *([0] * 9))))
+        # What the server opens, and by what it knows that it has opened that.
+        facts = os.fstat(fd)
+        return {"pid": self._holder, "fd": fd, "device": str(facts.st_dev), "inode": str(facts.st_ino)}
 
 
 def _check_replaceable(parent: int, name: str) -> None:
@@ -422,14 +422,6 @@ def _check_replaceable(parent: int, name: str) -> None:
         return
     if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
         raise Refusal(NO_FILE)
-
-
-def _exists(parent: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=parent, follow_symlinks=False)
-        return True
-    except FileNotFoundError:
-        return False
 
 
 def _become(uid: int, gid: int) -> None:
@@ -445,11 +437,12 @@ def _answer(broker: Broker, request: Dict[str, Any]) -> Dict[str, Any]:
     try:
         return {"id": request["id"], "result": broker.handle(request)}
     except Refusal as error:
-        return {"id": request["id"], "error": error.code, "message": str(error)}
+        code, message = error.code, str(error)
     except OSError as error:
-        return {"id": request["id"], "error": errno.errorcode.get(error.errno or 0, "EIO"), "message": str(error)}
+        code, message = errno.errorcode.get(error.errno or 0, "EIO"), str(error)
     except Exception as error:
-        return {"id": request["id"], "error": "EIO", "message": "%s: %s" % (type(error).__name__, error)}
+        code, message = "EIO", "%s: %s" % (type(error).__name__, error)
+    return {"id": request["id"], "error": code, "message": message[:_MOST_MESSAGE]}
 
 
 def _serve(broker: Broker, requests: "queue.Queue[bytes]", writing: threading.Lock) -> None:
@@ -458,26 +451,40 @@ def _serve(broker: Broker, requests: "queue.Queue[bytes]", writing: threading.Lo
         os._exit(1)
     while True:
         request = json.loads(requests.get())
-        answer = json.dumps(_answer(broker, request)).encode() + b"\n"
-        # Whoever has changed its user is hidden from /proc, where the server reaches descriptors.
-        linux.set_dumpable(True)
+        answer = json.dumps(_answer(broker, request), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with writing:
             while answer:
                 answer = answer[os.write(1, answer) :]
+
+
+def _start_holder() -> int:
+    """A process with the same descriptors and memory of its own, which stays root's and so is seen in /proc by root."""
+    parent = os.getpid()
+    pid = linux.clone(linux.FILES)
+    if pid:
+        return pid
+    linux.die_with_parent()
+    linux.set_dumpable(True)
+    while os.getppid() == parent:
+        signal.pause()
+    os._exit(0)
 
 
 def main(_options: Dict[str, Any]) -> None:
     # The server's terminal is not for this process; it ends with the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0)
-    broker = Broker()
+    # Before there are threads: what is cloned has one.
+    broker = Broker(_start_holder())
     requests: "queue.Queue[bytes]" = queue.Queue(_MOST_WAITING)
     writing = threading.Lock()
     for _ in range(_THREADS):
         threading.Thread(target=_serve, args=(broker, requests, writing), daemon=True).start()
     pending = b""
     while True:
-        if not select.select([0], [], [], _IDLE_SECONDS / 2)[0]:
+        ready = select.select([0], [], [], _IDLE_SECONDS / 2)[0]
+        broker.check_holder()
+        if not ready:
             broker.sweep()
             continue
         chunk = os.read(0, 1 << 16)

@@ -1,7 +1,10 @@
 /** What one user may take of a server: every quota ends in a 429 that says which it is and when to come back. */
 
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { textOf } from '../e2e/mcp-client.ts';
 import { type Answer, Daemon } from '../support/daemon.ts';
@@ -136,6 +139,29 @@ os.unlink("f")`,
   expect((await run(id, `import os\n${code}`)).status).toBe(200);
   await daemon.call(`PATCH /v1/users/${user}`, { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await run(id), 'storageBytes');
+});
+
+it.runIf(process.getuid?.() === 0)('storage, with folders that are deleted and not gone yet', async () => {
+  const { session, run, call } = await bounded('refilling', {});
+  const id = await session('1');
+  expect((await run(id, 'open("f", "wb").write(b"x" * 5_000_000)')).status).toBe(200);
+  const agents = join(daemon.facts.dataDir, 'agents');
+  const folder = readdirSync(agents).find((name) => name.includes('refilling')) ?? '';
+  // What is mounted cannot be removed.
+  const held = join(agents, folder, 'workspace', 'f');
+  execFileSync('mount', ['--bind', held, held]);
+  const left = () => readdirSync(agents).filter((name) => name.startsWith('.removed-'));
+  const unmount = () => {
+    for (const name of left()) execFileSync('umount', ['-q', join(agents, name, 'workspace', 'f')]);
+  };
+  onTestFinished(unmount);
+  expect((await call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+  expect(left()).toHaveLength(1);
+  await daemon.call('PATCH /v1/users/refilling', { body: { quotas: { storageBytes: 3_000_000 } } });
+  const next = await session('2');
+  expectOver(await run(next), 'storageBytes');
+  const { session: others, run: runOther } = await bounded('bystander', { storageBytes: 3_000_000 });
+  expect((await runOther(await others('1'))).status).toBe(200);
 });
 
 it('storage, with checkpoints that are made one after the other', async () => {

@@ -24,14 +24,15 @@ _COMMON = {
 _BY_MACHINE = {
     "x86_64": {
         "clone": 56, "pivot_root": 155, "capset": 126, "sched_setattr": 314,
-        "setgroups": 116, "setfsuid": 122, "setfsgid": 123,
+        "setgroups": 116, "setfsuid": 122, "setfsgid": 123, "getdents64": 217, "renameat2": 316,
     },
     "aarch64": {
         "clone": 220, "pivot_root": 41, "capset": 91, "sched_setattr": 274,
-        "setgroups": 159, "setfsuid": 151, "setfsgid": 152,
+        "setgroups": 159, "setfsuid": 151, "setfsgid": 152, "getdents64": 61, "renameat2": 276,
     },
 }
 
+FILES = 0x00000400
 NEWNS = 0x00020000
 NEWUTS = 0x04000000
 NEWIPC = 0x08000000

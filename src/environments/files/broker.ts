@@ -1,6 +1,10 @@
 /**
  * The process that does the file work of a host that runs as root: one for all sessions, started with the first request
  * and again after it has ended. See python/cella_kernel/file_broker.py.
+ *
+ * It is sent as many requests at a time as it has threads; the others wait here, each user's in a line of its own
+ * (turns.ts). A request that is stuck in a file system fails by itself: others go on where they are, and what has not begun goes to
+ * a new process.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -10,80 +14,154 @@ import { CellaError } from '../../protocol/errors.ts';
 import { findPython, kernelPackage } from '../../sandbox/python.ts';
 import { errorOf, replaced } from './path.ts';
 
-/** No request takes this long on a file system that works. */
+/** From when it was begun. No request takes this long on a file system that works. */
 const DEADLINE_MS = 30_000;
-const MOST_PENDING = 1024;
+/** As many as it has threads. */
+const AT_ONCE = 8;
+/** A page of the longest names has half of this. */
+const MOST_LINE_BYTES = 1024 * 1024;
 
 const Answer = z.union([
   z.object({ id: z.int(), error: z.string(), message: z.string() }),
   z.object({ id: z.int(), result: z.unknown() }),
 ]);
 
+interface Request {
+  readonly op: string;
+  readonly args: object;
+  /** Whose files, and with what rights. Without it: about something that this process holds, and no other. */
+  readonly root?: object;
+}
+
 interface Pending {
   resolve(result: unknown): void;
   reject(error: unknown): void;
+}
+
+interface Waiting extends Pending {
+  readonly request: Request;
+}
+
+interface Begun extends Pending {
   readonly timer: NodeJS.Timeout;
 }
 
 interface BrokerParts {
-  readonly child: ChildProcess;
+  readonly child: Pick<ChildProcess, 'kill' | 'on'>;
   readonly stdin: Writable;
   readonly stdout: Readable;
-  readonly pid: number;
+  /** It takes no new requests any more. */
   readonly onEnd: () => void;
 }
 
-const ENDING = new Set(['commit', 'discard']);
+/** Nothing was done: another process can be asked. */
+export class NotBegun extends Error {}
+
+/** A request without an answer. The turn that it has taken is its user's until `over`. */
+export class Stuck extends CellaError {
+  readonly over: Promise<void>;
+
+  constructor(over: Promise<void>) {
+    super('STORAGE_FAILED', `A file system did not answer within ${DEADLINE_MS / 1000} s.`);
+    this.over = over;
+  }
+}
 
 export class Broker {
-  readonly pid: number;
-  readonly #child: ChildProcess;
+  readonly #child: BrokerParts['child'];
   readonly #stdin: Writable;
   readonly #onEnd: () => void;
-  readonly #pending = new Map<number, Pending>();
+  readonly #begun = new Map<number, Begun>();
+  /** Those that are past their deadline, each with what to call when its thread has come back. */
+  readonly #stuck = new Map<number, () => void>();
+  #waiting: Waiting[] = [];
   #asked = 0;
+  /** Works that have begun here and must go on here. */
+  #held = 0;
+  /** Since something was stuck, new requests go to another process. */
+  #leaving = false;
   #buffered: Buffer[] = [];
-  #over: Error | undefined;
+  #bufferedBytes = 0;
+  #ended: Error | undefined;
 
-  constructor({ child, stdin, stdout, pid, onEnd }: BrokerParts) {
+  constructor({ child, stdin, stdout, onEnd }: BrokerParts) {
     this.#child = child;
-    this.pid = pid;
     this.#stdin = stdin;
     this.#onEnd = onEnd;
     // It keeps no process alive that has nothing else to do: whoever waits for an answer has a timer.
     for (const one of [child, stdin, stdout]) if ('unref' in one && typeof one.unref === 'function') one.unref();
     stdin.on('error', (error) => this.#end(error));
     child.on('error', (error) => this.#end(error));
-    child.on('exit', () => this.#end(new Error('it has ended')));
+    child.on('exit', () => {
+      this.#end(new Error('it has ended'));
+      for (const over of this.#stuck.values()) over();
+    });
     stdout.on('error', (error) => this.#end(error));
     stdout.on('data', (chunk: Buffer) => this.#read(chunk));
   }
 
   get alive(): boolean {
-    return this.#over === undefined;
+    return this.#ended === undefined;
   }
 
-  /** `root`: whose files, and with what rights. */
-  async ask<S extends z.ZodType>(op: string, root: object, args: object, answer: S): Promise<z.infer<S>> {
-    if (this.#over) throw gone(this.#over);
-    // What ends something is never refused: it would stay open.
-    if (this.#pending.size >= MOST_PENDING && !ENDING.has(op)) {
-      throw new CellaError('RATE_LIMITED', `${MOST_PENDING} requests for files wait already.`);
-    }
-    const id = ++this.#asked;
+  async ask<S extends z.ZodType>(request: Request, answer: S): Promise<z.infer<S>> {
+    if (this.#ended) throw request.root ? new NotBegun() : gone(this.#ended);
+    if (this.#leaving && request.root) throw new NotBegun();
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const late = () => {
-      this.#end(new Error(`no answer within ${DEADLINE_MS / 1000} s`));
-      this.#child.kill('SIGKILL');
-    };
-    this.#pending.set(id, { resolve, reject, timer: setTimeout(late, DEADLINE_MS) });
-    this.#write({ id, op, root, args });
+    this.#waiting.push({ request, resolve, reject });
+    this.#beginNext();
     return answer.parse(await promise);
+  }
+
+  /** A work of several requests goes on until what is given is called: a process that is to go waits for it. */
+  hold(): () => void {
+    this.#held++;
+    return () => {
+      this.#held--;
+      this.#endIfLeft();
+    };
   }
 
   /** Lets go of a descriptor. */
   close(fd: number): void {
-    if (!this.#over) this.#write({ id: ++this.#asked, op: 'close', fd });
+    if (!this.#ended) this.#write({ id: ++this.#asked, op: 'close', fd });
+  }
+
+  #beginNext(): void {
+    while (this.#begun.size + this.#stuck.size < AT_ONCE) {
+      const next = this.#waiting.shift();
+      if (!next) return;
+      const id = ++this.#asked;
+      this.#begun.set(id, { ...next, timer: setTimeout(() => this.#late(id), DEADLINE_MS) });
+      this.#write({ id, ...next.request });
+    }
+  }
+
+  /** The thread that has it does not come back before the file system does. */
+  #late(id: number): void {
+    const late = this.#begun.get(id);
+    if (!late) return;
+    this.#begun.delete(id);
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    this.#stuck.set(id, resolve);
+    late.reject(new Stuck(over));
+    this.#leaving = true;
+    this.#onEnd();
+    const waiting = this.#waiting;
+    this.#waiting = waiting.filter(({ request }) => !request.root);
+    for (const { request, reject } of waiting) if (request.root) reject(new NotBegun());
+    // Whoever must go on here would wait for ever.
+    if (this.#stuck.size >= AT_ONCE) this.#kill(new Error('all of its threads are stuck'));
+  }
+
+  /** Once it is to go: as soon as nobody is left who must go on here. */
+  #endIfLeft(): void {
+    if (this.#leaving && this.#held === 0) this.#kill(new Error('a request was stuck in it'));
+  }
+
+  #kill(why: Error): void {
+    this.#end(why);
+    this.#child.kill('SIGKILL');
   }
 
   #write(request: object): void {
@@ -95,31 +173,53 @@ export class Broker {
     for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
       const line = Buffer.concat([...this.#buffered, rest.subarray(0, end)]).toString();
       this.#buffered = [];
+      this.#bufferedBytes = 0;
       rest = rest.subarray(end + 1);
       this.#answered(line);
     }
-    if (rest.length > 0) this.#buffered.push(rest);
+    this.#bufferedBytes += rest.length;
+    if (this.#bufferedBytes > MOST_LINE_BYTES) this.#kill(new Error('its answer is too long'));
+    else if (rest.length > 0) this.#buffered.push(rest);
   }
 
   #answered(line: string): void {
-    const answer = Answer.parse(JSON.parse(line));
-    const pending = this.#pending.get(answer.id);
-    if (!pending) return;
-    this.#pending.delete(answer.id);
-    clearTimeout(pending.timer);
-    if (!('error' in answer)) pending.resolve(answer.result);
-    else
-      pending.reject(answer.error === 'EREPLACED' ? replaced(answer.message) : errorOf(answer.error, answer.message));
+    const answer = Answer.safeParse(parsed(line)).data;
+    if (!answer) {
+      this.#kill(new Error('its answer is no answer'));
+      return;
+    }
+    this.#stuck.get(answer.id)?.();
+    this.#stuck.delete(answer.id);
+    const begun = this.#begun.get(answer.id);
+    if (begun) {
+      this.#begun.delete(answer.id);
+      clearTimeout(begun.timer);
+      if (!('error' in answer)) begun.resolve(answer.result);
+      else
+        begun.reject(answer.error === 'EREPLACED' ? replaced(answer.message) : errorOf(answer.error, answer.message));
+    }
+    this.#beginNext();
   }
 
   #end(why: Error): void {
-    this.#over ??= why;
+    if (this.#ended) return;
+    this.#ended = why;
     this.#onEnd();
-    for (const { reject, timer } of this.#pending.values()) {
+    for (const { reject, timer } of this.#begun.values()) {
       clearTimeout(timer);
-      reject(gone(this.#over));
+      reject(gone(why));
     }
-    this.#pending.clear();
+    for (const { request, reject } of this.#waiting) reject(request.root ? new NotBegun() : gone(why));
+    this.#begun.clear();
+    this.#waiting = [];
+  }
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined; // which no answer is
   }
 }
 
@@ -151,7 +251,7 @@ async function start(onEnd: () => void): Promise<Broker> {
     const cause = await new Promise((resolve) => child.once('error', resolve));
     throw gone(cause);
   }
-  return new Broker({ child, stdin: child.stdin, stdout: child.stdout, pid: child.pid, onEnd });
+  return new Broker({ child, stdin: child.stdin, stdout: child.stdout, onEnd });
 }
 
 function gone(cause: unknown): CellaError {

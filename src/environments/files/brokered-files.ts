@@ -3,10 +3,13 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { z } from 'zod';
+import { giveWay } from '../../lib/event-loop.ts';
 import type { FileRights } from '../../sandbox/uid.ts';
-import { type Broker, fileBroker } from './broker.ts';
+import { type Broker, fileBroker, NotBegun, Stuck } from './broker.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
+import { Gathering } from './gathering.ts';
 import { errorOf } from './path.ts';
+import { beginWriting, takeTurn } from './turns.ts';
 
 const Info = z.object({
   name: z.string(),
@@ -15,61 +18,91 @@ const Info = z.object({
   modifiedAt: z.number(),
 });
 /** A descriptor of the broker's, and what it must be of. */
-const Opened = z.object({ fd: z.int(), device: z.string(), inode: z.string() });
+const Opened = z.object({ pid: z.int(), fd: z.int(), device: z.string(), inode: z.string() });
 type Opened = z.infer<typeof Opened>;
-const List = z.object({ files: z.array(Info), cut: z.boolean() });
+/** `fd`: by which the next page is asked for. */
+const Page = z.object({ files: z.array(Info), fd: z.int().nullable() });
 const Nothing = z.null();
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 /** Of what was removed between two looks at it; code that makes folders as fast has not asked for them to go. */
 const MOST_ROUNDS = 100_000;
+/** Of processes that have ended before they began with a request. */
+const MOST_TRIES = 5;
 
 export class BrokeredFiles implements Files {
   readonly #root: object;
+  readonly #whose: string;
 
-  constructor({ path, id, inside }: FilesRoot, { uid, gid, mapped }: FileRights) {
+  constructor({ path, id, inside, whose }: FilesRoot, { uid, gid, mapped }: FileRights) {
     this.#root = { path, id, inside, uid, gid, mapped };
+    this.#whose = whose ?? `uid ${uid}`;
   }
 
-  async list(path: string, most: number): Promise<Listing> {
-    return await again((broker) => broker.ask('list', this.#root, { path, most }, List));
+  async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
+    return await this.#look(async (broker) => {
+      const listing = new Gathering(most, mostBytes);
+      let page = await broker.ask({ op: 'list', root: this.#root, args: { path } }, Page);
+      for (;;) {
+        const { files, fd } = page;
+        const whole = files.every((file) => listing.add(file));
+        if (fd === null) return listing;
+        if (!whole) {
+          broker.close(fd);
+          return listing;
+        }
+        await giveWay();
+        page = await broker.ask({ op: 'more', args: { fd } }, Page);
+      }
+    });
   }
 
   async entry(path: string): Promise<FileInfo> {
-    return await again((broker) => broker.ask('entry', this.#root, { path }, Info));
+    return await this.#look((broker) => broker.ask({ op: 'entry', root: this.#root, args: { path } }, Info));
   }
 
   async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
-    return await again(async (broker) => {
-      const opened = await broker.ask('read', this.#root, { path }, Info.extend(Opened.shape));
+    return await this.#look(async (broker) => {
+      const request = { op: 'read', root: this.#root, args: { path } };
+      const opened = await broker.ask(request, Info.extend(Opened.shape));
       const { name, kind, size, modifiedAt } = opened;
       return { info: { name, kind, size, modifiedAt }, file: await take(broker, opened, READ) };
     });
   }
 
   async folder(path: string): Promise<FileHandle> {
-    return await again(async (broker) => {
-      const opened = await broker.ask('folder', this.#root, { path }, Opened);
+    return await this.#look(async (broker) => {
+      const opened = await broker.ask({ op: 'folder', root: this.#root, args: { path } }, Opened);
       return await take(broker, opened, READ | constants.O_DIRECTORY);
     });
   }
 
   async create(path: string): Promise<NewFile> {
-    const broker = await fileBroker();
-    const opened = await broker.ask('create', this.#root, { path }, Opened);
+    const written = beginWriting(this.#whose);
+    try {
+      return await this.#work((broker) => this.#create(broker, path, written));
+    } catch (error) {
+      written();
+      throw error;
+    }
+  }
+
+  async #create(broker: Broker, path: string, written: () => void): Promise<NewFile> {
+    const opened = await broker.ask({ op: 'create', root: this.#root, args: { path } }, Opened);
     const { fd } = opened;
+    const file = await reopen(opened, constants.O_WRONLY).catch(async (error) => {
+      await broker.ask({ op: 'discard', args: { fd } }, Nothing);
+      throw error;
+    });
+    const left = broker.hold();
     const end = async <S extends z.ZodType>(op: 'commit' | 'discard', answer: S): Promise<z.infer<S>> => {
       try {
-        return await broker.ask(op, this.#root, { fd }, answer);
+        return await until(written, () => broker.ask({ op, args: { fd } }, answer));
       } finally {
+        left();
         await file.close();
       }
     };
-    const discard = async () => void (await end('discard', Nothing));
-    const file = await reopen(broker, opened, constants.O_WRONLY).catch(async (error) => {
-      await broker.ask('discard', this.#root, { fd }, Nothing);
-      throw error;
-    });
-    return { file, commit: () => end('commit', Info), discard };
+    return { file, commit: () => end('commit', Info), discard: async () => void (await end('discard', Nothing)) };
   }
 
   async makeFolder(path: string): Promise<void> {
@@ -88,31 +121,69 @@ export class BrokeredFiles implements Files {
   }
 
   async #ask<S extends z.ZodType>(op: string, args: object, answer: S): Promise<z.infer<S>> {
-    return await (await fileBroker()).ask(op, this.#root, args, answer);
+    return await this.#work((broker) => broker.ask({ op, root: this.#root, args }, answer));
+  }
+
+  #work<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
+    return inTurn(this.#whose, () => withBroker(work));
+  }
+
+  /** What only looks can be done twice: once more where the broker has ended meanwhile. */
+  #look<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
+    const twice = () =>
+      withBroker(async (broker) => {
+        try {
+          return await work(broker);
+        } catch (error) {
+          if (broker.alive || error instanceof NotBegun) throw error;
+          return await withBroker(work);
+        }
+      });
+    return inTurn(this.#whose, twice);
   }
 }
 
-/** Once more where the broker has ended meanwhile: what only looks can be done twice. */
-async function again<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
-  const broker = await fileBroker();
+async function inTurn<T>(whose: string, work: () => Promise<T>): Promise<T> {
+  return await until(await takeTurn(whose), work);
+}
+
+/** Calls `left` after the work. What is stuck has not left for as long as it has its thread. */
+async function until<T>(left: () => void, work: () => Promise<T>): Promise<T> {
+  let over = Promise.resolve();
   try {
-    return await work(broker);
+    return await work();
   } catch (error) {
-    if (broker.alive) throw error;
-    return await work(await fileBroker());
+    if (error instanceof Stuck) over = error.over;
+    throw error;
+  } finally {
+    void over.then(left);
+  }
+}
+
+async function withBroker<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const broker = await fileBroker();
+    const left = broker.hold();
+    try {
+      return await work(broker);
+    } catch (error) {
+      if (!(error instanceof NotBegun) || tries === MOST_TRIES) throw error;
+    } finally {
+      left();
+    }
   }
 }
 
 /** What the broker has opened, as a file of this process; the broker lets go of it. */
 async function take(broker: Broker, opened: Opened, flags: number): Promise<FileHandle> {
   try {
-    return await reopen(broker, opened, flags);
+    return await reopen(opened, flags);
   } finally {
     broker.close(opened.fd);
   }
 }
 
-async function reopen({ pid }: Broker, { fd, device, inode }: Opened, flags: number): Promise<FileHandle> {
+async function reopen({ pid, fd, device, inode }: Opened, flags: number): Promise<FileHandle> {
   const file = await open(`/proc/${pid}/fd/${fd}`, flags);
   const facts = await file.stat({ bigint: true });
   // The broker may have ended, and another process have its number.

@@ -17,6 +17,8 @@ export interface FilesRoot {
   readonly inside?: string | undefined;
   /** Without them, the rights of this process: those that the code has too. */
   readonly rights?: FileRights | undefined;
+  /** Who is asking: each has a few works under way at a time. Without it, whoever works in this folder. */
+  readonly whose?: string | undefined;
 }
 
 export interface FileInfo {
@@ -45,7 +47,8 @@ export interface NewFile {
  * EXDEV. The last name of a path that is changed, moved or removed is not followed.
  */
 export interface Files {
-  list(path: string, most: number): Promise<Listing>;
+  /** `mostBytes`: of names, as JSON has them. */
+  list(path: string, most: number, mostBytes?: number): Promise<Listing>;
   entry(path: string): Promise<FileInfo>;
   /** A regular file. The caller closes it. */
   read(path: string): Promise<{ readonly info: FileInfo; readonly file: FileHandle }>;

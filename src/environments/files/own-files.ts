@@ -3,11 +3,15 @@
 import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
+import { giveWay } from '../../lib/event-loop.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
+import { Gathering } from './gathering.ts';
 import { HeldFolder, WAY } from './held-folder.ts';
 import { kindOf } from './kind.ts';
 import { errorOf, isCode } from './path.ts';
 import { removeTree } from './remove-tree.ts';
+import { renameToFree } from './rename-to-free.ts';
+import { beginWriting, takeTurn } from './turns.ts';
 
 const FILE_MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -17,20 +21,25 @@ const MOST_LINKS = 40;
 
 export class OwnFiles implements Files {
   readonly #root: FilesRoot;
+  readonly #whose: string;
 
   constructor(root: FilesRoot) {
     this.#root = root;
+    this.#whose = root.whose ?? root.path;
   }
 
-  async list(path: string, most: number): Promise<Listing> {
+  async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
+    using _turn = await this.#turn();
     await using folder = await this.#folder(path);
-    const files: FileInfo[] = [];
-    for await (const { name } of await opendir(folder.path(), { bufferSize: 256 })) {
-      if (files.length >= most) return { files, cut: true };
-      const stats = await lstat(folder.path(name)).catch(() => undefined); // gone meanwhile
-      if (stats) files.push(infoOf(name, stats));
+    const listing = new Gathering(most, mostBytes);
+    // Every byte is a letter of Latin-1: names may be no text.
+    for await (const { name } of await opendir(folder.path(), { bufferSize: 256, encoding: 'latin1' })) {
+      await giveWay();
+      const bytes = Buffer.from(name, 'latin1');
+      const stats = await lstat(folder.bytes(bytes)).catch(() => undefined); // gone meanwhile
+      if (stats && !listing.add(infoOf(bytes.toString(), stats))) break;
     }
-    return { files, cut: false };
+    return listing;
   }
 
   async entry(path: string): Promise<FileInfo> {
@@ -52,12 +61,15 @@ export class OwnFiles implements Files {
     const [above, name] = split(path);
     await this.makeFolder(above);
     const parent = await this.#folder(above);
+    let written = () => {};
     try {
+      written = beginWriting(this.#whose);
       const there = await lstat(parent.path(name)).catch(() => undefined); // nothing there is well
       if (there && !there.isFile() && !there.isSymbolicLink()) throw errorOf('ENOFILE');
       const partial = parent.path(`.${randomUUID()}.part`);
       const file = await open(partial, CREATE, FILE_MODE);
       const end = async () => {
+        written();
         await file.close();
         await parent[Symbol.asyncDispose]();
       };
@@ -82,6 +94,7 @@ export class OwnFiles implements Files {
         discard,
       };
     } catch (error) {
+      written();
       await parent[Symbol.asyncDispose]();
       throw error;
     }
@@ -107,13 +120,13 @@ export class OwnFiles implements Files {
     await lstat(source.path(name));
     await this.makeFolder(newAbove);
     await using target = await this.#folder(newAbove);
-    const taken = await lstat(target.path(newName)).catch(() => undefined); // nothing there is well
-    if (taken && !replace) throw errorOf('EEXIST');
-    await rename(source.path(name), target.path(newName));
+    const [old, free] = [source.path(name), target.path(newName)];
+    await (replace ? rename(old, free) : renameToFree(old, free));
     return infoOf(newName, await lstat(target.path(newName)));
   }
 
   async remove(path: string, recursive: boolean): Promise<void> {
+    using _turn = await this.#turn();
     const [above, name] = split(path);
     await using parent = await this.#folder(above);
     const stats = await lstat(parent.path(name));
@@ -126,6 +139,10 @@ export class OwnFiles implements Files {
     await using root = await HeldFolder.root(this.#root);
     await using way = await this.#reach(root, path, constants.O_DIRECTORY);
     return await open(`/proc/self/fd/${way.fd}/.`, FOLDER);
+  }
+
+  async #turn(): Promise<Disposable> {
+    return { [Symbol.dispose]: await takeTurn(this.#whose) };
   }
 
   async #folder(path: string): Promise<HeldFolder> {

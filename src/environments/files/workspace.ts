@@ -1,6 +1,7 @@
 /** The files of a session, for its clients: list, read, write, move, delete and watch, in its workspace and nowhere else. */
 
 import type { FileHandle } from 'node:fs/promises';
+import { sortedInSlices } from '../../lib/event-loop.ts';
 import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { type FileInfo, type Files, type FilesRoot, type Listing, openFiles } from './files.ts';
 import { explained, isCode, partsOf, refused } from './path.ts';
@@ -9,6 +10,8 @@ import type { WatchShare } from './watch-share.ts';
 import { watchTree } from './watch-tree.ts';
 
 const MOST_LISTED = 10_000;
+/** Of names, as JSON has them. Ten thousand usual names have a fifth of this. */
+const MOST_LISTED_BYTES = 2 * 1024 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 
 export class Workspace {
@@ -21,8 +24,8 @@ export class Workspace {
   /** By name. */
   list(path: string): Promise<Listing> {
     return told(path, async () => {
-      const { files, cut } = await this.files.list(partsOf(path).join('/'), MOST_LISTED);
-      return { files: files.toSorted(byName), cut };
+      const { files, cut } = await this.files.list(partsOf(path).join('/'), MOST_LISTED, MOST_LISTED_BYTES);
+      return { files: await sortedInSlices(files, byName), cut };
     });
   }
 

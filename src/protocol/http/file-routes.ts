@@ -47,7 +47,8 @@ export const WatchFiles = endpoint('get /v1/sessions/{id}/files/watch', tag, vie
 });
 
 export const ListFiles = endpoint('get /v1/sessions/{id}/files', tag, view, {
-  summary: 'What is in a folder of the workspace, by name',
+  summary:
+    'What is in a folder of the workspace, by name: up to 10,000 files, or 2 MiB of names; `cut` where there are more',
   query: z.strictObject({ path: path.default('') }),
   result: z.object({ files: z.array(FileInfo).readonly(), cut: z.boolean() }),
 });

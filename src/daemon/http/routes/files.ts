@@ -4,6 +4,7 @@ import { ownWatches } from '../../../environments/files/watch-share.ts';
 import { Workspace } from '../../../environments/files/workspace.ts';
 import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
+import type { Principal } from '../../access/contract.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
 import { cut } from '../exchange.ts';
@@ -18,16 +19,19 @@ const MOST_WATCHES = 32;
 export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
   const watches = perSession('watches', MOST_WATCHES);
-  const workspace = async (info: SessionInfo): Promise<Workspace> => {
+  const workspace = async (info: SessionInfo, { userId }: Principal): Promise<Workspace> => {
     const session = await host.open(info.id);
     const there = await session.workspace();
-    if (there !== undefined) return new Workspace(there);
+    const whose = `user ${userId}`;
+    if (there !== undefined) return new Workspace({ ...there, whose });
     // The first kernel makes it.
     await kernels.admit(info);
-    return new Workspace((await session.session()).files);
+    return new Workspace({ ...(await session.session()).files, whose });
   };
 
-  routes.session(wire.ListFiles, async ({ info, query }) => (await workspace(info)).list(query.path));
+  routes.session(wire.ListFiles, async ({ info, query, principal }) =>
+    (await workspace(info, principal)).list(query.path),
+  );
 
   routes.session(wire.WatchFiles, async ({ info, query, principal, context, recheck }) => {
     followers.check(principal);
@@ -36,7 +40,7 @@ export function addFileRoutes(service: Service): void {
     const left = watches.enter(info.id);
     const over = new AbortController();
     const begin = async () => {
-      const changes = (await workspace(info)).watch(query.path, ownWatches, over.signal);
+      const changes = (await workspace(info, principal)).watch(query.path, ownWatches, over.signal);
       // A folder that cannot be watched is told as an answer.
       return { changes, first: await changes.next() };
     };
@@ -58,33 +62,33 @@ export function addFileRoutes(service: Service): void {
     return goingOn(service, source, { form, principal, recheck, cut: () => cut(context.env) });
   });
 
-  routes.session(wire.ReadFile, async ({ info, query: { path, offset }, context }) => {
-    const { info: file, chunks } = await (await workspace(info)).read(path, offset);
+  routes.session(wire.ReadFile, async ({ info, query: { path, offset }, principal, context }) => {
+    const { info: file, chunks } = await (await workspace(info, principal)).read(path, offset);
     const bytes = Math.max(0, file.size - offset);
     return bytesResponse(chunks, { bytes, name: file.name, cut: () => cut(context.env) });
   });
 
-  routes.session(wire.WriteFile, async ({ info, query, context, about }) => {
+  routes.session(wire.WriteFile, async ({ info, query, principal, context, about }) => {
     about({ target: query.path.slice(0, 500) });
     // As Node reads it: several times faster than through the body of a Request.
     const chunks = await upload(context.env.incoming, (bytes) => room.admit(info.ownerId, bytes));
-    return await (await workspace(info)).write(query.path, chunks);
+    return await (await workspace(info, principal)).write(query.path, chunks);
   });
 
-  routes.session(wire.MakeFolder, async ({ info, body, about }) => {
+  routes.session(wire.MakeFolder, async ({ info, body, principal, about }) => {
     about({ target: body.path.slice(0, 500) });
-    await (await workspace(info)).makeFolder(body.path);
+    await (await workspace(info, principal)).makeFolder(body.path);
     return undefined;
   });
 
-  routes.session(wire.MoveFile, async ({ info, body: { from, to, replace = false }, about }) => {
+  routes.session(wire.MoveFile, async ({ info, body: { from, to, replace = false }, principal, about }) => {
     about({ target: `${from} to ${to}`.slice(0, 500) });
-    return await (await workspace(info)).move(from, to, { replace });
+    return await (await workspace(info, principal)).move(from, to, { replace });
   });
 
-  routes.session(wire.DeleteFile, async ({ info, query, about }) => {
+  routes.session(wire.DeleteFile, async ({ info, query, principal, about }) => {
     about({ target: query.path.slice(0, 500) });
-    await (await workspace(info)).delete(query.path, { recursive: query.recursive === 'true' });
+    await (await workspace(info, principal)).delete(query.path, { recursive: query.recursive === 'true' });
     return undefined;
   });
 }

@@ -1,0 +1,108 @@
+import { EventEmitter } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
+import { Broker, NotBegun, Stuck } from './broker.ts';
+
+const DEADLINE_MS = 30_000;
+const AT_ONCE = 8;
+
+/** A process that answers what the test says. */
+function setUp() {
+  const [stdin, stdout] = [new PassThrough(), new PassThrough()];
+  const kill = vi.fn();
+  const child = Object.assign(new EventEmitter(), { kill });
+  const onEnd = vi.fn();
+  const broker = new Broker({ child: child as never, stdin, stdout, onEnd });
+  const sent: { id: number; op: string }[] = [];
+  stdin.on('data', (lines: Buffer) => {
+    for (const line of lines.toString().trim().split('\n')) sent.push(JSON.parse(line));
+  });
+  const answer = async (op: string, result: unknown) => {
+    const { id } = sent.find((one) => one.op === op) ?? { id: 0 };
+    stdout.write(`${JSON.stringify({ id, result })}\n`);
+    await turn();
+  };
+  const ask = (op: string, root: object | undefined = {}) => {
+    const asked = broker.ask({ op, args: {}, ...(root && { root }) }, z.unknown());
+    asked.catch(() => {}); // each test looks at what it asks about
+    return asked;
+  };
+  return { broker, sent, stdout, child, kill, onEnd, answer, ask };
+}
+
+const turn = () => new Promise(setImmediate);
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+afterEach(() => void vi.useRealTimers());
+
+describe('the process that reaches files', () => {
+  it('has as many requests at a time as it has threads, and the deadline of a request begins with its turn', async () => {
+    const { ask, sent, answer, kill } = setUp();
+    const asked = Array.from({ length: AT_ONCE + 1 }, (_, number) => ask(`op${number}`));
+    await turn();
+    expect(sent).toHaveLength(AT_ONCE);
+    vi.advanceTimersByTime(DEADLINE_MS - 1);
+    for (let number = 0; number < AT_ONCE; number++) await answer(`op${number}`, number);
+    expect(sent).toHaveLength(AT_ONCE + 1);
+    vi.advanceTimersByTime(DEADLINE_MS - 1);
+    await answer(`op${AT_ONCE}`, 'last');
+    expect(await asked.at(-1)).toBe('last');
+    expect(kill).not.toHaveBeenCalled();
+  });
+
+  it('a request that is stuck fails alone: what has begun goes on, and what has not goes elsewhere', async () => {
+    const { broker, ask, answer, kill, onEnd } = setUp();
+    const left = broker.hold();
+    const stuck = ask('stuck');
+    vi.advanceTimersByTime(DEADLINE_MS / 2);
+    const others = Array.from({ length: AT_ONCE - 1 }, (_, number) => ask(`op${number}`));
+    const late = ask('late');
+    vi.advanceTimersByTime(DEADLINE_MS / 2);
+    await expect(stuck).rejects.toBeInstanceOf(Stuck);
+    await expect(late).rejects.toBeInstanceOf(NotBegun);
+    await expect(ask('new')).rejects.toBeInstanceOf(NotBegun);
+    expect(onEnd).toHaveBeenCalled();
+    await answer('op0', 'answered');
+    expect(await others[0]).toBe('answered');
+    // What it holds for somebody is ended by it alone.
+    const held = ask('commit', undefined);
+    await turn();
+    await answer('commit', 'kept');
+    expect(await held).toBe('kept');
+    expect(kill).not.toHaveBeenCalled();
+    left();
+    expect(kill).toHaveBeenCalledWith('SIGKILL');
+  });
+
+  it('what is stuck has its thread until that comes back, or until the process is gone', async () => {
+    for (const end of ['answer', 'exit'] as const) {
+      const { ask, answer, child } = setUp();
+      const stuck = ask('stuck');
+      vi.advanceTimersByTime(DEADLINE_MS);
+      const error = await stuck.catch((thrown) => thrown);
+      let over = false;
+      void error.over.then(() => {
+        over = true;
+      });
+      await turn();
+      expect(over).toBe(false);
+      if (end === 'exit') child.emit('exit');
+      else await answer('stuck', null);
+      await turn();
+      expect(over).toBe(true);
+    }
+  });
+
+  it.each([
+    ['too long', Buffer.alloc(2 * 1024 * 1024, 'x')],
+    ['no answer', Buffer.from('[]\n')],
+    ['no JSON', Buffer.from('{"id":\n')],
+  ])('is ended where what it says is %s', async (_name, said) => {
+    const { ask, stdout, kill } = setUp();
+    const asked = ask('one');
+    stdout.write(said);
+    await turn();
+    await expect(asked).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    expect(kill).toHaveBeenCalledWith('SIGKILL');
+  });
+});

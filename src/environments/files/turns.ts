@@ -1,0 +1,70 @@
+/**
+ * Whose turn it is to have files looked at. Each user has a few works under way at a time and a bounded number that wait,
+ * so that nobody's flood is more than a small part of what others wait for, or of what the server holds.
+ */
+
+import { CellaError } from '../../protocol/errors.ts';
+
+const AT_ONCE = 4;
+const MOST_WAITING = 64;
+/** No wait is without an end: works of the user may hang in a file system that does not answer. */
+const LONGEST_WAIT_MS = 30_000;
+/** Of files that are being written, each of which is held open until its last byte has come. */
+const MOST_WRITTEN = 128;
+
+interface Line {
+  running: number;
+  readonly waiting: (() => void)[];
+}
+
+const lines = new Map<string, Line>();
+const written = new Map<string, number>();
+
+/** Resolves when the work may begin, with what to call after it. */
+export async function takeTurn(whose: string): Promise<() => void> {
+  const line = lines.get(whose) ?? { running: 0, waiting: [] };
+  lines.set(whose, line);
+  if (line.running >= AT_ONCE) {
+    if (line.waiting.length >= MOST_WAITING) throw busy(`${MOST_WAITING} requests for files wait already`);
+    await wait(line);
+  } else line.running++;
+  return () => {
+    // Whoever is next takes the place as it is.
+    const next = line.waiting.shift();
+    if (next) return next();
+    line.running--;
+    if (line.running === 0) lines.delete(whose);
+  };
+}
+
+async function wait({ waiting }: Line): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const go = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    const timer = setTimeout(() => {
+      waiting.splice(waiting.indexOf(go), 1);
+      reject(busy(`no turn has come within ${LONGEST_WAIT_MS / 1000} s`));
+    }, LONGEST_WAIT_MS);
+    waiting.push(go);
+  });
+}
+
+/** For each file that is begun; gives what to call at its end. To end it takes no turn: it would stay open. */
+export function beginWriting(whose: string): () => void {
+  const count = written.get(whose) ?? 0;
+  if (count >= MOST_WRITTEN) throw busy(`${MOST_WRITTEN} files are being written already`);
+  written.set(whose, count + 1);
+  return () => {
+    const others = (written.get(whose) ?? 1) - 1;
+    if (others === 0) written.delete(whose);
+    else written.set(whose, others);
+  };
+}
+
+function busy(why: string): CellaError {
+  return new CellaError('RATE_LIMITED', `Too much is asked of your files at a time: ${why}.`, {
+    details: { retryAfterMs: 1000 },
+  });
+}
