@@ -1,6 +1,7 @@
 /** What a user has on the disk and in storage, by its sessions and in its namespaces. */
 
 import { join } from 'node:path';
+import { discardedFolders } from '../environments/files/remove-folder.ts';
 import type { Storage } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { Holdings } from './access/storage-quota.ts';
@@ -21,6 +22,7 @@ export async function holdingsOf({ host, storage, dataDir }: Places, userId: str
   const folders = [
     ...agentKeys.map((key) => join(dataDir, 'agents', folderName(key))),
     ...sessions.map(({ id }) => join(dataDir, 'outputs', id)),
+    ...(await discardedFolders(join(dataDir, 'agents'), userId)),
   ];
   return { agentKeys, folders, keptBytes: await keptBytes(storage, userId) };
 }

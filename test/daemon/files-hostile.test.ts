@@ -19,6 +19,7 @@ import { CANARY, filesOf, folderFor, hostileFiles, root, SWAPPING } from '../sup
 import { scratchFolder } from '../support/session.ts';
 import { shareCache } from '../support/shared-cache.ts';
 import { sharedEngineWithImage } from '../support/shared-docker.ts';
+import { Server } from '../support/stall-rows.ts';
 
 describe('in a sandbox', () => hostileFiles(() => Daemon.start()));
 
@@ -168,6 +169,30 @@ def replace(at):
     expect((await files.read('a')).text).toBe('x');
     expect(brokers()).toHaveLength(1);
     expect(brokers()).not.toEqual([broker]);
+  });
+
+  it('needs no right to trace other processes', { timeout: 60_000 }, async () => {
+    const without = ['setpriv', '--bounding-set', '-sys_ptrace'];
+    const server = await Server.start(await scratchFolder(), without);
+    onTestFinished(() => server.end());
+    const ids = await Promise.all(
+      ['one', 'other'].map(async (agentKey) => {
+        const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey });
+        const code = 'open("a", "w").write("x")';
+        await server.json(`POST /v1/sessions/${id}/execute`, server.token, { code });
+        return id;
+      }),
+    );
+    const statuses = new Set<number>();
+    // While some are read, others change whose rights a thread has.
+    const read = async (id: string) => {
+      for (let round = 0; round < 100; round++) {
+        statuses.add(await server.discard('GET', `/v1/sessions/${id}/files/content?path=a`, server.token));
+        statuses.add(await server.discard('GET', `/v1/sessions/${id}/files?path=`, server.token));
+      }
+    };
+    await Promise.all([...ids, ...ids, ...ids].map(read));
+    expect(statuses).toEqual(new Set([200]));
   });
 
   it('nothing stays open of an upload whose folder has gone meanwhile', async () => {

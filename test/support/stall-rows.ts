@@ -320,9 +320,11 @@ export class Server {
     this.end = end;
   }
 
-  static async start(dataDir: string): Promise<Server> {
+  /** `by`: a command that starts it, with its arguments. */
+  static async start(dataDir: string, by: readonly string[] = []): Promise<Server> {
     const options = JSON.stringify({ dataDir, sweepEveryMs: SWEEP_MS });
-    const child = spawn(process.execPath, [program, options], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [command = process.execPath, ...args] = [...by, process.execPath, program, options];
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     const closed = once(child, 'close');
     const gone = closed.then(() => Promise.reject(new Error('the server has ended')));
     gone.catch(() => {});

@@ -24,7 +24,7 @@ export async function eraseSession(share: HostShare, { id, ownerId, agentKey }: 
   await using lock = await takeSession(storage, key, WAIT_MS);
   const { documents, ...own } = storage.fenced(lock);
   await own.deleteAgent(key);
-  await discardFolder(join(dataDir, 'agents', folderName(key)), share.onLeftover);
+  await discardFolder(join(dataDir, 'agents', folderName(key)), ownerId, share.onLeftover);
   await leftovers?.forget(key);
   const outputs = new Outputs(dataDir, id);
   await new Requests(documents, outputs, id, share.requests).remove();

@@ -35,9 +35,16 @@ export function storageKeyOf(ownerId: string, agentKey: string): string {
   return isLocal(ownerId) ? agentKey : `~${ownerId}/${agentKey}`;
 }
 
+const OWNED = /^~([^/]+~[a-z0-9]{12})\//;
+
+/** Whose agent it is. */
+export function ownerIn(storageKey: string): string {
+  return OWNED.exec(storageKey)?.[1] ?? 'local';
+}
+
 /** Undefined where it is the key of another user's agent. */
 export function agentKeyIn(ownerId: string, storageKey: string): string | undefined {
-  if (isLocal(ownerId)) return /^~[^/]+~[a-z0-9]{12}\//.test(storageKey) ? undefined : storageKey;
+  if (isLocal(ownerId)) return OWNED.test(storageKey) ? undefined : storageKey;
   const mine = storageKeyOf(ownerId, '');
   return storageKey.startsWith(mine) ? storageKey.slice(mine.length) : undefined;
 }

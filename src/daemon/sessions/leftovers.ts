@@ -10,6 +10,7 @@ import { discardFolder, type OnFailure } from '../../environments/files/remove-f
 import type { DocumentStore } from '../../storage/contract.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { everyDocument } from '../every-document.ts';
+import { ownerIn } from './ids.ts';
 import { Outputs } from './outputs.ts';
 
 const FILES = 'session-files';
@@ -77,7 +78,7 @@ export class Leftovers {
 
   async #remove({ session, key }: Kept): Promise<void> {
     const { dataDir, onFailure = () => {} } = this.#parts;
-    await discardFolder(join(dataDir, 'agents', folderName(key)), onFailure);
+    await discardFolder(join(dataDir, 'agents', folderName(key)), ownerIn(key), onFailure);
     await new Outputs(dataDir, session).remove();
   }
 }

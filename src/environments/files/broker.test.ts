@@ -23,7 +23,7 @@ function setUp() {
     stdout.write(`${JSON.stringify({ id, result })}\n`);
     await turn();
   };
-  const ask = (op: string, root: object | undefined = {}) => {
+  const ask = (op: string, root: object | null = {}) => {
     const asked = broker.ask({ op, args: {}, ...(root && { root }) }, z.unknown());
     asked.catch(() => {}); // each test looks at what it asks about
     return asked;
@@ -65,7 +65,7 @@ describe('the process that reaches files', () => {
     await answer('op0', 'answered');
     expect(await others[0]).toBe('answered');
     // What it holds for somebody is ended by it alone.
-    const held = ask('commit', undefined);
+    const held = ask('commit', null);
     await turn();
     await answer('commit', 'kept');
     expect(await held).toBe('kept');
@@ -79,7 +79,7 @@ describe('the process that reaches files', () => {
       const { ask, answer, child } = setUp();
       const stuck = ask('stuck');
       vi.advanceTimersByTime(DEADLINE_MS);
-      const error = await stuck.catch((thrown) => thrown);
+      const error = (await stuck.catch((thrown: unknown) => thrown)) as Stuck;
       let over = false;
       void error.over.then(() => {
         over = true;

@@ -55,7 +55,11 @@ interface BrokerParts {
 }
 
 /** Nothing was done: another process can be asked. */
-export class NotBegun extends Error {}
+export class NotBegun extends CellaError {
+  constructor() {
+    super('STORAGE_FAILED', 'The process that reaches files of sessions has ended before it came to the request.');
+  }
+}
 
 /** A request without an answer. The turn that it has taken is its user's until `over`. */
 export class Stuck extends CellaError {

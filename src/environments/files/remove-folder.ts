@@ -3,14 +3,14 @@
  * and entries so many that removing them at once would hold up everybody else's files.
  */
 
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { readdir, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { HeldFolder } from './held-folder.ts';
 import { isGone, removeTree } from './remove-tree.ts';
 
-/** What a folder is called from when it is discarded until it is gone. */
+/** How a folder is called from when it is discarded until it is gone: this, whose it was, and a name of its own. */
 const DISCARDED = '.removed-';
 /** Most folders are gone by then. */
 const WAIT_MS = 2000;
@@ -33,9 +33,9 @@ export async function removeFolder(path: string): Promise<void> {
   }
 }
 
-/** Nobody finds it by its name any more. What takes long to remove goes on in the background. */
-export async function discardFolder(path: string, onFailure: OnFailure): Promise<void> {
-  const discarded = join(dirname(path), `${DISCARDED}${randomUUID()}`);
+/** Nobody finds it by its name any more. What takes long to remove goes on in the background; it is `owner`'s until then. */
+export async function discardFolder(path: string, owner: string, onFailure: OnFailure): Promise<void> {
+  const discarded = join(dirname(path), `${discardedOf(owner)}${randomUUID()}`);
   try {
     await rename(path, discarded);
   } catch (error) {
@@ -45,15 +45,26 @@ export async function discardFolder(path: string, onFailure: OnFailure): Promise
   await Promise.race([removal(discarded, onFailure), delay(WAIT_MS, undefined, { ref: false })]);
 }
 
+/** Those that are not gone yet. */
+export async function discardedFolders(parent: string, owner: string): Promise<string[]> {
+  const mine = discardedOf(owner);
+  return (await namesIn(parent)).filter((name) => name.startsWith(mine)).map((name) => join(parent, name));
+}
+
 /** Goes on with what an earlier process has not come to the end of. Resolves as `discardFolder` does. */
 export async function removeDiscarded(parent: string, onFailure: OnFailure): Promise<void> {
-  const names = await readdir(parent).catch((error) => {
+  const left = (await namesIn(parent)).filter((name) => name.startsWith(DISCARDED));
+  const removed = Promise.all(left.map((name) => removal(join(parent, name), onFailure)));
+  await Promise.race([removed, delay(WAIT_MS, undefined, { ref: false })]);
+}
+
+const discardedOf = (owner: string): string => `${DISCARDED}${hash('sha256', owner).slice(0, 16)}-`;
+
+async function namesIn(folder: string): Promise<string[]> {
+  return await readdir(folder).catch((error) => {
     if (isGone(error)) return [];
     throw error;
   });
-  const left = names.filter((name) => name.startsWith(DISCARDED));
-  const removed = Promise.all(left.map((name) => removal(join(parent, name), onFailure)));
-  await Promise.race([removed, delay(WAIT_MS, undefined, { ref: false })]);
 }
 
 interface Removal {
@@ -64,8 +75,9 @@ interface Removal {
 
 /** By path. */
 const removals = new Map<string, Removal>();
-const waiting: (() => void)[] = [];
-let running = 0;
+/** Each owner has one at a time: what others have discarded counts for them until it is gone, however much this one has. */
+const waiting: { readonly owner: string; readonly begin: () => void }[] = [];
+const running = new Set<string>();
 
 /** Resolves when the folder is gone, however long that takes. */
 function removal(path: string, onFailure: OnFailure): Promise<void> {
@@ -78,17 +90,29 @@ function removal(path: string, onFailure: OnFailure): Promise<void> {
   return removed;
 }
 
+function beginNext(): void {
+  if (running.size >= AT_ONCE) return;
+  const at = waiting.findIndex(({ owner }) => !running.has(owner));
+  const [next] = at < 0 ? [] : waiting.splice(at, 1);
+  if (!next) return;
+  running.add(next.owner);
+  next.begin();
+}
+
 async function removeAtLast(path: string, onFailure: OnFailure, attempts: { next: () => void }): Promise<void> {
+  const owner = basename(path).slice(0, discardedOf('').length);
   for (let againMs = AGAIN_MS; ; againMs = Math.min(2 * againMs, LONGEST_AGAIN_MS)) {
-    if (running >= AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve));
-    running++;
+    await new Promise<void>((begin) => {
+      waiting.push({ owner, begin });
+      beginNext();
+    });
     try {
       return await removeFolder(path);
     } catch (error) {
       onFailure(path, error);
     } finally {
-      running--;
-      waiting.shift()?.();
+      running.delete(owner);
+      beginNext();
     }
     await new Promise<void>((resolve) => {
       attempts.next = resolve;
