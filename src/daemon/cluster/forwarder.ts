@@ -17,7 +17,7 @@ import { HOP_HEADER } from './hop.ts';
 import type { Peer, Peers } from './peers.ts';
 import { endToEnd, relay, wordsOf } from './relay.ts';
 import { type BridgeOptions, bridge, openSocket } from './relay-socket.ts';
-import { Vigil } from './vigil.ts';
+import { type Other, Vigil } from './vigil.ts';
 
 export interface ForwarderOptions {
   readonly peers: Peers;
@@ -47,7 +47,8 @@ export class Forwarder implements Disposable {
 
   constructor(options: ForwarderOptions) {
     this.#options = options;
-    this.#vigil = new Vigil((id) => options.peers.isThere(id));
+    const isThere = (id: string) => options.peers.isThere(id);
+    this.#vigil = new Vigil({ isThere, answers: (other, signal) => this.#answers(other, signal) });
   }
 
   /** The answer of the server that has the session; undefined where it is for this one to answer. */
@@ -66,7 +67,7 @@ export class Forwarder implements Disposable {
     const [method, path] = ['DELETE', `/v1/sessions/${session.id}`];
     const headers = await this.#headers(c, method, path);
     const { 'content-length': _length, 'content-type': _type, ...bare } = headers;
-    const watched = this.#vigil.watch(target.id);
+    const watched = this.#vigil.watch(target);
     const ends = { cut: () => {}, onEnd: () => watched[Symbol.dispose]() };
     const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
     const answer = await relay({ ...way, method, path, headers: bare });
@@ -79,6 +80,13 @@ export class Forwarder implements Disposable {
     this.#vigil[Symbol.dispose]();
     this.#agents.http.destroy();
     this.#agents.https.destroy();
+  }
+
+  async #answers(other: Other, signal: AbortSignal): Promise<boolean> {
+    const way = { url: other.url, agent: this.#agentOf(other), signal, cut: () => {}, onEnd: () => {} };
+    const answer = await relay({ ...way, method: 'GET', path: '/health', headers: {} });
+    await answer.arrayBuffer();
+    return true;
   }
 
   async #find(session: SessionInfo, endpoint?: Endpoint): Promise<Target | undefined> {
@@ -109,7 +117,7 @@ export class Forwarder implements Disposable {
     const path = pathOf(c);
     const { incoming } = c.env;
     const headers = await this.#headers(c, method, path);
-    const watched = this.#vigil.watch(target.id);
+    const watched = this.#vigil.watch(target);
     const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
     const ends = { cut: () => cut(c.env), onEnd: () => watched[Symbol.dispose]() };
     const body = bodyOf(incoming);
@@ -129,7 +137,7 @@ export class Forwarder implements Disposable {
     const headers = await this.#headers(c, 'GET', path);
     const protocols = wordsOf(c.req.header('sec-websocket-protocol') ?? '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
-    const watched = this.#vigil.watch(target.id);
+    const watched = this.#vigil.watch(target);
     const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
     const owner = await openSocket(way).catch((error) => {
       watched[Symbol.dispose]();
@@ -173,7 +181,7 @@ export class Forwarder implements Disposable {
     return file.kind === 'private' ? `Bearer ${file.token}` : undefined;
   }
 
-  #agentOf({ url }: Peer): Agent {
+  #agentOf({ url }: Pick<Peer, 'url'>): Agent {
     return url.startsWith('https:') ? this.#agents.https : this.#agents.http;
   }
 }
