@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { PassThrough, type Readable } from 'node:stream';
+import { endsAfterKill } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { enterGroup } from '../sandbox/marked-group.ts';
 import { killTree, newTreeMark, termTree } from '../sandbox/process-tree.ts';
@@ -28,23 +29,25 @@ export function startLocal({ argv, env, cwd, stdin, owner }: LocalProgram): Exec
   const group = child.pid === undefined ? undefined : enterGroup(child.pid, mark.group);
   let over = false;
   let timer: NodeJS.Timeout | undefined;
+  const { promise: exited, resolve, reject } = Promise.withResolvers<ExecExit>();
   const killNow = () => {
-    if (child.pid !== undefined) killTree(child.pid, mark, { ownGroup: true });
+    if (child.pid === undefined) return;
+    killTree(child.pid, mark, { ownGroup: true });
+    if (!over)
+      void endsAfterKill(exited, `${program} (process ${child.pid})`).then(() => resolve({ signal: 'SIGKILL' }));
   };
-  const exited = new Promise<ExecExit>((resolve, reject) => {
-    child.once('error', (error) => {
-      if (child.pid !== undefined) return; // it has begun: the end is told by itself
-      over = true;
-      reject(notStarted(program, error));
-    });
-    child.once('exit', (code, signal) => {
-      over = true;
-      clearTimeout(timer);
-      // It has ended when its program has: what it left behind would outlive it, and hold the pipes open.
-      killNow();
-      group?.[Symbol.dispose]();
-      resolve(code === null ? { signal: signal ?? 'SIGKILL' } : { code });
-    });
+  child.once('error', (error) => {
+    if (child.pid !== undefined) return; // it has begun: the end is told by itself
+    over = true;
+    reject(notStarted(program, error));
+  });
+  child.once('exit', (code, signal) => {
+    over = true;
+    clearTimeout(timer);
+    // It has ended when its program has: what it left behind would outlive it, and hold the pipes open.
+    killNow();
+    group?.[Symbol.dispose]();
+    resolve(code === null ? { signal: signal ?? 'SIGKILL' } : { code });
   });
   exited.catch(() => {}); // whoever waits for it is told
   return {

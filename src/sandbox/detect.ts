@@ -1,13 +1,11 @@
 /** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
 
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { z } from 'zod';
+import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { failureOf, kernelPackage, parseJson } from './python.ts';
 import { firstUids } from './uid.ts';
 
-const run = promisify(execFile);
 /** More than all trials together may take. */
 const DETECTION_MS = 60_000;
 
@@ -47,13 +45,8 @@ export async function detectLayers(python: string): Promise<Detection> {
 
 async function reportOf(python: string): Promise<string> {
   try {
-    const options = { timeout: DETECTION_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
-    const { stdout } = await run(
-      python,
-      ['-I', '-X', 'utf8', kernelPackage(), 'detect', JSON.stringify({ uids: firstUids })],
-      options,
-    );
-    return stdout;
+    const args = ['-I', '-X', 'utf8', kernelPackage(), 'detect', JSON.stringify({ uids: firstUids })];
+    return await runProgram(python, args, DETECTION_MS);
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     if (code === 'ENOENT' || code === 'EACCES') {

@@ -1,13 +1,11 @@
 /** What a package must fit: the Python of the kernels, asked once, outside of any sandbox. */
 
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { z } from 'zod';
+import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import { failureOf, parseJson } from './python.ts';
 
-const run = promisify(execFile);
 const ANSWER_MS = 30_000;
 
 /** One of the host's own: wheels for it are chosen by itself. */
@@ -62,8 +60,7 @@ export function askInterpreter(python: string): Promise<HostInterpreter> {
 }
 
 async function ask(python: string): Promise<HostInterpreter> {
-  const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
-  const { stdout } = await run(python, askingArgs(), options).catch((cause) => {
+  const stdout = await runProgram(python, askingArgs(), ANSWER_MS).catch((cause) => {
     throw notFound(python, failureOf(cause), cause);
   });
   const answer = readAnswer(stdout);

@@ -1,15 +1,12 @@
 /** The Python that kernels run on: finding it, asking it about itself, and where Cella's own Python lies. */
 
-import { execFile } from 'node:child_process';
 import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
-import { promisify } from 'node:util';
 import { z } from 'zod';
+import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { packageFile } from './home.ts';
-
-const run = promisify(execFile);
 
 export interface InterpreterFacts {
   readonly version: readonly [major: number, minor: number, patch: number];
@@ -126,15 +123,13 @@ export function holdsPackagesOnly(folder: string): boolean {
 
 async function answerOf(path: string): Promise<string> {
   try {
-    const options = { timeout: ANSWER_MS, killSignal: 'SIGKILL', encoding: 'utf8' } as const;
-    const { stdout } = await run(path, ['-I', '-X', 'utf8', '-c', FACTS_PROGRAM], options);
-    return stdout;
+    return await runProgram(path, ['-I', '-X', 'utf8', '-c', FACTS_PROGRAM], ANSWER_MS);
   } catch (cause) {
     throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${failureOf(cause)}.`, { cause });
   }
 }
 
-/** Why a program that was run by `execFile` failed, in one line: its own last words where it has said any. */
+/** Why a program that was run by `runProgram` failed, in one line: its own last words where it has said any. */
 export function failureOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stderr, killed, signal } = error as { stderr?: unknown; killed?: unknown; signal?: unknown };

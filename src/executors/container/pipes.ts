@@ -1,13 +1,11 @@
 /** Named pipes for the output of a container's kernels, made a few ahead. A name is used once, then taken away. */
 
-import { execFile } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { runProgram } from '../../lib/run-program.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { PipeSource } from '../sockets.ts';
 
-const run = promisify(execFile);
 const MAKE_MS = 10_000;
 const STOCK = 8;
 const FEW = 3;
@@ -67,7 +65,7 @@ export class Pipes {
     const numbers = Array.from({ length: STOCK }, () => this.#made++);
     const paths = numbers.flatMap(namesOf).map((name) => join(this.#folder, name));
     // Code may open /dev/stdout again, whichever user it is.
-    await run('mkfifo', ['-m', '666', '--', ...paths], { timeout: MAKE_MS, killSignal: 'SIGKILL' });
+    await runProgram('mkfifo', ['-m', '666', '--', ...paths], MAKE_MS);
     this.#ready.push(...numbers);
   }
 }

@@ -1,0 +1,17 @@
+/** One run of a short program, with a deadline for its answer and for its end. */
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { inTime } from './deadline.ts';
+
+const run = promisify(execFile);
+
+/** A process that waits for a disk that hangs cannot be killed. */
+const LONGEST_KILL_MS = 10_000;
+
+/** Its stdout. It is killed after `timeoutMs`. Rejects as `execFile` does. */
+export async function runProgram(program: string, args: readonly string[], timeoutMs: number): Promise<string> {
+  const running = run(program, args, { timeout: timeoutMs, killSignal: 'SIGKILL', encoding: 'utf8' });
+  const late = () => new Error(`it was killed after ${timeoutMs / 1000} s and does not end`);
+  return (await inTime(running, timeoutMs + LONGEST_KILL_MS, late)).stdout;
+}
