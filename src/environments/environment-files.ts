@@ -94,7 +94,8 @@ export abstract class EnvironmentFiles {
     const at = placeOf(this.folders, this.#roots, path);
     const over = new AbortController();
     const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
-    const changes = watchTree({ files: openFiles(at.root), path: at.path, share: ownWatches, signal: end });
+    const { path: folder, whose = folder } = at.root;
+    const changes = watchTree({ files: openFiles(at.root), path: at.path, share: ownWatches, whose, signal: end });
     // The first that it says is that it watches.
     await changes.next();
     // Also where nobody ever asks for the next.

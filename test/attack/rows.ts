@@ -2,6 +2,7 @@
 
 import { accessRows } from './access.ts';
 import { agentRows } from './agent-workspace.ts';
+import { fileFloodRows } from './file-floods.ts';
 import { fileShapeRows } from './file-shapes.ts';
 import { fileRows } from './files.ts';
 import { gatewayRows } from './gateway.ts';
@@ -27,4 +28,5 @@ export const rows: readonly Row[] = [
   ...agentRows,
   ...fileRows,
   ...fileShapeRows,
+  ...fileFloodRows,
 ];

@@ -8,6 +8,8 @@ import { systemCode } from '../../storage/file/failure.ts';
 const ENTRY_BYTES = 512;
 const BLOCK_BYTES = 512;
 const MOST_ENTRIES = 1_000_000;
+/** Of the paths of folders that are still to be looked at: each may be as long as the system takes. */
+const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 /** Leads to a folder, also to one that may not be read. Node has no name for O_PATH. */
 const WAY = (process.platform === 'linux' ? 0o10000000 : 0) | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
@@ -15,12 +17,16 @@ const WAY = (process.platform === 'linux' ? 0o10000000 : 0) | constants.O_DIRECT
  * Links are not followed, holes are not counted, and what goes away meanwhile is nothing. What cannot be counted is
  * without an end: a folder that its code has closed, paths that are too long for the system, too many entries.
  */
-export async function folderBytes(path: string, { mostEntries = MOST_ENTRIES } = {}): Promise<number> {
-  let [bytes, entries] = [0, 0];
+export async function folderBytes(
+  path: string,
+  { mostEntries = MOST_ENTRIES, mostWaitingBytes = MOST_WAITING_BYTES } = {},
+): Promise<number> {
+  let [bytes, entries, waitingBytes] = [0, 0, 0];
   // Not by recursion: folders may lie as deep in each other as the code likes.
   for (const folders = await realPaths(path); ; ) {
     const folder = folders.pop();
     if (folder === undefined) return bytes;
+    waitingBytes -= folder.length;
     try {
       await using held = await open(folder, WAY);
       const at = await placeOf(held, folder);
@@ -28,10 +34,13 @@ export async function folderBytes(path: string, { mostEntries = MOST_ENTRIES } =
       // A name is bytes: one that is no text is there all the same, and every byte is a letter of Latin-1.
       for await (const entry of await opendir(Buffer.concat([at, DOT]), { bufferSize: 256, encoding: 'latin1' })) {
         const name = Buffer.from(`/${entry.name}`, 'latin1');
-        if (entry.isDirectory()) folders.push(Buffer.concat([folder, name]));
+        if (entry.isDirectory()) {
+          folders.push(Buffer.concat([folder, name]));
+          waitingBytes += folder.length + name.length;
+        }
         bytes += await bytesOf(Buffer.concat([at, name]), entry.isDirectory());
         entries += 1;
-        if (entries > mostEntries) return Infinity;
+        if (entries > mostEntries || waitingBytes > mostWaitingBytes) return Infinity;
       }
     } catch (error) {
       bytes += bytesWithout(error);

@@ -79,6 +79,10 @@ describe('the room that a folder takes', () => {
     for (let count = 0; count < 20; count += 1) writeFileSync(join(many, `${count}`), '');
     expect(await folderBytes(many, { mostEntries: 20 })).toBeLessThan(Infinity);
     expect(await folderBytes(many, { mostEntries: 19 })).toBe(Infinity);
+    // Paths of folders that wait to be looked at are held in memory.
+    for (let n = 0; n < 20; n++) mkdirSync(join(many, `folder-${n}`));
+    expect(await folderBytes(many, { mostWaitingBytes: 20 * (many.length + 20) })).toBeLessThan(Infinity);
+    expect(await folderBytes(many, { mostWaitingBytes: 10 * many.length })).toBe(Infinity);
     const name = 'x'.repeat(200);
     execFileSync('sh', ['-c', `for i in $(seq 30); do mkdir ${name} && cd -P ${name} || exit 1; done`], { cwd: deep });
     expect(await folderBytes(deep)).toBe(Infinity);

@@ -31,6 +31,8 @@ export interface FileInfo {
 
 export interface Listing {
   readonly files: readonly FileInfo[];
+  /** Of their names, as JSON has them. */
+  readonly bytes: number;
   /** Where there are more than a listing holds. */
   readonly cut: boolean;
 }

@@ -17,12 +17,14 @@ const MOST_FOLDERS = 2000;
 
 export class FolderWatches {
   readonly #share: WatchShare;
+  readonly #whose: string;
   readonly #listener: WatchListener;
   readonly #watchers = new Map<string, FSWatcher>();
   readonly #unlisten: () => void;
 
-  constructor(share: WatchShare, listener: WatchListener) {
+  constructor(share: WatchShare, whose: string, listener: WatchListener) {
     this.#share = share;
+    this.#whose = whose;
     this.#listener = listener;
     this.#unlisten = share.listen(() => listener.lost());
   }
@@ -34,7 +36,7 @@ export class FolderWatches {
   /** False where one more cannot be had. */
   add(path: string, folder: FileHandle): boolean {
     this.#drop(path);
-    if (this.#watchers.size >= MOST_FOLDERS || !this.#share.takeFolder()) return false;
+    if (this.#watchers.size >= MOST_FOLDERS || !this.#share.takeFolder(this.#whose)) return false;
     try {
       const watcher = watch(`/proc/self/fd/${folder.fd}/.`, { persistent: false }, (event, name) => {
         this.#share.count();
@@ -45,7 +47,7 @@ export class FolderWatches {
       this.#watchers.set(path, watcher);
       return true;
     } catch {
-      this.#share.giveFolder();
+      this.#share.giveFolder(this.#whose);
       return false; // the system has no room for it
     }
   }
@@ -71,7 +73,7 @@ export class FolderWatches {
     if (!watcher) return;
     watcher.close();
     this.#watchers.delete(path);
-    this.#share.giveFolder();
+    this.#share.giveFolder(this.#whose);
   }
 }
 

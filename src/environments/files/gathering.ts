@@ -5,12 +5,17 @@ import type { FileInfo, Listing } from './files.ts';
 export class Gathering implements Listing {
   readonly files: FileInfo[] = [];
   readonly #most: number;
-  #bytesLeft: number;
+  readonly #mostBytes: number;
+  #bytes = 0;
   #cut = false;
 
   constructor(most: number, mostBytes: number) {
     this.#most = most;
-    this.#bytesLeft = mostBytes;
+    this.#mostBytes = mostBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
   }
 
   get cut(): boolean {
@@ -19,9 +24,11 @@ export class Gathering implements Listing {
 
   /** False where there is no more room. */
   add(file: FileInfo): boolean {
-    this.#bytesLeft -= Buffer.byteLength(JSON.stringify(file.name));
-    this.#cut ||= this.files.length >= this.#most || this.#bytesLeft < 0;
-    if (!this.#cut) this.files.push(file);
-    return !this.#cut;
+    const bytes = Buffer.byteLength(JSON.stringify(file.name));
+    this.#cut ||= this.files.length >= this.#most || this.#bytes + bytes > this.#mostBytes;
+    if (this.#cut) return false;
+    this.files.push(file);
+    this.#bytes += bytes;
+    return true;
   }
 }

@@ -12,23 +12,27 @@ import { isGone } from './remove-tree.ts';
 const MOST_LISTED = 100_000;
 const MOST_LOOKED_AT = 1_000_000;
 const MOST_DEEP = 64;
+/** Of the paths that are told: each may be as long as all names above it together. */
+const MOST_BYTES = 64 * 1024 * 1024;
 
 /** `top`: the folder, whose path the found ones are relative to. */
 export async function listTree(files: Files, top: string, glob: Glob): Promise<FileEntry[]> {
   const found: FileEntry[] = [];
-  let lookedAt = 0;
+  let [lookedAt, bytes] = [0, 0];
 
   const look = async (path: string, depth: number): Promise<void> => {
-    const listing = await files.list(below(top, path), MOST_LISTED + 1);
+    const listing = await files.list(below(top, path), MOST_LISTED + 1, MOST_BYTES);
     lookedAt += listing.files.length;
     if (listing.cut || lookedAt > MOST_LOOKED_AT) throw tooMany();
     const folders: string[] = [];
     for await (const { name, kind, size, modifiedAt } of inSlices(listing.files)) {
       const inner = below(path, name);
       if (kind === 'folder' && depth < MOST_DEEP && glob.reaches(inner)) folders.push(inner);
-      if (glob.matches(inner)) found.push({ path: inner, type: kind, bytes: size, modifiedAt });
+      if (!glob.matches(inner)) continue;
+      bytes += inner.length;
+      if (found.length >= MOST_LISTED || bytes > MOST_BYTES) throw tooMany();
+      found.push({ path: inner, type: kind, bytes: size, modifiedAt });
     }
-    if (found.length > MOST_LISTED) throw tooMany();
     for (const inner of folders) {
       await look(inner, depth + 1).catch((error) => {
         // Gone meanwhile, a link by now, or closed to the code: there is nothing to tell.
@@ -48,5 +52,9 @@ function isSkipped(error: unknown): boolean {
 
 function tooMany(): CellaError {
   const advice = 'List a folder further down, or give a pattern that fits less.';
-  return new CellaError('TOO_LARGE', `There are more files than the ${MOST_LISTED} that a list has.`, { advice });
+  return new CellaError(
+    'TOO_LARGE',
+    `There are more files than a list has: ${MOST_LISTED}, or ${MOST_BYTES} bytes of paths.`,
+    { advice },
+  );
 }

@@ -6,23 +6,31 @@
  */
 
 const MOST_FOLDERS = 20_000;
+/** Of one user: it takes several to leave none for another. */
+const MOST_OF_ONE = 5000;
 /** The system keeps 16,384 by default. */
 const MOST_AT_ONCE = 8192;
 
 export class WatchShare {
   readonly #listeners = new Set<() => void>();
+  readonly #ofEach = new Map<string, number>();
   #folders = 0;
   #atOnce = 0;
 
   /** False where there are as many as may be. */
-  takeFolder(): boolean {
-    if (this.#folders >= MOST_FOLDERS) return false;
+  takeFolder(whose: string): boolean {
+    const own = this.#ofEach.get(whose) ?? 0;
+    if (this.#folders >= MOST_FOLDERS || own >= MOST_OF_ONE) return false;
     this.#folders++;
+    this.#ofEach.set(whose, own + 1);
     return true;
   }
 
-  giveFolder(): void {
+  giveFolder(whose: string): void {
+    const others = (this.#ofEach.get(whose) ?? 1) - 1;
     this.#folders--;
+    if (others === 0) this.#ofEach.delete(whose);
+    else this.#ofEach.set(whose, others);
   }
 
   /** Called with each event of the system. */

@@ -23,6 +23,7 @@ const LOOK_MS = 1000;
 const MOST_DEEP = 64;
 /** Of one look at a tree. */
 const MOST_ENTRIES = 50_000;
+const MOST_NAME_BYTES = 8 * 1024 * 1024;
 /** What is told of a folder that has come with something in it. */
 const MOST_INSIDE = 1000;
 /** What a write of ours is called until it is whole. */
@@ -32,15 +33,17 @@ export interface WatchOptions {
   readonly files: Files;
   readonly path: string;
   readonly share: WatchShare;
+  /** Whose part of it. */
+  readonly whose: string;
   readonly signal: AbortSignal;
 }
 
-export async function* watchTree({ files, path, share, signal }: WatchOptions): AsyncGenerator<FileChange> {
+export async function* watchTree({ files, path, share, whose, signal }: WatchOptions): AsyncGenerator<FileChange> {
   const top = partsOf(path).join('/');
   await using folder = await files.folder(top).catch((error) => {
     throw explained(path, error);
   });
-  const tree = new WatchedTree(files, top, share);
+  const tree = new WatchedTree(files, top, { share, whose });
   let restMs = REST_MS;
   try {
     await tree.begin();
@@ -78,12 +81,13 @@ class WatchedTree {
   readonly #top: string;
   readonly #watches: FolderWatches;
   #entriesLeft = 0;
+  #bytesLeft = 0;
   #cut = false;
 
-  constructor(files: Files, top: string, share: WatchShare) {
+  constructor(files: Files, top: string, { share, whose }: Pick<WatchOptions, 'share' | 'whose'>) {
     this.#files = files;
     this.#top = top;
-    this.#watches = new FolderWatches(share, this.changes);
+    this.#watches = new FolderWatches(share, whose, this.changes);
   }
 
   get folders(): number {
@@ -138,6 +142,7 @@ class WatchedTree {
   /** Watches a folder, and then what is in it: what is made meanwhile is seen by one or the other. */
   async #enter(path: string, found: (path: string, entry: FileInfo) => void): Promise<void> {
     this.#entriesLeft = MOST_ENTRIES;
+    this.#bytesLeft = MOST_NAME_BYTES;
     await this.#enterBelow(path, found, 0);
   }
 
@@ -149,8 +154,9 @@ class WatchedTree {
         return;
       }
     }
-    const { files, cut } = await this.#files.list(below(this.#top, path), this.#entriesLeft);
+    const { files, bytes, cut } = await this.#files.list(below(this.#top, path), this.#entriesLeft, this.#bytesLeft);
     this.#entriesLeft -= files.length;
+    this.#bytesLeft -= bytes;
     if (cut) this.#cut = true;
     for (const entry of files) {
       const inner = below(path, entry.name);

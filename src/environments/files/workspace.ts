@@ -16,13 +16,15 @@ const CHUNK_BYTES = 256 * 1024;
 
 export class Workspace {
   readonly files: Files;
+  readonly #whose: string;
 
   constructor(root: FilesRoot) {
+    this.#whose = root.whose ?? root.path;
     this.files = openFiles(root);
   }
 
   /** By name. */
-  list(path: string): Promise<Listing> {
+  list(path: string): Promise<Omit<Listing, 'bytes'>> {
     return told(path, async () => {
       const { files, cut } = await this.files.list(partsOf(path).join('/'), MOST_LISTED, MOST_LISTED_BYTES);
       return { files: await sortedInSlices(files, byName), cut };
@@ -70,7 +72,7 @@ export class Workspace {
 
   /** What changes below a folder, until the signal aborts; `NOT_FOUND` where the folder itself goes. */
   watch(path: string, share: WatchShare, signal: AbortSignal): AsyncGenerator<FileChange> {
-    return watchTree({ files: this.files, path, share, signal });
+    return watchTree({ files: this.files, path, share, whose: this.#whose, signal });
   }
 }
 

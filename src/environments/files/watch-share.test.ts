@@ -1,0 +1,12 @@
+import { expect, it } from 'vitest';
+import { WatchShare } from './watch-share.ts';
+
+it('one user leaves folders to be watched for others, however many it watches', () => {
+  const share = new WatchShare();
+  let taken = 0;
+  while (taken < 100_000 && share.takeFolder('mallory')) taken++;
+  expect(taken).toBe(5000);
+  expect(share.takeFolder('victoria')).toBe(true);
+  share.giveFolder('mallory');
+  expect(share.takeFolder('mallory')).toBe(true);
+});
