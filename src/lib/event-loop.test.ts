@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { giveWay, inSlices, sortedInSlices } from './event-loop.ts';
+import { asPartOfThis, giveWay, inSlices, onBehalfOf, sortedInSlices } from './event-loop.ts';
 
 const busy = (ms: number) => {
   const until = performance.now() + ms;
@@ -37,6 +37,23 @@ it('whoever waits goes on in the order in which they came', async () => {
   busy(20);
   await Promise.all([1, 2, 3].map((one) => giveWay().then(() => order.push(one))));
   expect(order).toEqual([1, 2, 3]);
+});
+
+it('a user with sixty loops takes no more turns than one with a single loop', async () => {
+  let steps = 0;
+  const loop = async (count: number) => {
+    for await (const _ of inSlices(Array.from({ length: count }))) {
+      busy(4);
+      steps += 1;
+    }
+  };
+  const many = Array.from({ length: 60 }, () => onBehalfOf('many', () => loop(4)));
+  const single = onBehalfOf('single', () => asPartOfThis(() => loop(6)));
+  await single();
+  // With one queue for all, the other would have had all of its 240 steps by then but a few.
+  expect(steps).toBeLessThan(100);
+  await Promise.all(many);
+  expect(steps).toBe(246);
 });
 
 it('sorts as toSorted does, those that are equal in their order', async () => {

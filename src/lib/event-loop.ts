@@ -3,15 +3,30 @@
  * lets no timer and no socket run: a loop over many things calls `giveWay` for each of them.
  *
  * All such loops of this process share one slice per turn of the event loop. With a slice for each of them, a hundred
- * readers would stop it for a hundred slices.
+ * readers would stop it for a hundred slices. Those that wait take turns by whom they work for: a user with a hundred
+ * scans has no more of it than one with a single scan.
  */
+
+import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** A step may overrun it: what stops others is at most this and one step. */
 const SLICE_MS = 8;
 
 /** When the work of this turn of the event loop began. */
 let begunAt: number | undefined;
-const waiting: Array<() => void> = [];
+const worksFor = new AsyncLocalStorage<string>();
+/** By whom they work for; whose turn it is next comes first. */
+const waiting = new Map<string, Array<() => void>>();
+
+/** What the work does, also later, has its turns together with all else that is done for the same one. */
+export function onBehalfOf<T>(whom: string, work: () => T): T {
+  return worksFor.run(whom, work);
+}
+
+/** The function as part of the work that is going on now, whoever calls it later. */
+export function asPartOfThis<F extends (...given: never[]) => unknown>(work: F): F {
+  return AsyncLocalStorage.bind(work) as F;
+}
 
 /** Waits for the next turn of the event loop if the slice of this one is used up. One waiter goes on in each turn. */
 export async function giveWay(): Promise<void> {
@@ -21,11 +36,27 @@ export async function giveWay(): Promise<void> {
     setImmediate(turn);
   }
   if (now - begunAt < SLICE_MS) return;
-  await new Promise<void>((resolve) => waiting.push(resolve));
+  const whom = worksFor.getStore() ?? '';
+  await new Promise<void>((resolve) => {
+    const others = waiting.get(whom);
+    if (others) others.push(resolve);
+    else waiting.set(whom, [resolve]);
+  });
+}
+
+function nextWaiter(): (() => void) | undefined {
+  const [first] = waiting;
+  if (!first) return undefined;
+  const [whom, waiters] = first;
+  const next = waiters.shift();
+  // Whoever had a turn waits behind all others.
+  waiting.delete(whom);
+  if (waiters.length > 0) waiting.set(whom, waiters);
+  return next;
 }
 
 function turn(): void {
-  const next = waiting.shift();
+  const next = nextWaiter();
   begunAt = next && performance.now();
   if (!next) return;
   setImmediate(turn);

@@ -4,6 +4,7 @@
  */
 
 import type { Hono } from 'hono';
+import { asPartOfThis, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
@@ -86,7 +87,9 @@ export class Routes {
     this.#put(endpoint, async (c, about) => {
       const principal = await this.#enter(c);
       if (endpoint.access.kind === 'admin') requireScope(principal, 'admin');
-      return await handle({ ...(await this.#read(endpoint, c)), principal, context: c, about });
+      return await workFor(principal, c, async () =>
+        handle({ ...(await this.#read(endpoint, c)), principal, context: c, about }),
+      );
     });
   }
 
@@ -111,7 +114,9 @@ export class Routes {
         await look(again, right);
         return again;
       };
-      return await handle({ ...(await this.#read(endpoint, c)), principal, context: c, about, info, recheck });
+      return await workFor(principal, c, async () =>
+        handle({ ...(await this.#read(endpoint, c)), principal, context: c, about, info, recheck }),
+      );
     });
   }
 
@@ -204,4 +209,13 @@ function counted(hold: Hold, count: (bytes: number) => void): Hold {
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
 function expectAccess({ path, access }: Endpoint, ...kinds: Endpoint['access']['kind'][]): void {
   if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
+}
+
+/** Long work of one user takes turns with that of others, also what a WebSocket does later. */
+async function workFor<R>({ userId }: Principal, { env }: ExchangeContext, work: () => Promise<R>): Promise<R> {
+  return await onBehalfOf(userId, async () => {
+    const result = await work();
+    if (env.upgrade?.accept) env.upgrade.accept = asPartOfThis(env.upgrade.accept);
+    return result;
+  });
 }
