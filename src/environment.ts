@@ -2,8 +2,9 @@
 
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { CellaError } from './protocol/errors.ts';
 import { type StrayVariable, strayVariables } from './settings/stray.ts';
-import { allSettings } from './settings/table.ts';
+import { allSettings, settings } from './settings/table.ts';
 
 export interface Environment {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
@@ -104,6 +105,18 @@ export function readEnvironment(
     home: env.HOME || homedir(),
     noColor: Boolean(env.NO_COLOR),
   };
+}
+
+/** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is no such number. */
+export function readMost(what: 'skills' | 'artifacts'): number | undefined {
+  const { variable = '', kind } = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
+  const text = readEnvironment().variables[variable];
+  try {
+    return text === undefined ? undefined : kind.parse(text);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CellaError('INVALID_OPTIONS', `${variable} is ${JSON.stringify(text)}. ${reason}`, { cause });
+  }
 }
 
 function packagesOf(read: Read): Environment['packages'] {

@@ -5,7 +5,7 @@ import * as wire from '../protocol/http/namespace-routes.ts';
 import type { ArtifactsApi } from '../session/api.ts';
 import { isCode } from './failure.ts';
 import { chunksOf } from './lines.ts';
-import { callAt, type Place } from './place.ts';
+import { callAt, everyPage, type Place } from './place.ts';
 import { unreachable } from './transport.ts';
 
 export class RemoteArtifacts implements ArtifactsApi {
@@ -15,8 +15,14 @@ export class RemoteArtifacts implements ArtifactsApi {
     this.#place = place;
   }
 
-  async list(): Promise<readonly ArtifactInfo[]> {
-    return (await callAt(this.#place, wire.ListArtifacts)).artifacts;
+  async list({ after: from, limit }: Parameters<ArtifactsApi['list']>[0] = {}): Promise<readonly ArtifactInfo[]> {
+    if (limit !== undefined) {
+      return (await callAt(this.#place, wire.ListArtifacts, { query: { after: from, limit } })).artifacts;
+    }
+    return await everyPage(async (after = from) => {
+      const { artifacts, next } = await callAt(this.#place, wire.ListArtifacts, { query: { after } });
+      return { items: artifacts, next };
+    });
   }
 
   async get(name: string): Promise<ArtifactInfo> {

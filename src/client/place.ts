@@ -20,6 +20,19 @@ export async function callAt<P, Q, B, R>(
   return await link.call(endpoint, { ...given, params: { id, ...given.params } });
 }
 
+/** All pages of a list, one after the other. */
+export async function everyPage<T>(
+  page: (after: string | undefined) => Promise<{ readonly items: readonly T[]; readonly next?: string | undefined }>,
+): Promise<T[]> {
+  const all: T[] = [];
+  for (let after: string | undefined; ; ) {
+    const { items, next } = await page(after);
+    for (const item of items) all.push(item);
+    if (next === undefined || next === after) return all;
+    after = next;
+  }
+}
+
 /** The same, with the answer still to be read. */
 export async function openAt<P, Q, B, R>(
   { link, id, check }: Place,

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import * as wire from '../protocol/http/namespace-routes.ts';
 import type { SkillInfo, SkillProblem, SkillsApi } from '../session/api.ts';
 import { checked } from './link.ts';
-import { callAt, type Place } from './place.ts';
+import { callAt, everyPage, type Place } from './place.ts';
 
 const Skill = z.object({
   name: z.string(),
@@ -31,7 +31,10 @@ export class RemoteSkills implements SkillsApi {
   }
 
   async list(): Promise<readonly SkillInfo[]> {
-    return (await callAt(this.#place, wire.ListSkills)).skills.map(toSkill);
+    return await everyPage(async (after) => {
+      const { skills, next } = await callAt(this.#place, wire.ListSkills, { query: { after } });
+      return { items: skills.map(toSkill), next };
+    });
   }
 
   async get(name: string): Promise<SkillInfo & { readonly source: string }> {

@@ -4,6 +4,7 @@ import type { ArtifactInfo } from '../protocol/artifact.ts';
 import { ListThings, type ThingKind } from '../protocol/http/namespace-routes.ts';
 import type { SkillInfo, SkillProblem, ToolInfo, ToolProblem } from '../session/api.ts';
 import type { Link } from './link.ts';
+import { everyPage } from './place.ts';
 import { toSkill } from './skills.ts';
 import { toTool } from './tools.ts';
 
@@ -18,11 +19,21 @@ export interface Things {
 
 /** The lists of other kinds are empty where `only` one is asked for. */
 export async function thingsAt(link: Link, only?: ThingKind): Promise<Things> {
-  const { tools, skills, skillProblems, ...others } = await link.call(ListThings, { query: { only } });
+  const { tools, skills, skillProblems, artifacts, next, ...others } = await link.call(ListThings, { query: { only } });
+  /** What the first answer has left out of a kind. */
+  const rest = async <K extends 'tools' | 'skills' | 'artifacts'>(kind: K) => {
+    const from = next?.[kind];
+    if (from === undefined) return [];
+    return await everyPage(async (after = from) => {
+      const page = await link.call(ListThings, { query: { only: kind, after } });
+      return { items: page[kind] as readonly (typeof page)[K][number][], next: page.next?.[kind] };
+    });
+  };
   return {
     ...others,
-    tools: tools.map(toTool),
-    skills: skills.map(toSkill),
+    tools: [...tools, ...(await rest('tools'))].map(toTool),
+    skills: [...skills, ...(await rest('skills'))].map(toSkill),
+    artifacts: [...artifacts, ...(await rest('artifacts'))],
     skillProblems: skillProblems.map(({ line, ...problem }) => ({ ...problem, line })),
   };
 }

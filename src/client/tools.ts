@@ -6,7 +6,7 @@ import { fromWire, toWire } from '../protocol/http/values.ts';
 import type { PyValue } from '../protocol/values.ts';
 import type { ToolCallOptions, ToolInfo, ToolProblem, ToolsApi } from '../session/api.ts';
 import { checked } from './link.ts';
-import { callAt, type Place } from './place.ts';
+import { callAt, everyPage, type Place } from './place.ts';
 
 const Value = z.json().transform((value): PyValue => fromWire(value));
 const scalar = z.enum(['string', 'integer', 'number', 'boolean']);
@@ -41,7 +41,10 @@ export class RemoteTools implements ToolsApi {
   }
 
   async list(): Promise<readonly ToolInfo[]> {
-    return (await callAt(this.#place, wire.ListTools)).tools.map(toTool);
+    return await everyPage(async (after) => {
+      const { tools, next } = await callAt(this.#place, wire.ListTools, { query: { after } });
+      return { items: tools.map(toTool), next };
+    });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly ToolInfo[]> {

@@ -59,7 +59,11 @@ export interface SkillsApi {
 }
 
 export interface ArtifactsApi {
-  list(): Promise<readonly ArtifactInfo[]>;
+  /** By name: all, or at most `limit` of those after a name. */
+  list(page?: {
+    readonly after?: string | undefined;
+    readonly limit?: number | undefined;
+  }): Promise<readonly ArtifactInfo[]>;
   get(name: string): Promise<ArtifactInfo>;
   exists(name: string): Promise<boolean>;
   save(

@@ -3,7 +3,7 @@
  * none may slow the start of a kernel.
  */
 
-import { readEnvironment } from '../environment.ts';
+import { readEnvironment, readMost } from '../environment.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { CallContext, Methods } from '../namespaces/contract.ts';
@@ -93,7 +93,7 @@ export class Namespaces implements NamespacesApi {
   };
 
   readonly artifacts: NamespacesApi['artifacts'] = {
-    list: async () => (await this.#openArtifacts()).list(),
+    list: async (page) => (await this.#openArtifacts()).list(page),
     get: async (name) => (await this.#openArtifacts()).get(name),
     exists: async (name) => (await this.#openArtifacts()).exists(name),
     save: async (name, content, facts) => (await this.#openArtifacts()).save(name, content, facts),
@@ -210,7 +210,7 @@ export class Namespaces implements NamespacesApi {
       keep: true,
     });
     this.#keep(() => reader.close());
-    return new Skills({ store: storage.skills, reader });
+    return new Skills({ store: storage.skills, reader, most: readMost('skills') });
   }
 
   async #makeArtifacts(): Promise<Artifacts> {
@@ -218,7 +218,8 @@ export class Namespaces implements NamespacesApi {
       import('../namespaces/artifacts/artifacts.ts'),
       this.#openStorage(),
     ]);
-    return new Artifacts({ store: storage.artifacts, limitBytes: this.#options.artifactLimitMb * MB });
+    const limitBytes = this.#options.artifactLimitMb * MB;
+    return new Artifacts({ store: storage.artifacts, limitBytes, most: readMost('artifacts') });
   }
 
   async #makeDeps(): Promise<Deps> {

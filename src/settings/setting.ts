@@ -38,3 +38,8 @@ export function secret(variable: string, about: string, kind: Kind<string>): Set
 export function ofNoFile<T>({ key: _key, ...rest }: Setting<T>): Setting<T> {
   return rest;
 }
+
+/** The same, for every command at once: a variable or the config file says it. */
+export function ofNoFlag<T>({ flag: _flag, ...rest }: Setting<T>): Setting<T> {
+  return rest;
+}

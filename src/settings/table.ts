@@ -6,7 +6,7 @@
 import { executorKinds } from '../protocol/capabilities.ts';
 import * as kinds from './kinds.ts';
 import { serveSettings } from './serve-settings.ts';
-import { ofNoFile, type Setting, secret, setting } from './setting.ts';
+import { ofNoFile, ofNoFlag, type Setting, secret, setting } from './setting.ts';
 
 const keptSettings = {
   config: ofNoFile(
@@ -51,6 +51,12 @@ const codeSettings = {
   wheels: setting('--wheels <dir>', 'a folder with wheels in it', kinds.paths),
   noIndex: setting('--no-index', 'ask no index, take from --wheels alone', kinds.onOff),
   tools: setting('--tools <dir>', 'a folder with more definitions of tools', kinds.paths),
+  maxSkills: ofNoFlag(
+    setting('--max-skills <n>', 'skills that each user may have', kinds.many, { otherwise: '10000' }),
+  ),
+  maxArtifacts: ofNoFlag(
+    setting('--max-artifacts <n>', 'artifacts that each user may have', kinds.many, { otherwise: '10000' }),
+  ),
   autoSh: setting('--auto-sh', 'run shell commands of a chat without asking', kinds.onOff),
 };
 

@@ -192,6 +192,16 @@ export interface TextStore {
   delete(name: string): Promise<boolean>;
   /** Another text after each change, by whomever: for those who keep what they have made of these texts. */
   version(): Promise<string>;
+  /** Whether there are so many, or more. Cheap, also with many of them. */
+  holds(count: number): Promise<boolean>;
+}
+
+/** A part of what there is, by name. */
+export interface Page {
+  /** Only what comes after this name. */
+  readonly after?: string | undefined;
+  /** At most so many. */
+  readonly limit?: number | undefined;
 }
 
 export interface StoredText {
@@ -209,8 +219,10 @@ export interface StoredText {
 export interface ArtifactStore {
   begin(name: string): Promise<ArtifactWriter>;
   get(name: string): Promise<ArtifactInfo | undefined>;
-  /** By name. */
-  list(): Promise<ArtifactInfo[]>;
+  /** By name: all, or a page, which takes no longer than what is in it. */
+  list(page?: Page): Promise<ArtifactInfo[]>;
+  /** Whether there are so many, or more. Cheap, also with many of them. */
+  holds(count: number): Promise<boolean>;
   open(name: string): Promise<ArtifactReader | undefined>;
   delete(name: string): Promise<boolean>;
 }

@@ -34,6 +34,11 @@ export class LayeredTexts implements TextStore {
     return this.#own.delete(name);
   }
 
+  /** Of one's own. */
+  holds(count: number): Promise<boolean> {
+    return this.#own.holds(count);
+  }
+
   async version(): Promise<string> {
     return (await Promise.all([this.#own.version(), this.#shared.version()])).join(' ');
   }

@@ -155,6 +155,37 @@ export function artifactContract(open: OpenStorage): void {
     expect(await artifacts.list()).toEqual([]);
   });
 
+  it('come in pages, by name, and nothing is told twice or left out', async () => {
+    const storage = await onePlace(open)();
+    const names = ['b', 'a', 'A', 'a.b', '\u00e4', '\u{1f389}', 'z'].toSorted((one, other) => (one < other ? -1 : 1));
+    for (const name of names) await keep(storage, name, Buffer.from(name));
+    for (const limit of [1, 2, 3, 7, 8]) {
+      const told: string[] = [];
+      for (let after: string | undefined; ; after = told.at(-1)) {
+        const page = await storage.artifacts.list({ after, limit });
+        expect(page.length).toBeLessThanOrEqual(limit);
+        told.push(...page.map(({ name }) => name));
+        if (page.length < limit) break;
+      }
+      expect(told).toEqual(names);
+    }
+    // What the place is told by may be gone by then.
+    expect((await storage.artifacts.list({ after: 'b0' })).map(({ name }) => name)).toEqual(
+      names.filter((name) => name > 'b0'),
+    );
+  });
+
+  it('are counted, also after some were replaced or deleted', async () => {
+    const storage = await onePlace(open)();
+    const { artifacts } = storage;
+    const held = async () => [await artifacts.holds(1), await artifacts.holds(2), await artifacts.holds(3)];
+    expect(await held()).toEqual([false, false, false]);
+    for (const name of ['a', 'b', 'b', 'b']) await keep(storage, name, Buffer.from(name));
+    expect(await held()).toEqual([true, true, false]);
+    await artifacts.delete('a');
+    expect(await held()).toEqual([true, false, false]);
+  });
+
   it('are refused where their facts are none, and what was there stays', async () => {
     const storage = await onePlace(open)();
     await keep(storage, 'a', Buffer.from('old'));

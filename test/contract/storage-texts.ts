@@ -94,6 +94,16 @@ export function textContract(open: OpenStorage, pick: (storage: Storage) => Text
     expect(new Set(seen).size).toBe(seen.length);
   });
 
+  it('are counted, also after some were replaced or deleted', async () => {
+    const texts = pick(await onePlace(open)());
+    const held = async () => [await texts.holds(1), await texts.holds(2), await texts.holds(3)];
+    expect(await held()).toEqual([false, false, false]);
+    for (const name of ['a', 'b', 'b', 'b']) await texts.put(name, name);
+    expect(await held()).toEqual([true, true, false]);
+    await texts.delete('a');
+    expect(await held()).toEqual([true, false, false]);
+  });
+
   it('have at most a megabyte', async () => {
     const texts = pick(await onePlace(open)());
     const most = 'ä'.repeat(512 * 1024);

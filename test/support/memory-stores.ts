@@ -6,6 +6,7 @@ import type {
   ArtifactReader,
   ArtifactStore,
   ArtifactWriter,
+  Page,
   StoredText,
   TextStore,
 } from '../../src/storage/contract.ts';
@@ -37,6 +38,10 @@ export class MemoryTexts implements TextStore {
 
   async version(): Promise<string> {
     return String(this.#version);
+  }
+
+  async holds(count: number): Promise<boolean> {
+    return this.#texts.size >= count;
   }
 }
 
@@ -77,8 +82,13 @@ export class MemoryArtifacts implements ArtifactStore {
     return this.#kept.get(name)?.info;
   }
 
-  async list(): Promise<ArtifactInfo[]> {
-    return [...this.#kept.values()].map(({ info }) => info).sort(byName);
+  async list({ after = '', limit }: Page = {}): Promise<ArtifactInfo[]> {
+    const all = [...this.#kept.values()].map(({ info }) => info).sort(byName);
+    return all.filter(({ name }) => name > after).slice(0, limit);
+  }
+
+  async holds(count: number): Promise<boolean> {
+    return this.#kept.size >= count;
   }
 
   async open(name: string): Promise<ArtifactReader | undefined> {

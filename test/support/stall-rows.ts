@@ -202,9 +202,20 @@ export function stallSuite(sizes: Sizes): void {
         },
       }),
     );
-    row('calling a skill', () =>
-      ask(`POST ${session('spare', '/execute')}`, { body: { code: 'for _ in range(5): skills.skill_1()' } }),
-    );
+    it('are there: skills that can be used', async () => {
+      const answer = await server.json<{ skills: object[] }>(`GET ${session('spare', '/skills')}`, state.ann);
+      expect(answer.skills).toHaveLength(Math.min(sizes.skills, 1000));
+    });
+    row('calling a skill', async () => {
+      const code = 'for _ in range(5): await skills.skill_1()';
+      const path = `POST ${session('spare', '/execute')}`;
+      expect(await server.json(path, state.ann, { code })).toMatchObject({ status: 'ok' });
+    });
+    row('calling a skill after another was made', async () => {
+      const code = `skills.create("new_${randomUUID().slice(0, 8)}", "async def run(): pass")\nawait skills.skill_1()`;
+      const path = `POST ${session('spare', '/execute')}`;
+      expect(await server.json(path, state.ann, { code })).toMatchObject({ status: 'ok' });
+    });
     row('listing artifacts', () => ask(`GET ${session('spare', '/artifacts')}`));
     row('everything at once', () => ask('GET /v1/things'));
     row('a folder with many files', () => ask(`GET ${session('files', '/files')}`));
@@ -288,7 +299,7 @@ async function fill(sizes: Sizes): Promise<State> {
 }
 
 const skill = (number: number) =>
-  `def run(text: str = ""):\n    """Number ${number}: reads data and counts words."""\n    return ${number}\n`;
+  `async def run(text: str = ""):\n    """Number ${number}: reads data and counts words."""\n    return ${number}\n`;
 
 async function append(storage: FileStorage, key: string, count: number, make: (number: number) => unknown) {
   for (let at = 0; at < count; at += BATCH) {

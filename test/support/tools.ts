@@ -42,6 +42,10 @@ export class MemoryTexts implements TextStore {
     return String(this.#changes);
   }
 
+  async holds(count: number): Promise<boolean> {
+    return this.#texts.size >= count;
+  }
+
   #stored(name: string, text: string): StoredText {
     return { name, text, updatedAt: 0, where: `memory/${name}.yaml` };
   }

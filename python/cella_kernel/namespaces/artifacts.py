@@ -9,6 +9,8 @@ from typing import Any, Dict, Iterator, List, Optional, Union
 from . import encoding, host
 
 _CHUNK = 4 << 20
+# Of artifacts that are listed at a time.
+_PAGE = 1000
 
 
 class Artifacts:
@@ -55,7 +57,12 @@ class Artifacts:
 
     def list(self) -> List[Dict[str, Any]]:
         """What is known of every artifact, by name."""
-        return host.call("artifacts.list")
+        known: List[Dict[str, Any]] = []
+        while True:
+            page = host.call("artifacts.list", after=known[-1]["name"] if known else "", limit=_PAGE)
+            known.extend(page)
+            if len(page) < _PAGE:
+                return known
 
     def exists(self, name: str) -> bool:
         """Whether there is one of that name."""

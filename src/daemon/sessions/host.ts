@@ -32,7 +32,7 @@ import { OpenSessions } from './open-sessions.ts';
 import { recordFolders } from './real-folders.ts';
 import type { HostShare } from './share.ts';
 import { Sweeper } from './sweeper.ts';
-import { thingsOf } from './things.ts';
+import { Things } from './things.ts';
 
 /** How long a kernel has to tell what memory it takes. */
 const MEASURE_MS = 1_000;
@@ -50,6 +50,7 @@ export class LocalSessionHost implements contract.SessionHost {
   readonly #counters: Counters = newCounters();
   readonly #sweeper: Sweeper;
   readonly #listing: Listing;
+  readonly #things: Things;
   #stopping = false;
   #closing: Promise<void> | undefined;
   #clearing: Promise<void> = Promise.resolve();
@@ -101,6 +102,7 @@ export class LocalSessionHost implements contract.SessionHost {
     this.#open = new OpenSessions(this.#share, this.#definitions);
     this.#deletions = new Deletions(this.#share, this.#definitions, this.#open);
     this.#listing = new Listing(this.#definitions, this.#open, elsewhere);
+    this.#things = new Things(this.#share);
     this.#sweeper = new Sweeper(this.#share, this.#definitions, this.#open);
     this.#creations = new Creations({
       definitions: this.#definitions,
@@ -206,7 +208,7 @@ export class LocalSessionHost implements contract.SessionHost {
 
   async things(ownerId: string, sessionId = ''): Promise<OpenedNamespaces> {
     const hosted = await this.#open.find(sessionId);
-    return hosted?.things ?? (await thingsOf(this.#share, ownerId));
+    return hosted?.things ?? (await this.#things.of(ownerId));
   }
 
   async holderOf({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
@@ -272,6 +274,7 @@ export class LocalSessionHost implements contract.SessionHost {
     await Promise.race([this.#clearing, delay(LONGEST_CLEARING_MS, undefined, { ref: false })]);
     await this.#sweeper.end();
     const outcomes = await Promise.allSettled((await this.#open.all()).map((one) => one.close()));
+    await this.#things[Symbol.asyncDispose]();
     await this.#share.pool.shutdown();
     // What could not be made is taken away again while there is a storage.
     await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);

@@ -137,6 +137,19 @@ describe('artifacts for host callers', () => {
   });
 });
 
+describe('more artifacts than may be', () => {
+  test('are refused before a byte is written; those that are there can be replaced', async () => {
+    const store = new MemoryArtifacts();
+    const artifacts = new Artifacts({ store, most: 2 });
+    for (const name of ['one', 'two', 'two']) await artifacts.save(name, Buffer.from('x'), text);
+    const full = { code: 'QUOTA_EXCEEDED', message: expect.stringContaining('CELLA_MAX_ARTIFACTS') };
+    await expect(artifacts.save('three', Buffer.from('x'), text)).rejects.toMatchObject(full);
+    await artifacts.delete('one');
+    await artifacts.save('three', Buffer.from('x'), text);
+    expect(store.unclosed).toBe(0);
+  });
+});
+
 describe('artifacts for the code of a kernel', () => {
   const finish = { ...text, description: '', metadata: {} };
 

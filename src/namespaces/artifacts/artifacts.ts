@@ -3,8 +3,9 @@
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
-import type { ArtifactReader, ArtifactStore } from '../../storage/contract.ts';
+import type { ArtifactReader, ArtifactStore, Page } from '../../storage/contract.ts';
 import type { Methods } from '../contract.ts';
+import { checkRoom, MOST_THINGS } from '../room.ts';
 import { checkFacts } from './facts.ts';
 import { Handles } from './handles.ts';
 import { artifactMethods } from './methods.ts';
@@ -14,6 +15,8 @@ export interface ArtifactsOptions {
   readonly store: ArtifactStore;
   /** Of one artifact. */
   readonly limitBytes?: number;
+  /** How many there may be. */
+  readonly most?: number | undefined;
 }
 
 /** `type` and `mediaType` are needed; the rest may be left out. */
@@ -30,8 +33,10 @@ const PIECE_BYTES = 1024 * 1024;
 export class Artifacts {
   readonly #store: ArtifactStore;
   readonly #limitBytes: number;
+  readonly #most: number;
 
-  constructor({ store, limitBytes = 1024 ** 3 }: ArtifactsOptions) {
+  constructor({ store, limitBytes = 1024 ** 3, most = MOST_THINGS }: ArtifactsOptions) {
+    this.#most = most;
     this.#store = store;
     this.#limitBytes = limitBytes;
   }
@@ -66,9 +71,9 @@ export class Artifacts {
     return (await this.#store.get(checkName(name, 'artifact'))) !== undefined;
   }
 
-  /** By name. */
-  list(): Promise<ArtifactInfo[]> {
-    return this.#store.list();
+  /** By name: all, or a page. */
+  list(page?: Page): Promise<ArtifactInfo[]> {
+    return this.#store.list(page);
   }
 
   async delete(name: string): Promise<void> {
@@ -78,6 +83,12 @@ export class Artifacts {
 
   async begin(name: string): Promise<BoundedWriter> {
     const checked = checkName(name, 'artifact');
+    await checkRoom({
+      what: 'artifacts',
+      most: this.#most,
+      holds: (count) => this.#store.holds(count),
+      replaces: async () => (await this.#store.get(checked)) !== undefined,
+    });
     return new BoundedWriter(checked, await this.#store.begin(checked), this.#limitBytes);
   }
 

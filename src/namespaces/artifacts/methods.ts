@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { ArtifactInfo } from '../../protocol/artifact.ts';
 import type { PyValue } from '../../protocol/values.ts';
-import type { ArtifactReader, ArtifactWriter } from '../../storage/contract.ts';
+import type { ArtifactReader, ArtifactWriter, Page } from '../../storage/contract.ts';
 import { type Methods, method } from '../contract.ts';
 import { checkFacts } from './facts.ts';
 import type { Handles } from './handles.ts';
@@ -12,13 +12,14 @@ interface ArtifactCalls {
   begin(name: string): Promise<ArtifactWriter>;
   open(name: string): Promise<ArtifactReader>;
   get(name: string): Promise<ArtifactInfo>;
-  list(): Promise<ArtifactInfo[]>;
+  list(page: Page): Promise<ArtifactInfo[]>;
   delete(name: string): Promise<void>;
 }
 
 const MOST_BYTES = 8 * 1024 * 1024;
 
 const Named = z.strictObject({ name: z.string() });
+const Listed = z.strictObject({ after: z.string().optional(), limit: z.int().min(1).max(1000).default(1000) });
 const Handle = z.strictObject({ handle: z.int() });
 const Write = Handle.extend({
   data: z.instanceof(Uint8Array).refine((data) => data.length <= MOST_BYTES, `at most ${MOST_BYTES} bytes at a time`),
@@ -55,7 +56,7 @@ export function artifactMethods(artifacts: ArtifactCalls, handles: Handles): Met
     }),
     'artifacts.abort': close,
     'artifacts.get': method(Named, async ({ name }) => infoValue(await artifacts.get(name))),
-    'artifacts.list': method(z.strictObject({}), async () => (await artifacts.list()).map(infoValue)),
+    'artifacts.list': method(Listed, async (page) => (await artifacts.list(page)).map(infoValue)),
     'artifacts.open': method(Named, async ({ name }) => {
       const { handle, reader } = await handles.addReader(() => artifacts.open(name));
       return { handle, info: infoValue(reader.info) };

@@ -35,6 +35,17 @@ describe('creating a skill', () => {
     expect(await skills.get('hello')).toEqual({ ...info, source: hello });
   });
 
+  test('is refused when there are as many as may be, unless it takes the place of one', async () => {
+    const few = new Skills({ store, reader, most: 2 });
+    await few.create({ name: 'one', source: hello });
+    await few.create({ name: 'two', source: hello });
+    const full = { code: 'QUOTA_EXCEEDED', message: expect.stringContaining('CELLA_MAX_SKILLS') };
+    await expect(few.create({ name: 'three', source: hello })).rejects.toMatchObject(full);
+    await few.create({ name: 'two', source: hello }, { replace: true });
+    await few.delete('one');
+    await few.create({ name: 'three', source: hello });
+  });
+
   test('every kind of parameter is told', async () => {
     const source = 'async def run(a, /, b, *rest, c: "list[int] | None" = None, d, **more): pass';
     const { parameters } = await skills.create({ name: 'kinds', source });

@@ -4,6 +4,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier, checkName } from '../../protocol/names.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import type { Methods } from '../contract.ts';
+import { checkRoom, MOST_THINGS } from '../room.ts';
 import { checkQuery } from '../search/query-limit.ts';
 import type { Skill, SkillInfo, SkillProblem, SkillReader } from './contract.ts';
 import { withDescription } from './description.ts';
@@ -20,6 +21,12 @@ export interface NewSkill {
   readonly description?: string | null;
 }
 
+interface SkillsOptions {
+  readonly store: TextStore;
+  readonly reader: SkillReader;
+  readonly most?: number | undefined;
+}
+
 const MOST_DESCRIPTION_CHARACTERS = 4000;
 const MOST_FOUND = 100;
 
@@ -27,8 +34,11 @@ export class Skills {
   readonly #store: TextStore;
   readonly #reader: SkillReader;
   readonly #library: Library;
+  readonly #most: number;
 
-  constructor({ store, reader }: { readonly store: TextStore; readonly reader: SkillReader }) {
+  /** `most`: how many there may be. */
+  constructor({ store, reader, most = MOST_THINGS }: SkillsOptions) {
+    this.#most = most;
     this.#store = store;
     this.#reader = reader;
     this.#library = new Library(store, reader);
@@ -73,6 +83,15 @@ export class Skills {
     const name = checkSkillName(skill.name);
     const text = await this.#complete(checkSource(skill.source), checkDescription(skill.description));
     const reading = await this.#reader.read(text);
+    await checkRoom({
+      what: 'skills',
+      most: this.#most,
+      holds: (count) => this.#store.holds(count),
+      replaces: async () => {
+        const there = await this.#store.get(name);
+        return there !== undefined && !there.shared;
+      },
+    });
     if (!(await this.#store.put(name, text, { ifAbsent: !options.replace }))) {
       throw new CellaError('NAME_TAKEN', `There is a skill named ${name} already.`, { details: { name } });
     }

@@ -10,10 +10,28 @@ const use = { kind: 'session', right: 'use' } as const;
 
 const name = z.string().min(1).max(200);
 const Named = z.object({ id: SessionId, name });
-const Search = z.strictObject({
-  q: z.string().max(1000).optional().meta({ description: 'Finds, instead of listing all.' }),
-  limit: z.coerce.number().int().min(1).max(100).default(20),
+const PageQuery = z.strictObject({
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1000)
+    .optional()
+    .meta({ description: 'At most so many, 1000 if not said.' }),
+  after: z.string().max(200).optional().meta({ description: '`next` of the page before.' }),
 });
+const Search = PageQuery.extend({
+  q: z
+    .string()
+    .max(1000)
+    .optional()
+    .meta({ description: 'Finds the best 20, or `limit` up to 100, in place of a list.' }),
+});
+/** Where the next page begins; not there on the last one. */
+const next = z
+  .string()
+  .exactOptional()
+  .meta({ description: 'Where to go on, by `after`; not there on the last page.' });
 
 /** What a tool takes is described as its kernel sees it. */
 const ToolInfo = z
@@ -40,7 +58,7 @@ const ToolProblemList = z
 export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', use, {
   summary: 'The tools that the code can call, or those that fit a search',
   query: Search,
-  result: z.object({ tools: z.array(ToolInfo).readonly() }),
+  result: z.object({ tools: z.array(ToolInfo).readonly(), next }),
 });
 
 export const ToolProblems = endpoint('get /v1/sessions/{id}/tool-problems', 'Tools', use, {
@@ -103,7 +121,7 @@ const SkillProblemList = z
 export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use, {
   summary: 'The skills that the code can use, or those that fit a search',
   query: Search,
-  result: z.object({ skills: z.array(SkillInfo).readonly() }),
+  result: z.object({ skills: z.array(SkillInfo).readonly(), next }),
 });
 
 export const SkillProblems = endpoint('get /v1/sessions/{id}/skill-problems', 'Skills', use, {
@@ -137,8 +155,9 @@ export const DeleteSkill = endpoint('delete /v1/sessions/{id}/skills/{name}', 'S
 });
 
 export const ListArtifacts = endpoint('get /v1/sessions/{id}/artifacts', 'Artifacts', use, {
-  summary: 'What the code has kept',
-  result: z.object({ artifacts: z.array(ArtifactInfo).readonly() }),
+  summary: 'What the code has kept, by name',
+  query: PageQuery,
+  result: z.object({ artifacts: z.array(ArtifactInfo).readonly(), next }),
 });
 
 export const GetArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}', 'Artifacts', use, {
@@ -231,7 +250,9 @@ export const ListThings = endpoint(
   { kind: 'anybody' },
   {
     summary: 'Your tools, skills, artifacts and packages, whatever sessions you have',
-    query: z.strictObject({ only: ThingKind.optional() }),
+    query: PageQuery.extend({
+      only: ThingKind.optional().meta({ description: 'Of this kind alone. `after` needs it.' }),
+    }),
     result: z.object({
       tools: z.array(ToolInfo).readonly(),
       toolProblems: ToolProblemList,
@@ -239,6 +260,10 @@ export const ListThings = endpoint(
       skillProblems: SkillProblemList,
       artifacts: z.array(ArtifactInfo).readonly(),
       deps: z.array(z.string()).readonly(),
+      next: z
+        .object({ tools: next, skills: next, artifacts: next })
+        .exactOptional()
+        .meta({ description: 'Of each kind that has more: where to go on, by `only` and `after`.' }),
     }),
   },
 );

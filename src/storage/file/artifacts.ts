@@ -6,13 +6,14 @@ import { giveWay } from '../../lib/event-loop.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
-import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock } from '../contract.ts';
+import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';
 import { aboutPath, aboutText, infoOf, type Known, readAbout } from './artifact-about.ts';
 import { FileArtifactReader } from './artifact-reader.ts';
 import { FileArtifactWriter, type Written } from './artifact-writer.ts';
 import { makeFolder, syncFolder, writeFileDurably } from './durable.ts';
 import { entriesOf, openPlain, pathOf } from './entries.ts';
 import { guarded } from './failure.ts';
+import { FolderCount } from './folder-count.ts';
 import type { FileLocks } from './locks.ts';
 import type { Scrap } from './scrap.ts';
 
@@ -33,10 +34,12 @@ const ATTEMPTS = 5;
 export class FileArtifacts implements ArtifactStore {
   readonly #place: Place;
   readonly #writers = new Set<ArtifactWriter>();
+  readonly #count: FolderCount;
   #closed = false;
 
   constructor(place: Place) {
     this.#place = place;
+    this.#count = new FolderCount(place.folder);
   }
 
   async begin(name: string): Promise<ArtifactWriter> {
@@ -59,16 +62,23 @@ export class FileArtifacts implements ArtifactStore {
     return reader?.info;
   }
 
-  async list(): Promise<ArtifactInfo[]> {
+  async list({ after = '', limit = Number.POSITIVE_INFINITY }: Page = {}): Promise<ArtifactInfo[]> {
     const { folder } = this.#place;
-    const names = (await guarded('read', folder, () => entriesOf(folder, ''))).map(({ name }) => name);
+    const entries = await guarded('read', folder, () => entriesOf(folder, ''));
+    const names = entries.map(({ name }) => name).filter((name) => name > after);
     const infos: ArtifactInfo[] = [];
-    for (let at = 0; at < names.length; at += AT_ONCE) {
+    for (let at = 0; at < names.length && infos.length < limit; ) {
       await giveWay();
-      const some = await Promise.all(names.slice(at, at + AT_ONCE).map((name) => this.get(name)));
+      const next = Math.min(at + AT_ONCE, at + limit - infos.length);
+      const some = await Promise.all(names.slice(at, next).map((name) => this.get(name)));
       infos.push(...some.filter((info) => info !== undefined));
+      at = next;
     }
     return infos;
+  }
+
+  holds(count: number): Promise<boolean> {
+    return guarded('read', this.#place.folder, () => this.#count.holds(count));
   }
 
   async open(name: string): Promise<ArtifactReader | undefined> {
@@ -110,6 +120,7 @@ export class FileArtifacts implements ArtifactStore {
       await rename(unfinishedAbout, about);
       await syncFolder(dirname(about));
       await rename(unfinished, path);
+      this.#count.added();
       await syncFolder(folder);
       return infoFrom(known);
     });

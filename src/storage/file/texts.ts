@@ -10,6 +10,7 @@ import { checkText, MOST_TEXT_BYTES } from '../text-limit.ts';
 import { syncFolder, writeFileDurably } from './durable.ts';
 import { type Entry, entriesOf, openPlain, pathOf } from './entries.ts';
 import { guarded, systemCode } from './failure.ts';
+import { FolderCount } from './folder-count.ts';
 import type { Scrap } from './scrap.ts';
 import { Stamps } from './stamps.ts';
 
@@ -32,11 +33,13 @@ interface Place {
 export class FileTexts implements TextStore {
   readonly #place: Place;
   readonly #stamps = new Stamps();
+  readonly #count: FolderCount;
   #known: { readonly version: string; readonly until: number } | undefined;
   #writes = 0;
 
   constructor(place: Place) {
     this.#place = place;
+    this.#count = new FolderCount(place.folder);
   }
 
   /** What cannot be read is left out here, and told by `get`. */
@@ -71,6 +74,7 @@ export class FileTexts implements TextStore {
         await rm(unfinished, { force: true });
       }
       this.#changed();
+      this.#count.added();
       await syncFolder(folder);
       return true;
     });
@@ -89,6 +93,10 @@ export class FileTexts implements TextStore {
       await syncFolder(this.#place.folder);
       return true;
     });
+  }
+
+  holds(count: number): Promise<boolean> {
+    return guarded('read', this.#place.folder, () => this.#count.holds(count));
   }
 
   /** Of a large folder it is known for a while; what is written here changes it at once. */

@@ -1,14 +1,15 @@
 /** Artifacts: their bytes in chunks, and a hash by name of what is known of them, which is written last. */
 
+import { giveWay, sortedInSlices } from '../../lib/event-loop.ts';
 import { type ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
-import type { ArtifactReader, ArtifactStore, ArtifactWriter } from '../contract.ts';
+import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../contract.ts';
 import { RedisArtifactReader } from './artifact-reader.ts';
 import { RedisArtifactWriter, type Written } from './artifact-writer.ts';
 import { type Content, expired, PUBLISH, REPLACED_S } from './chunks.ts';
 import type { Place } from './place.ts';
-import { asNumber, asPairs, asText, asTextIfAny } from './reply.ts';
+import { asList, asNumber, asText, asTextIfAny } from './reply.ts';
 import { script } from './script.ts';
 
 /**
@@ -37,6 +38,9 @@ local content, chunks = old:match('^%S+ (%S+) (%d+) ')
 if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), tonumber(ARGV[3])) end
 return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
+
+/** How many are asked for at a time. */
+const AT_ONCE = 200;
 
 export class RedisArtifacts implements ArtifactStore {
   readonly #place: Place;
@@ -67,10 +71,25 @@ export class RedisArtifacts implements ArtifactStore {
     return (await this.#find(checkName(name, 'artifact')))?.info;
   }
 
-  async list(): Promise<ArtifactInfo[]> {
-    const pairs = asPairs(await this.#place.link.send('HGETALL', this.#key));
-    const infos = pairs.flatMap(([, value]) => parse(value.toString())?.info ?? []);
-    return infos.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  async list({ after = '', limit = Number.POSITIVE_INFINITY }: Page = {}): Promise<ArtifactInfo[]> {
+    const { link } = this.#place;
+    const names = asList(await link.send('HKEYS', this.#key))
+      .map(asText)
+      .filter((name) => name > after);
+    const sorted = await sortedInSlices(names, (one, other) => (one < other ? -1 : 1));
+    const infos: ArtifactInfo[] = [];
+    for (let at = 0; at < sorted.length && infos.length < limit; ) {
+      await giveWay();
+      const next = Math.min(at + AT_ONCE, at + limit - infos.length);
+      const values = asList(await link.send('HMGET', this.#key, ...sorted.slice(at, next))).map(asTextIfAny);
+      infos.push(...values.flatMap((value) => (value === undefined ? [] : (parse(value)?.info ?? []))));
+      at = next;
+    }
+    return infos;
+  }
+
+  async holds(count: number): Promise<boolean> {
+    return asNumber(await this.#place.link.send('HLEN', this.#key)) >= count;
   }
 
   async open(name: string): Promise<ArtifactReader | undefined> {

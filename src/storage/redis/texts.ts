@@ -63,6 +63,10 @@ export class RedisTexts implements TextStore {
     return asTextIfAny(await this.#place.link.send('GET', this.#keys[1])) ?? 'none';
   }
 
+  async holds(count: number): Promise<boolean> {
+    return asNumber(await this.#place.link.send('HLEN', this.#keys[0])) >= count;
+  }
+
   #toText(name: string, value: string): StoredText {
     const end = value.indexOf(' ');
     const where = `${this.#place.link.address.where} ${this.#keys[0]} ${name}`;

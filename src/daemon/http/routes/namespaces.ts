@@ -29,18 +29,23 @@ export function addNamespaceRoutes(service: Service): void {
   addSkillRoutes(routes, api, look, room);
   addArtifactRoutes(routes, api, look, room);
   addDepsRoutes(service, api, look);
-  routes.add(wire.ListThings, async ({ principal, query: { only } }) => {
+  routes.add(wire.ListThings, async ({ principal, query: { only, ...page } }) => {
     requireScope(principal, 'use');
+    if (page.after !== undefined && only === undefined) {
+      throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
+    }
     await using things = await host.things(principal.userId);
-    return await contentsOf(things, only);
+    return await contentsOf(things, only, page);
   });
 }
 
 function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
-  routes.session(wire.ListTools, ({ info, query: { q, limit } }) =>
-    look(info, async ({ tools }) => ({
-      tools: (q === undefined ? await tools.list() : await tools.search(q, { limit })).map(plain),
-    })),
+  routes.session(wire.ListTools, ({ info, query: { q, ...page } }) =>
+    look(info, async ({ tools }) => {
+      if (q !== undefined) return { tools: (await tools.search(q, { limit: foundOf(page) })).map(plain) };
+      const { items, next } = pageOf((await tools.list()).toSorted(byName), page);
+      return { tools: items.map(plain), ...next };
+    }),
   );
   routes.session(wire.ToolProblems, ({ info }) =>
     look(info, async ({ tools }) => ({ problems: await tools.problems() })),
@@ -74,10 +79,12 @@ function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
 }
 
 function addSkillRoutes(routes: Service['routes'], api: Api, look: Look, room: Service['room']): void {
-  routes.session(wire.ListSkills, ({ info, query: { q, limit } }) =>
-    look(info, async ({ skills }) => ({
-      skills: (q === undefined ? await skills.list() : await skills.search(q, { limit })).map(plain),
-    })),
+  routes.session(wire.ListSkills, ({ info, query: { q, ...page } }) =>
+    look(info, async ({ skills }) => {
+      if (q !== undefined) return { skills: (await skills.search(q, { limit: foundOf(page) })).map(plain) };
+      const { items, next } = pageOf(await skills.list(), page);
+      return { skills: items.map(plain), ...next };
+    }),
   );
   routes.session(wire.SkillProblems, ({ info }) =>
     look(info, async ({ skills }) => ({ problems: await skills.problems() })),
@@ -99,8 +106,11 @@ function addSkillRoutes(routes: Service['routes'], api: Api, look: Look, room: S
 }
 
 function addArtifactRoutes(routes: Service['routes'], api: Api, look: Look, room: Service['room']): void {
-  routes.session(wire.ListArtifacts, ({ info }) =>
-    look(info, async ({ artifacts }) => ({ artifacts: await artifacts.list() })),
+  routes.session(wire.ListArtifacts, ({ info, query }) =>
+    look(info, async ({ artifacts }) => {
+      const { items, next } = await artifactsOf(artifacts, query);
+      return { artifacts: items, ...next };
+    }),
   );
   routes.session(wire.GetArtifact, ({ info, params }) => look(info, ({ artifacts }) => artifacts.get(params.name)));
   routes.session(wire.LoadArtifact, async ({ info, params, context }) => {
@@ -168,17 +178,60 @@ function checkUnlocked({ settings }: SessionInfo): void {
   throw new CellaError('DEPS_LOCKED', 'The packages of this session are locked.');
 }
 
-/** All that a user has, or one kind of it. */
-async function contentsOf({ tools, skills, artifacts, deps }: NamespacesApi, only: wire.ThingKind | undefined) {
+/** All that a user has, or one kind of it: a page of each. */
+async function contentsOf(
+  { tools, skills, artifacts, deps }: NamespacesApi,
+  only: wire.ThingKind | undefined,
+  page: Page,
+) {
   const wants = (kind: wire.ThingKind) => only === undefined || only === kind;
+  const [ofTools, ofSkills, ofArtifacts] = [
+    pageOf(wants('tools') ? (await tools.list()).toSorted(byName) : [], page),
+    pageOf(wants('skills') ? await skills.list() : [], page),
+    wants('artifacts') ? await artifactsOf(artifacts, page) : pageOf([], page),
+  ];
+  const next = { tools: ofTools.next.next, skills: ofSkills.next.next, artifacts: ofArtifacts.next.next };
+  const more = Object.entries(next).filter(([, name]) => name !== undefined);
   return {
-    tools: wants('tools') ? (await tools.list()).map(plain) : [],
+    tools: ofTools.items.map(plain),
     toolProblems: wants('tools') ? await tools.problems() : [],
-    skills: wants('skills') ? (await skills.list()).map(plain) : [],
+    skills: ofSkills.items.map(plain),
     skillProblems: wants('skills') ? await skills.problems() : [],
-    artifacts: wants('artifacts') ? await artifacts.list() : [],
+    artifacts: ofArtifacts.items,
     deps: wants('deps') ? await deps.list() : [],
+    ...(more.length > 0 && { next: Object.fromEntries(more) }),
   };
+}
+
+interface Page {
+  readonly after?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+const MOST_IN_PAGE = 1000;
+const MOST_FOUND = 100;
+const FOUND = 20;
+
+const foundOf = ({ limit = FOUND }: Page): number => Math.min(limit, MOST_FOUND);
+
+/** As skills and artifacts are; tools are listed as people sort. */
+const byName = (one: { readonly name: string }, other: { readonly name: string }) => (one.name < other.name ? -1 : 1);
+
+/** Of what is there by name. */
+function pageOf<T extends { readonly name: string }>(all: readonly T[], { after = '', limit = MOST_IN_PAGE }: Page) {
+  const rest = after === '' ? all : all.filter(({ name }) => name > after);
+  return { items: rest.slice(0, limit), next: nextOf(rest, limit) };
+}
+
+/** One more than asked for tells whether there is another page. */
+async function artifactsOf(artifacts: NamespacesApi['artifacts'], { after, limit = MOST_IN_PAGE }: Page) {
+  const found = await artifacts.list({ after, limit: limit + 1 });
+  return { items: found.slice(0, limit), next: nextOf(found, limit) };
+}
+
+function nextOf(rest: readonly { readonly name: string }[], limit: number): { readonly next?: string } {
+  const last = rest.length > limit ? rest[limit - 1] : undefined;
+  return last ? { next: last.name } : {};
 }
 
 /** As an object of the wire: what else it tells goes along. */
