@@ -8,6 +8,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   truncateSync,
@@ -15,10 +16,11 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { databaseOf, pythonFlags, run, used } from '../support/fault-suite.ts';
+import { databaseOf, pythonFlags, run, Tenant, used } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
 
 const refusedAtStart: readonly (readonly [what: string, harm: (path: string) => void])[] = [
@@ -50,6 +52,109 @@ test.each(refusedAtStart)('a database that is %s is refused at the start, with t
   expect(code).toBe(1);
   expect(err).toMatch(/Cannot .*cella\.db: /);
   expect(err).not.toContain('    at ');
+});
+
+const survived: readonly (readonly [what: string, harm: (path: string) => void])[] = [
+  [
+    'changed in twenty places',
+    (path) => {
+      const bytes = readFileSync(path);
+      // Not in its header, which is refused.
+      for (let n = 0; n < 20; n++) {
+        const place = 4096 + Math.trunc(((bytes.length - 4096) * (n + 0.5)) / 20);
+        bytes[place] = (bytes[place] ?? 0) ^ 0xff;
+      }
+      writeFileSync(path, bytes);
+    },
+  ],
+  [
+    'without one of its tables',
+    (path) => {
+      using database = new DatabaseSync(path);
+      database.exec('DROP TABLE documents');
+    },
+  ],
+  ['readable by nobody', (path) => chmodSync(path, 0)],
+  ['beside a log of garbage', (path) => writeFileSync(`${path}-wal`, Buffer.alloc(50_000, 7))],
+  ['beside an index of garbage', (path) => writeFileSync(`${path}-shm`, Buffer.alloc(32_768, 7))],
+];
+
+test.each(survived)(
+  'a database that is %s is refused by name, or all that can be read is there',
+  async (_what, harm) => {
+    using cella = new Cella();
+    const id = await used(cella);
+    harm(databaseOf(cella));
+    const starting = cella.start(['serve', '--port', '0', ...pythonFlags]);
+    const starts = await starting.says('The first cell').then(
+      () => true,
+      () => false,
+    );
+    if (starts) {
+      const url = / at (https?:\S+)/.exec(starting.out)?.[1];
+      const token = readFileSync(join(cella.dataDir, 'admin-token'), 'utf8').trim();
+      for (const [method, path] of [
+        ['GET', '/v1/sessions'],
+        ['GET', `/v1/sessions/${id}/events`],
+        ['POST', `/v1/sessions/${id}/execute`],
+      ]) {
+        const headers = { authorization: `Bearer ${token}` };
+        const init = method === 'POST' ? { method, headers, body: JSON.stringify({ code: 'kept' }) } : { headers };
+        const answer = await (await fetch(new URL(path ?? '', url), init)).text();
+        expect(answer).not.toContain('INTERNAL');
+        if (method === 'POST' && answer.includes('"status":"ok"'))
+          expect(JSON.parse(answer)).toMatchObject({ value: 1 });
+      }
+      starting.child.kill('SIGTERM');
+    }
+    const code = await starting.ended;
+    expect(code, starting.err).toBeOneOf(starts ? [0, 1] : [1]);
+    if (code !== 0) expect(starting.err).toMatch(/Cannot .*cella\.db|could not put everything away/);
+    expect(starting.err.replaceAll(/^\{.*$/gm, '')).not.toContain('    at ');
+  },
+);
+
+/** All files below a folder. */
+const filesBelow = (folder: string) =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+
+test('saves that were changed, emptied, cut or replaced give the value that was saved or name it as lost', async () => {
+  using cella = new Cella();
+  const tenants: Tenant[] = [];
+  {
+    await using served = await Served.start(cella, pythonFlags);
+    for (let n = 0; n < 12; n++) {
+      const tenant = await Tenant.of(served, `damaged-${n}`);
+      await tenant.run(`kept = 'value ${n} ' * 200; other = ${n}`);
+      await tenant.call('POST', '/hibernate');
+      tenants.push(tenant);
+    }
+  }
+  const files = filesBelow(join(cella.dataDir, 'checkpoints'));
+  expect(files.length).toBeGreaterThan(tenants.length);
+  for (const [n, path] of files.entries()) {
+    const bytes = readFileSync(path);
+    const place = (n * 37) % bytes.length;
+    bytes[place] = (bytes[place] ?? 0) ^ (1 << (n % 8));
+    if (n % 6 === 4) truncateSync(path, n % 12 === 4 ? 0 : Math.trunc(bytes.length / 2));
+    else if (n % 6 === 5) {
+      rmSync(path);
+      spawnSync('mkfifo', [path]);
+    } else if (n % 2 === 0) writeFileSync(path, bytes);
+  }
+  await using served = await Served.start(cella, pythonFlags);
+  const outcomes = new Set<string>();
+  for (const [n, tenant] of tenants.map((one) => one.at(served)).entries()) {
+    const { value, code, error } = await tenant.run('kept');
+    outcomes.add(code ?? Object(error).name ?? 'value');
+    if (error === undefined && code === undefined) expect(value).toBe(`value ${n} `.repeat(200));
+    else expect(code ?? Object(error).name).toBeOneOf(['NameError', 'CHECKPOINT_DAMAGED']);
+    expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
+    await tenant.check();
+  }
+  expect(outcomes.has('NameError')).toBe(true);
 });
 
 test('an older copy of the database goes on from where it was, with the newer save', async () => {

@@ -6,12 +6,11 @@
 import { createHash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { ArtifactInfo } from '../../protocol/artifact.ts';
 import { factsByName } from '../media-type.ts';
-import { systemCode } from './failure.ts';
+import { openPlain } from './entries.ts';
 import { isSettled } from './settled.ts';
 
 /** The file as it was written: where it is still so, the sum need not be made again. */
@@ -27,10 +26,12 @@ export const aboutText = (newestFirst: readonly Known[]): string => `${JSON.stri
 /** Nothing where there is none, or where somebody has broken it: the bytes are still there. */
 export async function readAbout(folder: string, name: string): Promise<readonly Known[]> {
   try {
-    const parsed = About.safeParse(JSON.parse(await readFile(aboutPath(folder, name), 'utf8')));
+    await using file = await openPlain(aboutPath(folder, name));
+    if (!file) return [];
+    const parsed = About.safeParse(JSON.parse(await file.readFile('utf8')));
     return parsed.success ? parsed.data.newestFirst : [];
   } catch (error) {
-    if (systemCode(error) === 'ENOENT' || error instanceof SyntaxError) return [];
+    if (error instanceof SyntaxError) return [];
     throw error;
   }
 }

@@ -1,9 +1,10 @@
 /** A checkpoint's data: one run of bytes, in files of 8 MB named by their number. */
 
 import { createHash } from 'node:crypto';
-import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Segment } from '../../protocol/checkpoint.ts';
+import { openPlain } from './entries.ts';
 import { systemCode } from './failure.ts';
 
 export const CHUNK_BYTES = 8 * 1024 * 1024;
@@ -86,7 +87,7 @@ export async function* readSegments(
       continue;
     }
     if (held?.index !== index) {
-      const bytes = await guard(() => readFile(chunkPath(folder, index)).catch(missing));
+      const bytes = await guard(() => readWhole(chunkPath(folder, index)).catch(missing));
       held = { index, bytes };
     }
     const inChunk = start % CHUNK_BYTES;
@@ -100,8 +101,13 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
+async function readWhole(path: string): Promise<Uint8Array | undefined> {
+  await using file = await openPlain(path);
+  return await file?.readFile();
+}
+
 async function readInto(part: Uint8Array, path: string, position: number): Promise<boolean> {
-  const file = await open(path, 'r').catch(missing);
+  const file = await openPlain(path).catch(missing);
   if (!file) return false;
   try {
     for (let done = 0; done < part.length; ) {

@@ -1,10 +1,11 @@
 /** manifest.json: a checkpoint's manifest, its place in the order, and a checksum over both. */
 
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FORMAT, Manifest } from '../../protocol/checkpoint.ts';
 import { writeFileDurably } from './durable.ts';
+import { openPlain } from './entries.ts';
 import { explain, systemCode } from './failure.ts';
 
 /** No manifest is nearly as long; what is, is not read into memory. */
@@ -23,9 +24,11 @@ export async function writeManifest(folder: string, manifest: Manifest, sequence
 /** Whatever is there, this says what it is, and does not throw. */
 export async function readManifest(folder: string): Promise<StoredManifest> {
   try {
-    const { size } = await stat(fileIn(folder));
+    await using file = await openPlain(fileIn(folder));
+    const { size } = file ? await file.stat() : await stat(fileIn(folder));
+    if (!file) return damaged('the manifest cannot be read: it is no plain file');
     if (size > MAX_BYTES) return damaged(`the manifest has ${size} bytes`);
-    return parse(await readFile(fileIn(folder), 'utf8'));
+    return parse(await file.readFile('utf8'));
   } catch (error) {
     if (systemCode(error) === 'ENOENT' && !(await exists(folder))) return { kind: 'absent' };
     return damaged(`the manifest cannot be read: ${explain(error).reason}`);
