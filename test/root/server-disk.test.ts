@@ -1,13 +1,14 @@
 /** The disk under a server: full, read-only, or ended by an error. Each has a disk of its own, in mounts of its own. */
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { codeOf, endAsItCan, newSession, pythonFlags, run } from '../support/fault-suite.ts';
+import { codeOf, endAsItCan, endInOrder, newSession, pythonFlags, run, Tenant } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
 
 const flags = [...pythonFlags, '--grace', '1'];
@@ -86,4 +87,59 @@ test('a file system that has ended after an error is STORAGE_FAILED everywhere, 
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+});
+
+test('workspaces and saves on a disk that becomes read-only are STORAGE_FAILED, and all goes on when it can be written', async () => {
+  using cella = new Cella();
+  const mounts = ['agents', 'checkpoints'].map((name) => join(cella.dataDir, name));
+  const script = mounts
+    .map((path) => `mkdir -p '${path}'; mount -t tmpfs -o size=64m,mode=711 none '${path}'`)
+    .join('; ');
+  const around = ['unshare', '--mount', 'sh', '-ec', `${script}; exec "$@"`, 'sh'];
+  const served = await Served.start(cella, flags, { around });
+  const tenant = await Tenant.of(served, 'kept');
+  await tenant.run('kept = 1');
+  await tenant.call('POST', '/hibernate');
+  const remount = (how: 'ro' | 'rw') => {
+    for (const path of mounts) {
+      const inside = ['--target', String(served.pid), '--mount', 'mount', '-o', `remount,${how}`, path];
+      execFileSync('nsenter', inside);
+    }
+  };
+  remount('ro');
+  const file = `PUT /v1/sessions/${tenant.id}/files/content?path=a.txt`;
+  expect(await codeOf(served.ask(file, { body: 'text' }))).toBe('STORAGE_FAILED');
+  await tenant.run('kept = 2');
+  expect(await tenant.call('POST', '/save')).toMatchObject({ code: 'STORAGE_FAILED' });
+  remount('rw');
+  expect(await codeOf(served.ask(file, { body: 'text' }))).toBe('ok');
+  await expect.poll(() => tenant.run('kept = 3')).toMatchObject({ status: 'ok' });
+  expect(await codeOf(served.ask(`POST /v1/sessions/${tenant.id}/save`))).toBe('ok');
+  await tenant.check();
+  await endInOrder(served);
+});
+
+// Frozen, ext4 lets whoever writes wait without end, and not even SIGKILL ends them: as a disk that does not answer.
+test('saves on a disk that hangs again and again take their time, and nothing that was acknowledged is lost', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-disk-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const image = join(folder, 'image');
+  execFileSync('truncate', ['-s', '128M', image]);
+  execFileSync('mkfs.ext4', ['-q', image]);
+  using cella = new Cella();
+  const served = await Served.start(cella, flags, { around: withDisk(cella.dataDir, `-o loop ${image}`) });
+  const tenants = await Promise.all(Array.from({ length: 20 }, (_, n) => Tenant.of(served, `slow-${n}`)));
+  await Promise.all(tenants.map((tenant, n) => tenant.run(`kept = ${n}`)));
+  const inside = ['--target', String(served.pid), '--mount', 'sh', '-c'];
+  const script = 'for n in $(seq 12); do fsfreeze -f "$1"; sleep 0.3; fsfreeze -u "$1"; sleep 0.05; done';
+  const stutter = once(spawn('nsenter', [...inside, script, 'sh', cella.dataDir], { stdio: 'ignore' }), 'exit');
+  await Promise.all(
+    tenants.map(async (tenant, n) => {
+      expect(await tenant.call('POST', '/hibernate')).not.toHaveProperty('code');
+      expect(await tenant.run('kept')).toMatchObject({ value: n });
+    }),
+  );
+  expect(await stutter).toEqual([0, null]);
+  for (const tenant of tenants) await tenant.check();
+  await endInOrder(served);
 });
