@@ -1,25 +1,53 @@
-/** docs/threat-model.md names a test for each promise: each file is there, and holds the test by that name. */
+/** Pages that name a test for each of their rows: each file is there, and holds the test by that name; each fault's is in `npm run test:faults`. */
 
 import { existsSync, readFileSync } from 'node:fs';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 const ROOT = new URL('../../', import.meta.url);
-const page = readFileSync(new URL('docs/threat-model.md', ROOT), 'utf8');
-const promises = page.slice(page.indexOf('## Promises'), page.indexOf('## Not promised'));
+const textOf = (path: string) => readFileSync(new URL(path, ROOT), 'utf8');
+
+/** The part of a page between two of its headings. */
+function between(path: string, from: string, to: string): string {
+  const page = textOf(path);
+  return page.slice(page.indexOf(`\n${from}\n`), page.indexOf(`\n${to}\n`));
+}
 
 /** `file`: “name”; “another name” */
-const named = [...promises.matchAll(/`((?:test|src)\/[^`]+)`: (“[^”]+”(?:; “[^”]+”)*)/g)].flatMap(
-  ([, file = '', names = '']) => [...names.matchAll(/“([^”]+)”/g)].map(([, name = '']) => [file, name] as const),
-);
+const namedIn = (text: string) =>
+  [...text.matchAll(/`((?:test|src)\/[^`]+)`: (“[^”]+”(?:; “[^”]+”)*)/g)].flatMap(([, file = '', names = '']) =>
+    [...names.matchAll(/“([^”]+)”/g)].map(([, name = '']) => [file, name] as const),
+  );
 
-it('each row of the promises names a test', () => {
-  const rows = promises.split('\n').filter((line) => line.startsWith('| ') && !line.startsWith('| promise'));
-  expect(rows.length).toBeGreaterThan(20);
-  for (const row of rows) expect.soft(row).toMatch(/`(test|src)\/[^`]+`: “/);
+const rowsOf = (text: string) =>
+  text.split('\n').filter((line) => line.startsWith('| ') && !/^\| (promise|\| fault)/.test(line));
+
+const promises = between('docs/threat-model.md', '## Promises', '## Not promised');
+const faults = between('CONTRIBUTING.md', '## Faults', '## Add an error code');
+
+describe.each([
+  ['the promises of docs/threat-model.md', promises, 20],
+  ['the faults of CONTRIBUTING.md', faults, 35],
+])('%s', (_page, text, least) => {
+  it('each row names a test', () => {
+    const rows = rowsOf(text);
+    expect(rows.length).toBeGreaterThan(least);
+    for (const row of rows) expect.soft(row).toMatch(/`(test|src)\/[^`]+`: “/);
+  });
+
+  it.each(namedIn(text))('%s has “%s”', (file, name) => {
+    expect(existsSync(new URL(file, ROOT))).toBe(true);
+    expect(textOf(file)).toContain(name);
+  });
 });
 
-it.each(named)('%s has “%s”', (file, name) => {
-  const path = new URL(file, ROOT);
-  expect(existsSync(path)).toBe(true);
-  expect(readFileSync(path, 'utf8')).toContain(name);
+it('npm run test:faults runs each test that the faults name', () => {
+  const [, , ...filters] = String(JSON.parse(textOf('package.json')).scripts['test:faults']).split(' ');
+  for (const [file] of namedIn(faults)) {
+    expect
+      .soft(
+        filters.some((filter) => file.includes(filter)),
+        file,
+      )
+      .toBe(true);
+  }
 });
