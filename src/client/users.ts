@@ -43,6 +43,11 @@ export class Users {
     await this.#link.call(wire.DeleteUser, { params: { user } });
   }
 
+  /** Ends all browser logins, and unused login links, of oneself; for administrators also those of another user. */
+  async logout(user: string): Promise<void> {
+    await this.#link.call(wire.EndLogins, { params: { user } });
+  }
+
   /** A one-time code for a browser to log in with: one's own, or for administrators that of another user. */
   loginCode(user?: string): Promise<LoginCode> {
     return this.#link.call(wire.CreateLoginCode, { body: user === undefined ? {} : { user } });

@@ -54,6 +54,40 @@ describe('cella users', () => {
     });
   });
 
+  it('logs the browsers of one out, and leaves tokens and other users alone', async () => {
+    const [token, other] = [await daemon.user('lou', 'member'), await daemon.user('max', 'member')];
+    const cookieOf = async (by: string) =>
+      (await daemon.call('POST /v1/login', { token: by })).headers.get('set-cookie')?.split(';')[0] ?? '';
+    const cookies = [await cookieOf(token), await cookieOf(token), await cookieOf(other)];
+    const { json: link } = await daemon.call<{ path: string }>('POST /v1/login-codes', { token, body: {} });
+    const statuses = () =>
+      Promise.all(
+        cookies.map(async (cookie) => (await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status),
+      );
+    expect(await statuses()).toEqual([200, 200, 200]);
+    expect((await daemon.call('DELETE /v1/users/lou/logins', { token: other })).status).toBe(403);
+    expect(await cella.run(['users', 'logout', 'lou'])).toMatchObject({
+      code: 0,
+      out: 'All logins of lou have ended.\n',
+    });
+    expect(await statuses()).toEqual([401, 401, 200]);
+    // A link that nobody has used yet would be a way back in.
+    expect((await daemon.call(`POST ${link.path}`, { token: null })).status).toBe(401);
+    expect((await daemon.call('GET /v1/me', { token })).status).toBe(200);
+    // Everybody may end their own.
+    expect((await daemon.call('DELETE /v1/users/max/logins', { token: other })).status).toBe(204);
+    expect(await statuses()).toEqual([401, 401, 401]);
+    const { json } = await daemon.call<{ entries: { action: string; target?: string; outcome: string }[] }>(
+      'GET /v1/audit?limit=1000',
+    );
+    const ended = json.entries.filter(({ action }) => action === 'login.end');
+    expect(ended.map(({ target, outcome }) => [target, outcome])).toEqual([
+      ['lou', 'refused'],
+      ['lou', 'ok'],
+      ['max', 'ok'],
+    ]);
+  });
+
   it('keeps one out, lets it in again, and removes it', async () => {
     const token = await daemon.user('cy', 'member');
     const status = async () => (await daemon.call('GET /v1/me', { token })).status;

@@ -23,6 +23,7 @@ const MORE = new Set([
   'delete /v1/sessions/{id}/tools/{name}',
   'post /v1/sessions/{id}/confirm',
   'get /v1/users/{user}',
+  'delete /v1/users/{user}/logins',
 ]);
 
 export interface Tried {

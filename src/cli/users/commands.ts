@@ -56,6 +56,10 @@ export function addUsers(program: Command, context: ProgramContext, done: Done):
     .action(async (name: string | undefined, flags: JsonServerFlags) =>
       at(flags, async (client, report, url) => (await work()).login(client, name, await url(), report)),
     );
+  named(make('logout', 'end all browser logins of one', help.logout)).action(
+    async (name: string, flags: JsonServerFlags) =>
+      at(flags, async (client, report) => (await work()).logout(client, name, report)),
+  );
 }
 
 function withUserFlags(command: Command): Command {

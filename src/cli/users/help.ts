@@ -65,3 +65,10 @@ Examples:
   $ cella users login                one for yourself
 
 The link works once, for 15 minutes, and logs a browser in for seven days.`;
+
+export const logout = `
+Examples:
+  $ cella users logout ada
+
+Ends every browser login of the user at the next request, and login links that nobody has used yet.
+Tokens stay: \`cella tokens revoke\` ends those.`;

@@ -76,6 +76,13 @@ export async function remove(client: Client, name: string, report: Report): Prom
   return Exit.ok;
 }
 
+export async function logout(client: Client, name: string, report: Report): Promise<number> {
+  const { id, name: called } = await client.users.get(name);
+  await client.users.logout(called);
+  await report.done({ loggedOut: id, name: called }, `All logins of ${called} have ended.`);
+  return Exit.ok;
+}
+
 /** The link alone is on stdout. */
 export async function login(client: Client, name: string | undefined, url: string, report: Report): Promise<number> {
   const { path, expiresAt } = await client.users.loginCode(name);

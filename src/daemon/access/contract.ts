@@ -150,6 +150,8 @@ export interface Logins {
   checkCsrf(cookie: string, given: string | undefined): void;
   /** False where it was over before. */
   logout(cookie: string): Promise<boolean>;
+  /** Ends all logins and login links of oneself, or of another user for `admin`. */
+  logoutUser(by: Principal, user: string): Promise<void>;
 }
 
 export interface BrowserLogin {

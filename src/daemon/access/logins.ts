@@ -80,6 +80,10 @@ export class StoredLogins implements Logins {
     return this.#logins.remove(cookie);
   }
 
+  async logoutUser(by: Principal, user: string): Promise<void> {
+    await this.forgetUser((await this.#users.get(by, user)).id);
+  }
+
   async forgetUser(userId: string): Promise<void> {
     await this.#codes.forgetUser(userId);
     await this.#logins.forgetUser(userId);

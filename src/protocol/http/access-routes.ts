@@ -63,6 +63,12 @@ export const Logout = endpoint('post /v1/logout', tag, anybody, {
   whileStopping: true,
 });
 
+export const EndLogins = endpoint('delete /v1/users/{user}/logins', tag, anybody, {
+  summary: 'End all browser logins of a user, and its unused login links: your own, or anybody’s for administrators',
+  audit: 'login.end',
+  params: OfUser,
+});
+
 export const CreateUserRoute = endpoint('post /v1/users', tag, admin, {
   summary: 'Make a user',
   audit: 'user.create',

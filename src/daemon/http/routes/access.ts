@@ -68,6 +68,13 @@ function addLoginRoutes({ routes, access }: Service): void {
     deleteCookie(context, COOKIE, { path: '/' });
     return context.body(null, 204);
   });
+
+  routes.add(wire.EndLogins, async ({ params, principal, about }) => {
+    about({ target: params.user });
+    admitMaking(access, principal);
+    await access.logins.logoutUser(principal, params.user);
+    return undefined;
+  });
 }
 
 function addUserRoutes({ routes, access, models, profiles, host, forwarder }: Service): void {
