@@ -160,3 +160,13 @@ test('variables that are misspelt are told, and fail nothing', async () => {
     strayVariables,
   });
 });
+
+test('what members of a root server may is told, and is no reason to fail', async () => {
+  const warnings = ['--members-may folders: Treat every member as root here.'];
+  const { exitCode, text } = await ask({ ...machine(true), warnings });
+  expect({ exitCode, text }).toEqual({ exitCode: 0, text: expect.stringContaining(`\n${warnings[0]}\n`) });
+  expect(JSON.parse((await ask({ ...machine(true), warnings }, { json: true })).text)).toMatchObject({
+    ok: true,
+    warnings,
+  });
+});

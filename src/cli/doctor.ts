@@ -20,6 +20,8 @@ export interface Surroundings {
   readonly installer?: { readonly name: string } | { readonly problem: string; readonly fix: string } | undefined;
   /** Variables that look like settings and are none. */
   readonly strayVariables?: readonly StrayVariable[] | undefined;
+  /** What a server with the settings of this environment would let others do. */
+  readonly warnings?: readonly string[] | undefined;
   readonly redis?: { readonly where: string; readonly problems: readonly string[]; readonly reachable: boolean };
 }
 
@@ -57,7 +59,7 @@ export async function doctor(
   const required: readonly string[] = requiredLayers[machine.root ? 'root' : 'user'];
   const layers = machine.layers.map((layer) => ({ ...layer, required: required.includes(layer.name) }));
   const missing = required.filter((name) => !layers.some((layer) => layer.name === name && layer.available));
-  const { installer, redis, strayVariables } = machine;
+  const { installer, redis, strayVariables, warnings } = machine;
   const executors = machine.executors && [subprocessOf(machine, missing), ...machine.executors];
   const ok = missing.length === 0 && redis?.reachable !== false;
   if (options.json) {
@@ -81,6 +83,7 @@ export async function doctor(
       installer,
       redis,
       strayVariables,
+      warnings,
     };
     await write(out, `${JSON.stringify(report)}\n`);
     return ok ? 0 : 1;
@@ -94,11 +97,11 @@ export async function doctor(
   // A terminal that nobody has told its size says 0; a program takes lines of any length.
   const screen = out.isTTY ? out.columns || 80 : Infinity;
   const flow = (text: string) => wrapToLines(text, { width: screen, indent: 2 });
-  const strays = (strayVariables ?? []).flatMap((stray) => flow(strayInWords(stray)));
+  const noted = [...(strayVariables ?? []).map(strayInWords), ...(warnings ?? [])].flatMap(flow);
   const lines = [
     ...flow(headOf(machine)),
     ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, { width, screen }, paint))]),
-    ...(strays.length > 0 ? ['', ...strays.map((line) => paint('yellow', line))] : []),
+    ...(noted.length > 0 ? ['', ...noted.map((line) => paint('yellow', line))] : []),
     '',
     ...flow(verdict(machine.problem === undefined ? missing : ['Python'])).map((line) => paint('bold', line)),
   ];

@@ -31,7 +31,7 @@ import { addProfiles } from './profiles/commands.ts';
 import { addAgents } from './programs/commands.ts';
 import { addServe } from './serve/commands.ts';
 import { addSessions } from './sessions/commands.ts';
-import { addSetting } from './setting-flags.ts';
+import { addSetting, settingOf } from './setting-flags.ts';
 import { addSkills } from './skills/commands.ts';
 import { chooseSource } from './source.ts';
 import { addCheckpoints, addFork, addPs } from './state-commands.ts';
@@ -202,7 +202,11 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
   addSetting(command, settings.image, { about: 'the image to look at' })
     .option('--json', 'print the report as JSON')
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
-      const { doctor } = await import('./doctor.ts');
+      const [{ doctor }, { rootWarnings }, { serveSettings }] = await Promise.all([
+        import('./doctor.ts'),
+        import('./serve/greeting.ts'),
+        import('../settings/serve-settings.ts'),
+      ]);
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
       const place = storagePlaceOf(flags, context.defaults);
@@ -213,6 +217,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
           {
             ...(await context.detect({ python, place, engine, image })),
             strayVariables: context.defaults.strayVariables,
+            warnings: rootWarnings(settingOf(serveSettings.membersMay, undefined, context.defaults)),
           },
           { json: flags.json === true, noColor },
           stdout,

@@ -302,3 +302,9 @@ it('cella doctor ends with what it says', async () => {
   expect(executors.map(({ name }: { name: string }) => name)).toEqual(names);
   expect(layers.map(({ name }: { name: string }) => name)).toContain('seccomp');
 });
+
+it('cella doctor warns of what members of a root server may', async () => {
+  const { out } = await cella.run(['doctor', '--json'], { env: { CELLA_MEMBERS_MAY: 'folders,network' } });
+  const warnings = [expect.stringContaining('--members-may folders')];
+  expect(JSON.parse(out)).toMatchObject({ root: true, warnings });
+});
