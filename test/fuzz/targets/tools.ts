@@ -117,7 +117,8 @@ export async function calls(): Promise<Target> {
       if (tool instanceof Promise || tool.issues) return;
       const name = pythonName(tool.value.name);
       schemaParameters(tool.value.inputSchema);
-      const called = text.length % 16 === 0 ? undefined : text.length % 16 === 1 ? 'nobody' : name;
+      // Its title says what is called in its place.
+      const called = tool.value.title === undefined ? name : tool.value.title || undefined;
       prepareMcp(mcp, new Map([[name, tool.value]]), called, { positional: ['a'], named: { b: 1, c: [{ d: null }] } });
     },
     result: (text) => {
