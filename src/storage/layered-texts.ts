@@ -1,5 +1,6 @@
 /** Texts of one's own in front of those of another: the others are read where one has none of that name, and never changed. */
 
+import { sortedInSlices } from '../lib/event-loop.ts';
 import type { StoredText, TextStore } from './contract.ts';
 
 export class LayeredTexts implements TextStore {
@@ -15,7 +16,7 @@ export class LayeredTexts implements TextStore {
     const [own, others] = await Promise.all([this.#own.list(), this.#shared.list()]);
     const taken = new Set(own.map(({ name }) => name));
     const shared = others.filter(({ name }) => !taken.has(name)).map(toShared);
-    return [...own, ...shared].toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    return await sortedInSlices([...own, ...shared], (one, other) => (one.name < other.name ? -1 : 1));
   }
 
   async get(name: string): Promise<StoredText | undefined> {
