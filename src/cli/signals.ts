@@ -21,13 +21,10 @@ export class EndSignals implements Disposable {
   readonly #ended = Promise.withResolvers<NodeJS.Signals>();
   readonly #listeners: ReadonlyMap<NodeJS.Signals, () => void>;
   #first: NodeJS.Signals | undefined;
-  readonly #beside: Disposable | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `beside` also listens, and is disposed of when the signals have their default action. */
-  constructor(source: SignalSource, beside?: Disposable) {
+  constructor(source: SignalSource) {
     this.#source = source;
-    this.#beside = beside;
     this.#listeners = new Map(END_SIGNALS.map((name) => [name, () => this.#receive(name)]));
     for (const [name, listener] of this.#listeners) source.on(name, listener);
   }
@@ -49,7 +46,6 @@ export class EndSignals implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
-    this.#beside?.[Symbol.dispose]();
     for (const [name, listener] of this.#listeners) this.#source.off(name, listener);
   }
 }

@@ -11,8 +11,8 @@ import { endAtSecondSignal } from './second-signal.ts';
 /** The first signal ends it in good order, the second at once. `readyFd` is where a parent waits to hear of it. */
 export async function runHere(request: ServeRequest, context: ProgramContext, readyFd?: number): Promise<number> {
   // Those who run a command inside another program have signals of their own.
-  const beside = context.signals === process ? endAtSecondSignal() : undefined;
-  using signals = new EndSignals(context.signals, beside);
+  if (context.signals === process) endAtSecondSignal();
+  using signals = new EndSignals(context.signals);
   try {
     const onReady = async (facts: ServedFacts) => {
       if (readyFd === undefined) {

@@ -2,7 +2,8 @@
  * Ends a server whose event loop stands still at the second signal.
  *
  * Node gives signals to the event loop of its main thread alone. If that thread is in a long computation, it hears of no
- * signal, and cannot restore the default action of any. This thread hears them too, and does nothing but count.
+ * signal, and cannot restore the default action of any. This thread hears them too, and does nothing but count. At the
+ * second one it stops listening and sends the signal again, which ends the process if the main thread has stopped, too.
  *
  * Node has no public way for it: `process.on` ignores signals in workers. The binding that `process.on` uses works there,
  * and a flag for this worker alone opens it. If another version of Node does not have it, signals work as without it.
@@ -34,8 +35,8 @@ const handles = signals.map(([name, number]) => {
 });
 `;
 
-/** Until it is disposed: from then on the system alone takes these signals, as far as nobody else listens. */
-export function endAtSecondSignal(): Disposable {
+/** From here on, and until the process ends. It keeps no process from ending. */
+export function endAtSecondSignal(): void {
   const worker = new Worker(CODE, {
     eval: true,
     name: 'second signal',
@@ -50,5 +51,4 @@ export function endAtSecondSignal(): Disposable {
   });
   worker.unref();
   worker.on('error', () => {}); // signals work as without it
-  return { [Symbol.dispose]: () => void worker.terminate() };
 }
