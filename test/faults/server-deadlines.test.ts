@@ -96,8 +96,12 @@ test(
     const served = await Served.start(cella, [...flags, '--grace', '600'], { nodeFlags: ['--import', still] });
     const { child } = served.started;
     child.kill('SIGUSR2');
-    const answer = fetch(new URL('/health', served.url), { signal: AbortSignal.timeout(1000) });
-    await expect(answer).rejects.toThrow();
+    const answers = () =>
+      fetch(new URL('/health', served.url), { signal: AbortSignal.timeout(1000) }).then(
+        () => true,
+        () => false,
+      );
+    await expect.poll(answers, { timeout: 20_000 }).toBe(false);
     child.kill('SIGTERM');
     // Signals that come at once count as one: a terminal and a launcher send the same one twice.
     await delay(1000);
