@@ -1,0 +1,137 @@
+/** What callers of Cella rely on and what can be read without a server: codes, schemas, settings, help, exports. */
+
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, test } from 'vitest';
+import { z } from 'zod';
+import { Exit } from '../../src/cli/exit.ts';
+import * as client from '../../src/client/index.ts';
+import { readEnvironment } from '../../src/environment.ts';
+import * as library from '../../src/index.ts';
+import { PROTOCOL_VERSION, toDaemon, toRunner } from '../../src/protocol/agent/rpc.ts';
+import { FORMAT } from '../../src/protocol/checkpoint.ts';
+import { errorCodes } from '../../src/protocol/errors.ts';
+import { FrameType } from '../../src/protocol/frames.ts';
+import { SessionEventBody } from '../../src/protocol/http/events.ts';
+import { ClientFrame, CloseCode } from '../../src/protocol/http/frames.ts';
+import { fromKernel, fromSupervisor } from '../../src/protocol/kernel.ts';
+import { ServerOptions } from '../../src/server-options.ts';
+import { SessionOptions } from '../../src/session/options.ts';
+import { allSettings, borrowedVariables } from '../../src/settings/table.ts';
+import { allHelp } from './cli-help.ts';
+import { expectGolden } from './golden.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+function schemaOf(schema: z.ZodType, io: 'input' | 'output' = 'input'): unknown {
+  const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any', reused: 'inline' });
+  return rest;
+}
+
+describe('the protocols', () => {
+  test('error codes keep their status, RPC code, retry and advice', () => expectGolden('error-codes.json', errorCodes));
+
+  test('events of a session keep their fields', async () => {
+    const byType = SessionEventBody.options.map((option) => [option.shape.type.value, schemaOf(option, 'output')]);
+    await expectGolden('events.json', Object.fromEntries(byType));
+  });
+
+  test('frames of the WebSocket keep their fields and close codes', async () => {
+    const byType = ClientFrame.options.map((option) => [option.shape.type.value, schemaOf(option)]);
+    await expectGolden('websocket.json', { client: Object.fromEntries(byType), close: CloseCode });
+  });
+
+  test('frames of a kernel keep their letters and limits', async () => {
+    const letters = new Map(Object.entries(FrameType).map(([name, type]) => [type, name]));
+    const limits = (frames: ReadonlyMap<number, number>) =>
+      Object.fromEntries([...frames].map(([type, bytes]) => [letters.get(type), bytes]));
+    const frames = Object.entries(FrameType).map(([name, type]) => [name, String.fromCharCode(type)]);
+    await expectGolden('kernel-frames.json', {
+      letters: Object.fromEntries(frames),
+      largestFromKernel: limits(fromKernel),
+      largestFromSupervisor: limits(fromSupervisor),
+      checkpointFormat: FORMAT,
+    });
+  });
+
+  test('methods between server and runner keep their fields', async () => {
+    const described = (methods: typeof toRunner | typeof toDaemon) =>
+      methods.map((one) => ({
+        method: one.method,
+        params: schemaOf(one.params),
+        result: 'result' in one ? schemaOf(one.result, 'output') : 'none: a notification',
+      }));
+    const methods = { toRunner: described(toRunner), toServer: described(toDaemon) };
+    await expectGolden('runner-rpc.json', { version: PROTOCOL_VERSION, ...methods });
+  });
+});
+
+describe('the command line', () => {
+  test('every command keeps its help', async () => {
+    const pages = await allHelp();
+    await expectGolden(
+      'help.txt',
+      pages.map(({ path, text }) => `$ ${['cella', path, '--help'].join(' ').replace('  ', ' ')}\n${text}`).join('\n'),
+    );
+  });
+
+  test('exit codes stay', () => expectGolden('exit-codes.json', Exit));
+});
+
+describe('settings', () => {
+  test('every flag, variable, key and default stays', async () => {
+    const rows = allSettings.map(({ flag, variable, key, otherwise, about }) => ({
+      ...{ flag, variable, key, default: otherwise, about },
+    }));
+    await expectGolden('settings.json', rows);
+  });
+
+  test('the variables that the product reads stay', async () => {
+    const read = new Set<string>();
+    readEnvironment(
+      new Proxy({}, { get: (_, name) => void read.add(String(name)), getOwnPropertyDescriptor: () => undefined }),
+    );
+    const known = allSettings.flatMap(({ variable }) => variable ?? []);
+    const names = new Set([...read, ...known, ...Object.keys(borrowedVariables)]);
+    await expectGolden('variables.txt', `${[...names].sort().join('\n')}\n`);
+  });
+});
+
+describe('the library', () => {
+  test('exports the same names of the same kinds', async () => {
+    await expectGolden('exports.json', {
+      cella: exportsOf(library, join(root, 'src/index.ts')),
+      'cella/client': exportsOf(client, join(root, 'src/client/index.ts')),
+    });
+  });
+
+  test('takes the same options', () =>
+    expectGolden('options.json', { session: schemaOf(SessionOptions), server: schemaOf(ServerOptions) }));
+});
+
+/** Types by their names, functions and other values by their kinds, classes with their public members. */
+function exportsOf(module: object, file: string): Record<string, unknown> {
+  const types = exportedNames(file).map((name): [string, unknown] => [name, 'type']);
+  const values = Object.entries(module).map(([name, value]) => [name, kindOf(value)]);
+  return Object.fromEntries([...types, ...values]);
+}
+
+function kindOf(value: unknown): unknown {
+  if (typeof value !== 'function') return typeof value;
+  const members = Object.getOwnPropertyNames(value.prototype ?? {}).filter((name) => name !== 'constructor');
+  const statics = Object.getOwnPropertyNames(value).filter((name) => !['length', 'name', 'prototype'].includes(name));
+  const isClass = /^class\b/.test(Function.prototype.toString.call(value));
+  return isClass ? { class: members.sort(), static: statics.sort() } : 'function';
+}
+
+/** As the source has them: types leave no trace at run time. */
+function exportedNames(file: string): string[] {
+  const source = readFileSync(file, 'utf8');
+  const lists = [...source.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, names = '']) => names.split(','));
+  const named = lists.map((name) => name.replace(/^.*\bas\b|\btype\b/s, '').trim());
+  const own = [...source.matchAll(/^export (?:interface|type|class) (\w+)/gm)].map(([, name = '']) => name);
+  const others = [...source.matchAll(/export type \* from '([^']+)'/g)];
+  const below = others.flatMap(([, path = '']) => exportedNames(join(dirname(file), path)));
+  return [...named, ...own, ...below].filter((name) => name !== '');
+}
