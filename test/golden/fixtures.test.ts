@@ -5,10 +5,10 @@ import { beforeAll, describe, test } from 'vitest';
 import { RedisStorage } from '../../src/index.ts';
 import { hostileRunner, namedPrograms } from '../support/agent-daemon.ts';
 import { RedisServer } from '../support/redis.ts';
-import { scratchFolder } from '../support/session.ts';
+import { openSession, scratchFolder } from '../support/session.ts';
 import { makeWheel } from '../support/wheels.ts';
 import { makeFileFixture, makeRedisFixture, PREFIX, restoreRedis, unpackWorld } from './make-fixtures.ts';
-import { checkWorld, startWorld, type WorldOptions } from './world.ts';
+import { checkCheckpoint, checkWorld, startWorld, type WorldOptions } from './world.ts';
 
 let parts: Pick<WorldOptions, 'runner' | 'programs' | 'wheels'>;
 
@@ -27,6 +27,11 @@ describe('what an earlier version has written', () => {
     const { dataDir, facts } = await unpackWorld('files.tar.gz');
     await using daemon = await startWorld({ ...parts, dataDir });
     await checkWorld(daemon, facts);
+  });
+
+  test('the same folder opens in the library, without a server', async () => {
+    const { dataDir } = await unpackWorld('files.tar.gz');
+    await checkCheckpoint(await openSession({ dataDir, agentKey: 'everything' }));
   });
 
   test('a Redis opens, with the data folder beside it', async () => {

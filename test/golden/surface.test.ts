@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, test } from 'vitest';
 import { z } from 'zod';
-import { Exit } from '../../src/cli/exit.ts';
+import { Exit, exitCodeOf } from '../../src/cli/exit.ts';
 import * as client from '../../src/client/index.ts';
 import { readEnvironment } from '../../src/environment.ts';
 import * as library from '../../src/index.ts';
@@ -76,7 +76,12 @@ describe('the command line', () => {
     );
   });
 
-  test('exit codes stay', () => expectGolden('exit-codes.json', Exit));
+  test('exit codes stay', async () => {
+    const statuses = ['ok', 'error', 'timeout', 'interrupted', 'died'] as const;
+    const plain = { type: 'result', execution: 1, stdout: '', stderr: '', displays: [], durationMs: 0 } as const;
+    const ofCells = statuses.map((status) => [status, exitCodeOf({ ...plain, status })]);
+    await expectGolden('exit-codes.json', { all: Exit, ofCells: Object.fromEntries(ofCells) });
+  });
 });
 
 describe('settings', () => {
