@@ -2,7 +2,7 @@
  * How the files in test/golden/fixtures were made: a server with one of everything in it, on files and on Redis, ended
  * in good order and packed. Made again, for the formats of a later version, with
  * `CELLA_MAKE_FIXTURES=1 npm test -- test/golden/fixtures`.
- * Keep the old ones beside them, under the name of their version, for as long as data of that version must open.
+ * Keep the old ones too, under another name, for as long as data of that version must open.
  */
 
 import { execFile } from 'node:child_process';
