@@ -157,15 +157,16 @@ interface Metric {
 
 type Line = { readonly type?: string; readonly id?: unknown; readonly info?: { readonly id?: unknown } };
 
+/** Only some hosts can tell it. */
+const withoutMemory = (key: string, value: unknown) => (key === 'memoryBytes' ? undefined : value);
+
 /** One value, or one a line. */
 function parseJson(out: string): Line[] {
   try {
-    return [JSON.parse(out)];
+    return [JSON.parse(out, withoutMemory)];
   } catch {
-    return out
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    const lines = out.trim().split('\n');
+    return lines.map((line) => JSON.parse(line, withoutMemory));
   }
 }
 
