@@ -61,14 +61,36 @@ def counter(start):
 step = counter(10)
 step()
 import json as codec
+import dataclasses, functools, random, sys, threading, types
+import numpy
+lock, rlock, output, unset = threading.Lock(), threading.RLock(), sys.stdout, dataclasses.MISSING
+@functools.lru_cache(maxsize=5)
+def cached(x):
+    return x + 1
+proxy, view, modules = types.MappingProxyType({"a": 1}), nested.keys(), [threading]
+whole = numpy.arange(6)
+part = whole[2:4]
+namespaces, tool, skill = [tools, skills, artifacts, deps], tools.shout, skills.triple
+random.seed(7)
 print("set up")
 `;
 /** Of the names above, in the kernel that has them. */
-const LOOK = `[number, text, list(raw), when, nested["list"], sorted(nested["set"]), shared is also_shared,
- double(21), point.moved(4).x, isinstance(point, Point), step(), codec.dumps([1])]`;
-/** What only the Python can read that has written it; functions and classes go by their source. */
-const NOT_PORTABLE = ['point', 'step'];
-const SEEN = [42, 'grüße', [0, 255], [1, 2.5, null], [1, [2, 3]], [1, 2], true, 42, 7, true, 12, '[1]'];
+const LOOK = `
+def seen():
+    whole[2] = 20
+    yield from (number, text, list(raw), when, nested["list"], sorted(nested["set"]), shared is also_shared)
+    yield from (double(21), point.moved(4).x, isinstance(point, Point), step(), codec.dumps([1]))
+    yield from (lock.acquire(False), rlock.acquire(False), output is sys.stdout, unset is dataclasses.MISSING)
+    yield from (cached(1), cached.cache_parameters()["maxsize"], proxy["a"], list(view), modules == [threading])
+    yield from (part.tolist(), namespaces == [tools, skills, artifacts, deps], tool("hi"), skill(n=2), random.random())
+list(seen())`;
+const SEEN = [
+  ...[42, 'grüße', [0, 255], [1, 2.5, null], [1, [2, 3]], [1, 2], true],
+  ...[42, 7, true, 12, '[1]'],
+  ...[true, true, true, true],
+  ...[2, 5, 1, ['list', 'set', 7], true],
+  ...[[20, 3], true, 'hi\n', 6, 0.32383276483316237],
+];
 
 const TOOL = `name: shout
 description: Says it aloud
@@ -99,7 +121,12 @@ export async function fillWorld(daemon: Daemon): Promise<Facts> {
   const ada = await client.users.get('ada');
   const shares = [{ userId: ada.id, userName: ada.name, right: 'use' as const }];
   await client.sessions.update(session.id, { shares });
-  await session.run(SETUP);
+  await session.skills.create({
+    name: 'triple',
+    source: 'async def run(n: int):\n    """Three times n."""\n    return 3 * n\n',
+  });
+  await session.tools.add(TOOL);
+  expect(await session.run(SETUP)).toMatchObject({ status: 'ok' });
   await session.run('display({"a": 1})');
   await session.run('1 / 0');
   // More than the log takes: the rest of it goes to a file.
@@ -111,11 +138,6 @@ export async function fillWorld(daemon: Daemon): Promise<Facts> {
     ...{ type: 'text', mediaType: 'text/markdown', description: 'A report' },
     metadata: { pages: 1 },
   });
-  await session.skills.create({
-    name: 'triple',
-    source: 'async def run(n: int):\n    """Three times n."""\n    return 3 * n\n',
-  });
-  await session.tools.add(TOOL);
   await session.deps.add('tiny-thing');
   const asked = prompt(daemon, session.id, 'permit pytest -q');
   await decide(daemon, session.id, { decision: 'allow', scope: 'session' });
@@ -184,8 +206,9 @@ export async function checkCheckpoint(session: SessionApi): Promise<void> {
   const { lost = [] } = await session.restore('before');
   const { value: python } = await session.run('__import__("platform").python_version()');
   const [there, here] = [before?.python, python].map((version) => String(version).split('.').slice(0, 2).join('.'));
+  // Another Python reads data, and functions by their source.
   const isSame = there === here;
-  expect(lost.map(({ name }) => name).filter((name) => isSame || !NOT_PORTABLE.includes(name))).toEqual([]);
+  if (isSame) expect(lost).toEqual([]);
   expect((await session.run(isSame ? LOOK : 'number, text, double(21)')).value).toEqual(
     isSame ? SEEN : [42, 'grüße', 42],
   );
