@@ -5,9 +5,13 @@ import { expect } from 'vitest';
 
 const HINT = `This changed. If on purpose, run "npm run golden" and commit the golden file alone, with the reason`;
 
+/** What is shorter holds nothing: what was to be compared was not found. */
+const SHORTEST = 50;
+
 /** `name` ends in .txt for text, in .json for anything else. */
 export async function expectGolden(name: string, value: unknown): Promise<void> {
   const text = typeof value === 'string' ? value : `${JSON.stringify(sorted(value), undefined, 2)}\n`;
+  if (text.length < SHORTEST) throw new Error(`there is nothing to compare with ${name}: ${text}`);
   const file = fileURLToPath(new URL(`expected/${name}`, import.meta.url));
   await expect(text, `${HINT}: test/golden/expected/${name}`).toMatchFileSnapshot(file);
 }
