@@ -53,6 +53,7 @@ export const jsonCommands: readonly (readonly [command: string, words: string, i
   ['users disable', 'users disable bob'],
   ['users enable', 'users enable bob'],
   ['users login', 'users login bob'],
+  ['users logout', 'users logout bob'],
   ['users remove', 'users remove bob'],
   ['tokens create', 'tokens create --name ci --expires 1h'],
   ['tokens list', 'tokens list'],
