@@ -24,7 +24,7 @@ import { partsOf, respond } from './request-parts.ts';
 const LARGEST_AT_ONCE = 16;
 /** All tokens of one user together may send as much as so many of them. */
 const TOKENS_AT_ONCE = 4;
-/** With the default rate, 8 MB of JSON a second. */
+/** Checking and parsing JSON takes time by its length: so much of it is one more request. The default rate allows 8 MB a second. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
 export interface Parts {
@@ -161,7 +161,7 @@ export class Routes {
     const hold = this.#held.begin(principal?.userId ?? '');
     // What another server has passed on was counted there.
     return principal && !c.get('hop')
-      ? counted(hold, (bytes) => admitBytes(this.#parts.access, principal, bytes))
+      ? counted(hold, (requests) => admitRequest(this.#parts.access, principal, requests))
       : hold;
   }
 
@@ -190,16 +190,14 @@ export function admitRequest({ rates }: Pick<Access, 'rates'>, { credential, use
   rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
 }
 
-/** Checking and parsing JSON takes time by its length: so much of it counts as one more request. */
-function admitBytes(access: Pick<Access, 'rates'>, principal: Principal, bytes: number): void {
-  admitRequest(access, principal, bytes / BYTES_PER_REQUEST);
-}
-
-/** Tells of every byte that is held more than before, before it is. */
-function counted(hold: Hold, count: (bytes: number) => void): Hold {
-  let held = 0;
+/** Counts what is held more than before, before it is, however small the pieces are that it comes in. */
+function counted(hold: Hold, admit: (requests: number) => void): Hold {
+  let [held, sent] = [0, 0];
   const be = (bytes: number) => {
-    if (bytes > held) count(bytes - held);
+    const before = sent;
+    sent += Math.max(0, bytes - held);
+    const more = Math.floor(sent / BYTES_PER_REQUEST) - Math.floor(before / BYTES_PER_REQUEST);
+    if (more > 0) admit(more);
     held = bytes;
     hold.be(bytes);
   };
