@@ -1,4 +1,4 @@
-"""Gives something another name, and takes it from nothing that has that name already."""
+"""Renames without replacing: fails with EEXIST if the name is taken."""
 
 from __future__ import annotations
 
@@ -32,7 +32,14 @@ def rename_to_free(source: int, name: str, target: int, new: str) -> None:
         _rename_folder(source, name, target, new)
         return
     os.link(name, new, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
-    os.unlink(name, dir_fd=source)
+    try:
+        os.unlink(name, dir_fd=source)
+    except OSError:
+        try:
+            os.unlink(new, dir_fd=target)
+        except OSError:
+            pass  # the first failure is the one to tell
+        raise
 
 
 def _rename_folder(source: int, name: str, target: int, new: str) -> None:
