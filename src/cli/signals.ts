@@ -14,7 +14,8 @@ export const SAME_SIGNAL_MS = 250;
 
 /**
  * The first signal asks for the end. From then on signals have their default action: the system ends the process at the
- * second one, whatever the process is doing, also if its event loop stands still.
+ * second one, whatever the process is doing, also if its event loop stands still. In `cella serve`,
+ * serve/second-signal.ts ends it instead.
  */
 export class EndSignals implements Disposable {
   readonly #source: SignalSource;

@@ -219,7 +219,7 @@ export interface StoredText {
 export interface ArtifactStore {
   begin(name: string): Promise<ArtifactWriter>;
   get(name: string): Promise<ArtifactInfo | undefined>;
-  /** By name: all, or a page, which takes no longer than what is in it. */
+  /** By name. All, or a page: only what is in it is read, but all names are looked at. */
   list(page?: Page): Promise<ArtifactInfo[]>;
   /** Whether there are so many, or more. Cheap, also with many of them. */
   holds(count: number): Promise<boolean>;

@@ -1,11 +1,10 @@
 /**
- * Gives something another name, and takes it from nothing that has that name already, whatever code does meanwhile. Node
- * cannot ask for that in one step.
+ * Renames without replacing, whatever code does meanwhile: fails with EEXIST if the name is taken. Node cannot ask for
+ * that in one step.
  */
 
 import { link, lstat, mkdir, rename, rmdir, unlink } from 'node:fs/promises';
 
-/** EEXIST where the name is taken. */
 export async function renameToFree(from: string, to: string): Promise<void> {
   if ((await lstat(from)).isDirectory()) return await renameFolder(from, to);
   await link(from, to);

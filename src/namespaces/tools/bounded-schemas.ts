@@ -12,7 +12,7 @@ import type {
 } from '@modelcontextprotocol/client';
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
 
-/** Others wait meanwhile. Schemas of friends take less than one. */
+/** Others wait meanwhile. Honest schemas take less than 1 ms. */
 const MOST_MS = 15;
 /** Where other processes had the processor for most of that, it is tried again, a few times. */
 const LEAST_WORKED_MS = 9;

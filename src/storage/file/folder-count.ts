@@ -3,7 +3,7 @@
 import { readdir } from 'node:fs/promises';
 import { systemCode } from './failure.ts';
 
-/** As long as so many looks would take, and no longer than this: others may add files, too. */
+/** A count is reused for 20 times as long as it took, at most 2 s: others may add files, too. */
 const TIMES = 20;
 const LONGEST_KNOWN_MS = 2000;
 
