@@ -108,7 +108,7 @@ export function readEnvironment(
 }
 
 /** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is no such number. */
-export function readMost(what: 'skills' | 'artifacts'): number | undefined {
+export function readItemLimit(what: 'skills' | 'artifacts'): number | undefined {
   const { variable = '', kind } = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
   const text = readEnvironment().variables[variable];
   try {

@@ -246,7 +246,7 @@ class Root:
 
 
 def _entry(name: str, facts: os.stat_result) -> Dict[str, Any]:
-    return listing.told(os.fsencode(name), facts)
+    return listing.entry_of(os.fsencode(name), facts)
 
 
 class Broker:

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from cella_kernel.sandbox import linux
 
-# A page ends with the first read of the folder that brings it here: at most 682 entries more.
+# A page ends after the read that reaches this many entries; one read has at most 682.
 _PAGE = 500
 _READ_BYTES = 16 * 1024
 _HEAD = struct.Struct("=QqHB")
@@ -38,7 +38,7 @@ def read_page(folder: int) -> "Tuple[List[Dict[str, Any]], bool]":
     return files, False
 
 
-def told(name: bytes, facts: os.stat_result) -> Dict[str, Any]:
+def entry_of(name: bytes, facts: os.stat_result) -> Dict[str, Any]:
     return {
         "name": name.decode("utf-8", "replace"),
         "kind": _kind(facts.st_mode),
@@ -59,12 +59,12 @@ def _names(entries: bytes) -> "Iterator[Tuple[bytes, int]]":
 
 def _listed(folder: int, name: bytes, kind: int) -> Optional[Dict[str, Any]]:
     try:
-        return told(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+        return entry_of(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         return None  # gone meanwhile
     except OSError:
         # A folder that may be read and not searched tells names alone.
-        return told(name, os.stat_result((_KINDS.get(kind, _OTHER), *([0] * 9))))
+        return entry_of(name, os.stat_result((_KINDS.get(kind, _OTHER), *([0] * 9))))
 
 
 def _kind(mode: int) -> str:

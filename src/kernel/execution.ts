@@ -46,7 +46,7 @@ export class Execution {
   /** Of the kernel that runs it. */
   #budget = new KernelBudget();
   #displayBytes = 0;
-  #outputBytes = 0;
+  #outputLength = 0;
   #displaysCut = 0;
   #formsCut = 0;
   #startedAt = 0;
@@ -72,9 +72,9 @@ export class Execution {
 
   output(type: 'stdout' | 'stderr', text: string): boolean {
     (type === 'stdout' ? this.#stdout : this.#stderr).push(text);
-    const before = this.#outputBytes;
-    this.#outputBytes = this.#stdout.length + this.#stderr.length;
-    this.#budget.take('output', this.#outputBytes - before);
+    const before = this.#outputLength;
+    this.#outputLength = this.#stdout.length + this.#stderr.length;
+    this.#budget.take('output', this.#outputLength - before);
     return this.events.push({ type, text }, text.length);
   }
 
@@ -140,7 +140,7 @@ export class Execution {
   #end(status: Status, rest: Partial<Omit<ResultEvent, 'type' | 'status'>>, reprCut = 0): void {
     const truncated = this.#truncated(reprCut);
     this.#budget.give('displays', this.#displayBytes);
-    this.#budget.give('output', this.#outputBytes);
+    this.#budget.give('output', this.#outputLength);
     const result: ResultEvent = {
       type: 'result',
       status,

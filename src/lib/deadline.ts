@@ -46,7 +46,7 @@ function isFrozen(pid: number): boolean {
 /** After how long without an answer it is worth a look whether a process was stopped. */
 const LOOK_MS = 1500;
 
-export interface Answering {
+interface Answering {
   readonly pid: number;
   /** However busy the machine is, it answers within this time. */
   readonly timeoutMs: number;

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { asPartOfThis, giveWay, inSlices, onBehalfOf, sortedInSlices } from './event-loop.ts';
+import { bindContext, giveWay, inSlices, onBehalfOf, sortedInSlices } from './event-loop.ts';
 
 const busy = (ms: number) => {
   const until = performance.now() + ms;
@@ -48,7 +48,7 @@ it('a user with sixty loops takes no more turns than one with a single loop', as
     }
   };
   const many = Array.from({ length: 60 }, () => onBehalfOf('many', () => loop(4)));
-  const single = onBehalfOf('single', () => asPartOfThis(() => loop(6)));
+  const single = onBehalfOf('single', () => bindContext(() => loop(6)));
   await single();
   // With one queue for all, the other would have had all of its 240 steps by then but a few.
   expect(steps).toBeLessThan(100);

@@ -24,7 +24,7 @@ export function onBehalfOf<T>(whom: string, work: () => T): T {
 }
 
 /** The function as part of the work that is going on now, whoever calls it later. */
-export function asPartOfThis<F extends (...given: never[]) => unknown>(work: F): F {
+export function bindContext<F extends (...given: never[]) => unknown>(work: F): F {
   return AsyncLocalStorage.bind(work) as F;
 }
 

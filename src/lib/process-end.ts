@@ -4,7 +4,7 @@ import type { ChildProcess } from 'node:child_process';
 import { Socket } from 'node:net';
 import { settlesWithin } from './deadline.ts';
 
-export interface ProcessEnd {
+interface ProcessEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }

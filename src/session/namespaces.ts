@@ -3,7 +3,7 @@
  * none may slow the start of a kernel.
  */
 
-import { readEnvironment, readMost } from '../environment.ts';
+import { readEnvironment, readItemLimit } from '../environment.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
 import type { CallContext, Methods } from '../namespaces/contract.ts';
@@ -210,7 +210,7 @@ export class Namespaces implements NamespacesApi {
       keep: true,
     });
     this.#keep(() => reader.close());
-    return new Skills({ store: storage.skills, reader, most: readMost('skills') });
+    return new Skills({ store: storage.skills, reader, most: readItemLimit('skills') });
   }
 
   async #makeArtifacts(): Promise<Artifacts> {
@@ -219,7 +219,7 @@ export class Namespaces implements NamespacesApi {
       this.#openStorage(),
     ]);
     const limitBytes = this.#options.artifactLimitMb * MB;
-    return new Artifacts({ store: storage.artifacts, limitBytes, most: readMost('artifacts') });
+    return new Artifacts({ store: storage.artifacts, limitBytes, most: readItemLimit('artifacts') });
   }
 
   async #makeDeps(): Promise<Deps> {

@@ -27,7 +27,7 @@ const ODD = [
   '../workspace-evil/x',
   '.',
   '',
-]; // prettier-ignore
+];
 
 export const fileShapeRows: readonly Row[] = [
   {

@@ -45,7 +45,7 @@ const NASTY = [
   'a;b',
   "a'b",
   'a"b',
-]; // prettier-ignore
+];
 
 function row(name: string, promise: string, attempt: (world: World) => Promise<void>, options: Partial<Row> = {}): Row {
   return { name, promise, on: once, ...options, attempt };

@@ -91,7 +91,7 @@ const spellings = (port: number): string[] => [
   `100.64.0.1:80`,
   `allowed.example.evil.example:443`,
   `xn--80ak6aa92e.com:443`,
-]; // prettier-ignore
+];
 
 const latin = (texts: readonly string[]): string =>
   JSON.stringify(texts.map((text) => Buffer.from(text).toString('latin1')));

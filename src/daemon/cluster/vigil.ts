@@ -1,6 +1,6 @@
 /** Watches over the servers that something was passed on to: one that has gone, or stands still, ends what waits for it. */
 
-export interface Watched extends Disposable {
+interface Watched extends Disposable {
   /** Aborted when the server is no longer there. */
   readonly gone: AbortSignal;
 }
@@ -10,7 +10,7 @@ export interface Other {
   readonly url: string;
 }
 
-export interface VigilOptions {
+interface VigilOptions {
   /** Whether it holds the lock of its name. A process that was stopped may keep that for long. */
   readonly isThere: (id: string) => Promise<boolean>;
   /** Whether it answers a request, whatever else it does. */

@@ -4,7 +4,7 @@
  */
 
 import type { Hono } from 'hono';
-import { asPartOfThis, onBehalfOf } from '../../lib/event-loop.ts';
+import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
@@ -213,7 +213,7 @@ function expectAccess({ path, access }: Endpoint, ...kinds: Endpoint['access']['
 async function workFor<R>({ userId }: Principal, { env }: ExchangeContext, work: () => Promise<R>): Promise<R> {
   return await onBehalfOf(userId, async () => {
     const result = await work();
-    if (env.upgrade?.accept) env.upgrade.accept = asPartOfThis(env.upgrade.accept);
+    if (env.upgrade?.accept) env.upgrade.accept = bindContext(env.upgrade.accept);
     return result;
   });
 }

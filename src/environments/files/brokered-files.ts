@@ -7,7 +7,7 @@ import { giveWay } from '../../lib/event-loop.ts';
 import type { FileRights } from '../../sandbox/uid.ts';
 import { type Broker, fileBroker, NotBegun, Stuck } from './broker.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
-import { Gathering } from './gathering.ts';
+import { BoundedListing } from './gathering.ts';
 import { errorOf } from './path.ts';
 import { beginWriting, takeTurn } from './turns.ts';
 
@@ -40,7 +40,7 @@ export class BrokeredFiles implements Files {
 
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
     return await this.#look(async (broker) => {
-      const listing = new Gathering(most, mostBytes);
+      const listing = new BoundedListing(most, mostBytes);
       let page = await broker.ask({ op: 'list', root: this.#root, args: { path } }, Page);
       for (;;) {
         const { files, fd } = page;

@@ -2,7 +2,7 @@
 
 import type { FileInfo, Listing } from './files.ts';
 
-export class Gathering implements Listing {
+export class BoundedListing implements Listing {
   readonly files: FileInfo[] = [];
   readonly #most: number;
   readonly #mostBytes: number;

@@ -5,7 +5,7 @@ import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
-import { Gathering } from './gathering.ts';
+import { BoundedListing } from './gathering.ts';
 import { HeldFolder, WAY } from './held-folder.ts';
 import { kindOf } from './kind.ts';
 import { errorOf, isCode } from './path.ts';
@@ -31,7 +31,7 @@ export class OwnFiles implements Files {
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
     using _turn = await this.#turn();
     await using folder = await this.#folder(path);
-    const listing = new Gathering(most, mostBytes);
+    const listing = new BoundedListing(most, mostBytes);
     // Every byte is a letter of Latin-1: names may be no text.
     for await (const { name } of await opendir(folder.path(), { bufferSize: 256, encoding: 'latin1' })) {
       await giveWay();
