@@ -36,7 +36,6 @@ from cella_kernel.file_removal import FOLDER, WAY
 from cella_kernel.sandbox import linux, trees
 from cella_kernel.sandbox.linux import LayerError
 
-_THREADS = 8
 _MOST_WAITING = 1024
 # Views of idmapped folders are kept for a while: making one costs more than all else.
 _MOST_VIEWS = 64
@@ -470,7 +469,7 @@ def _start_holder() -> int:
     os._exit(0)
 
 
-def main(_options: Dict[str, Any]) -> None:
+def main(options: Dict[str, Any]) -> None:
     # The server's terminal is not for this process; it ends with the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0)
@@ -478,7 +477,7 @@ def main(_options: Dict[str, Any]) -> None:
     broker = Broker(_start_holder())
     requests: "queue.Queue[bytes]" = queue.Queue(_MOST_WAITING)
     writing = threading.Lock()
-    for _ in range(_THREADS):
+    for _ in range(options["threads"]):
         threading.Thread(target=_serve, args=(broker, requests, writing), daemon=True).start()
     pending = b""
     while True:

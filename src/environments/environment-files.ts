@@ -7,6 +7,7 @@ import { type FilesRoot, openFiles } from './files/files.ts';
 import { Glob } from './files/glob.ts';
 import { listTree } from './files/list-tree.ts';
 import { explained, partsOf, refused } from './files/path.ts';
+import { askerOf } from './files/turns.ts';
 import { ownWatches } from './files/watch-share.ts';
 import { watchTree } from './files/watch-tree.ts';
 import { Workspace } from './files/workspace.ts';
@@ -94,7 +95,7 @@ export abstract class EnvironmentFiles {
     const at = placeOf(this.folders, this.#roots, path);
     const over = new AbortController();
     const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
-    const { path: folder, whose = folder } = at.root;
+    const whose = askerOf(at.root);
     const changes = watchTree({ files: openFiles(at.root), path: at.path, share: ownWatches, whose, signal: end });
     // The first that it says is that it watches.
     await changes.next();

@@ -1,4 +1,7 @@
-/** Waits for other processes with a deadline: one that was stopped, or that hangs, takes what it is sent and never answers. */
+/**
+ * Waits that end. Other processes have a deadline: one that was stopped, or that hangs, takes what it is sent and never
+ * answers.
+ */
 
 import { readFileSync } from 'node:fs';
 
@@ -21,6 +24,19 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
     () => true,
   );
   return await inTime(settled, ms, () => new Error('late')).catch(() => false);
+}
+
+/** Rejects with `why` once the signal is aborted. The work itself goes on, for others who may wait for it. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, why: () => Error): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const stop = () => aborted.reject(why());
+  signal.addEventListener('abort', stop);
+  try {
+    if (signal.aborted) stop();
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
 }
 
 /** Whether a signal or a debugger has stopped a process, or a freezer holds it. */

@@ -12,7 +12,7 @@ interface ProcessEnd {
 /** A pipe that is silent for so long after the end of its process is held open by another process. */
 export const SILENT_PIPE_MS = 1000;
 /** A process that waits for a disk that hangs takes no signal, not even SIGKILL. */
-const LONGEST_KILL_MS = 10_000;
+export const LONGEST_KILL_MS = 10_000;
 
 /** Resolves when it has ended and its output was read. Rejects if it could not be started. */
 export function processEnd(child: ChildProcess): Promise<ProcessEnd> {

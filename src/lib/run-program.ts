@@ -3,11 +3,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { inTime } from './deadline.ts';
+import { LONGEST_KILL_MS } from './process-end.ts';
 
 const run = promisify(execFile);
-
-/** A process that waits for a disk that hangs cannot be killed. */
-const LONGEST_KILL_MS = 10_000;
 
 /** Its stdout. It is killed after `timeoutMs`. Rejects as `execFile` does. */
 export async function runProgram(program: string, args: readonly string[], timeoutMs: number): Promise<string> {

@@ -16,7 +16,7 @@ import { errorOf, replaced } from './path.ts';
 
 /** From when it was begun. No request takes this long on a file system that works. */
 const DEADLINE_MS = 30_000;
-/** As many as it has threads. */
+/** So many threads it has. */
 const AT_ONCE = 8;
 /** A page of the longest names has half of this. */
 const MOST_LINE_BYTES = 1024 * 1024;
@@ -246,7 +246,8 @@ export function fileBroker(): Promise<Broker> {
 async function start(onEnd: () => void): Promise<Broker> {
   const python = await findPython();
   // Nothing of this process's environment: it needs none, and holds no secret.
-  const child = spawn(python, ['-I', '-S', '-X', 'utf8', kernelPackage(), 'files', '{}'], {
+  const options = JSON.stringify({ threads: AT_ONCE });
+  const child = spawn(python, ['-I', '-S', '-X', 'utf8', kernelPackage(), 'files', options], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: {},
     cwd: '/',

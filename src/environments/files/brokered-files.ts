@@ -9,7 +9,7 @@ import { type Broker, fileBroker, NotBegun, Stuck } from './broker.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
 import { BoundedListing } from './gathering.ts';
 import { errorOf } from './path.ts';
-import { beginWriting, takeTurn } from './turns.ts';
+import { askerOf, beginWriting, takeTurn } from './turns.ts';
 
 const Info = z.object({
   name: z.string(),
@@ -33,9 +33,10 @@ export class BrokeredFiles implements Files {
   readonly #root: object;
   readonly #whose: string;
 
-  constructor({ path, id, inside, whose }: FilesRoot, { uid, gid, mapped }: FileRights) {
+  constructor(root: FilesRoot, { uid, gid, mapped }: FileRights) {
+    const { path, id, inside } = root;
     this.#root = { path, id, inside, uid, gid, mapped };
-    this.#whose = whose ?? `uid ${uid}`;
+    this.#whose = askerOf(root);
   }
 
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {

@@ -17,7 +17,7 @@ export interface FilesRoot {
   readonly inside?: string | undefined;
   /** Without them, the rights of this process: those that the code has too. */
   readonly rights?: FileRights | undefined;
-  /** Who is asking: each has a few works under way at a time. Without it, whoever works in this folder. */
+  /** Who is asking: each has a few works under way at a time. Without it, see `askerOf` (turns.ts). */
   readonly whose?: string | undefined;
 }
 

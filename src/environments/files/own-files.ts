@@ -11,7 +11,7 @@ import { kindOf } from './kind.ts';
 import { errorOf, isCode } from './path.ts';
 import { removeTree } from './remove-tree.ts';
 import { renameToFree } from './rename-to-free.ts';
-import { beginWriting, takeTurn } from './turns.ts';
+import { askerOf, beginWriting, takeTurn } from './turns.ts';
 
 const FILE_MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -25,7 +25,7 @@ export class OwnFiles implements Files {
 
   constructor(root: FilesRoot) {
     this.#root = root;
-    this.#whose = root.whose ?? root.path;
+    this.#whose = askerOf(root);
   }
 
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {

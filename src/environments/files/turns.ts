@@ -4,6 +4,7 @@
  */
 
 import { CellaError } from '../../protocol/errors.ts';
+import type { FilesRoot } from './files.ts';
 
 const AT_ONCE = 4;
 const MOST_WAITING = 64;
@@ -19,6 +20,11 @@ interface Line {
 
 const lines = new Map<string, Line>();
 const written = new Map<string, number>();
+
+/** Who is asking: if nobody is named, the user of the code, or whoever works in this folder. */
+export function askerOf({ whose, rights, path }: FilesRoot): string {
+  return whose ?? (rights ? `uid ${rights.uid}` : path);
+}
 
 /** Resolves when the work may begin, with what to call after it. */
 export async function takeTurn(whose: string): Promise<() => void> {

@@ -6,6 +6,7 @@ import type { FileChange } from '../../protocol/http/file-routes.ts';
 import { type FileInfo, type Files, type FilesRoot, type Listing, openFiles } from './files.ts';
 import { explained, isCode, partsOf, refused } from './path.ts';
 import { replaceFile } from './replace-file.ts';
+import { askerOf } from './turns.ts';
 import type { WatchShare } from './watch-share.ts';
 import { watchTree } from './watch-tree.ts';
 
@@ -19,7 +20,7 @@ export class Workspace {
   readonly #whose: string;
 
   constructor(root: FilesRoot) {
-    this.#whose = root.whose ?? root.path;
+    this.#whose = askerOf(root);
     this.files = openFiles(root);
   }
 

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../../kernel/link.ts';
-import { inTime } from '../../lib/deadline.ts';
+import { inTime, unlessAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
@@ -133,7 +133,7 @@ export class ContainerWay implements Way {
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
-    await unlessAborted(supervisor.spoken, deadline, site.startTimeoutMs);
+    await unlessAborted(supervisor.spoken, deadline, () => notReady(site.startTimeoutMs, deadline.reason));
     undo.move();
     stop.abort();
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes, proxy });
@@ -250,14 +250,6 @@ async function endedEarly(container: Container, signal: AbortSignal): Promise<ne
   const [{ ExitCode, OOMKilled }, words] = await Promise.all([container.state(), container.lastWords()]);
   const why = OOMKilled ? 'it was out of memory' : words || `exit code ${ExitCode}, and it said nothing`;
   throw new CellaError('CONTAINER_FAILED', `The container ended before its Python was ready: ${why}.`);
-}
-
-async function unlessAborted(work: Promise<void>, deadline: AbortSignal, timeoutMs: number): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const giveUp = () => late.reject(notReady(timeoutMs, deadline.reason));
-  deadline.addEventListener('abort', giveUp, { once: true });
-  if (deadline.aborted) giveUp();
-  await Promise.race([work, late.promise]).finally(() => deadline.removeEventListener('abort', giveUp));
 }
 
 function notReady(timeoutMs: number, cause: unknown): CellaError {

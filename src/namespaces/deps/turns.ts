@@ -1,5 +1,6 @@
 /** One change at a time: the second builds on what the first has done. */
 
+import { unlessAborted } from '../../lib/deadline.ts';
 import { aborted } from './shared-work.ts';
 
 export class Turns {
@@ -11,22 +12,10 @@ export class Turns {
     const { promise: done, resolve } = Promise.withResolvers<void>();
     this.#last = before.then(() => done);
     try {
-      await unlessAborted(before, signal);
+      await unlessAborted(before, signal, aborted);
       return await work();
     } finally {
       resolve();
     }
-  }
-}
-
-async function unlessAborted(turn: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const { promise: gaveUp, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(aborted());
-  signal.addEventListener('abort', onAbort);
-  if (signal.aborted) onAbort();
-  try {
-    await Promise.race([gaveUp, turn]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

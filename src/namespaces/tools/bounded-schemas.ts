@@ -11,6 +11,7 @@ import type {
   jsonSchemaValidator,
 } from '@modelcontextprotocol/client';
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
+import { workedMs } from '../../lib/worked-ms.ts';
 
 /** Others wait meanwhile. Honest schemas take less than 1 ms. */
 const MOST_MS = 15;
@@ -44,12 +45,6 @@ export class BoundedSchemas implements jsonSchemaValidator {
       return tooLong();
     };
   }
-}
-
-/** Of this thread, on a processor. */
-function workedMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
 }
 
 function endsInTime(work: () => void): boolean {
