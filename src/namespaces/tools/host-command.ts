@@ -42,8 +42,10 @@ export class HostCommands implements CommandRunner {
     let timedOut = false;
     const exited = exit(child, program);
     const unkillable = Promise.withResolvers<{ killedBy: string }>();
+    let isEnding = false;
     const end = () => {
-      if (child.pid === undefined) return;
+      if (child.pid === undefined || isEnding) return;
+      isEnding = true;
       killTree(child.pid, mark, { ownGroup: true });
       void endsAfterKill(exited, `The program ${program} (process ${child.pid})`).then((ended) => {
         if (!ended) unkillable.resolve({ killedBy: 'SIGKILL' });
