@@ -3,6 +3,7 @@
 import { Session } from 'node:inspector/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { workedMs } from '../../src/lib/worked-ms.ts';
 import { covered, type FileCoverage, type ParserFile } from './coverage.ts';
 import { corpusOf, Mutator } from './mutate.ts';
 
@@ -32,7 +33,7 @@ const SUSPECT_MS = 2;
 const TRIES = 5;
 const MOST_GROWTH = 32 * 1024 * 1024;
 /** What is held after so many inputs is what the parser needs for good. */
-const SETTLED_AFTER = 10_000;
+const SETTLED_AFTER = 2000;
 const LOOKED_AFTER_EVERY = 1_000_000;
 const TOLD_EVERY_MS = 60_000;
 /** So many are tried where lines are counted, however long they take: on a busy machine the time alone says nothing. */
@@ -110,12 +111,6 @@ export async function fuzz(load: () => Promise<Target>, bounds: Bounds): Promise
     grownBytes,
     coverage: inspector ? await covered(inspector, target) : [],
   };
-}
-
-/** Of this thread, on a processor. */
-function workedMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
 }
 
 async function beginCoverage(): Promise<Session> {

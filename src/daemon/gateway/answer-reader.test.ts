@@ -1,6 +1,7 @@
 /** The readers of answers, with answers as providers write them. Mutations of these are in test/fuzz/targets/gateway.ts. */
 
 import { describe, expect, it } from 'vitest';
+import { messagesIn } from '../../../test/support/streamed-messages.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type AnswerReader, EventReader } from './answer-reader.ts';
 import { doorOf, type Wire } from './doors.ts';
@@ -133,17 +134,6 @@ function read(reader: AnswerReader, bytes: Buffer, sizes: readonly number[]): { 
     failed = true;
   }
   return { passed: Buffer.concat(passed).toString('utf8'), failed };
-}
-
-/** By other means than those under test: what an agent would make of it. */
-function messagesIn(stream: string): unknown[] {
-  const datas = stream.split(/\r\n\r\n|\r\r|\n\n/).map((event) =>
-    event
-      .split(/\r\n|[\r\n\u0085\u2028\u2029]/)
-      .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).replace(/^ /, '')] : []))
-      .join('\n'),
-  );
-  return datas.filter((data) => data !== '' && data.trim() !== '[DONE]').map((data) => JSON.parse(data));
 }
 
 describe('a stream', () => {

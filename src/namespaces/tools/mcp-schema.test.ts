@@ -22,8 +22,10 @@ describe('a schema of an MCP server', () => {
     ['a pattern that tries everything', matching(), `${'a'.repeat(27)}!`],
     ['references that double', doubling(19), 'x'],
   ])('with %s does not hold up the server', (_name, schema, a) => {
-    // Again and again, it is not even tried.
-    for (let times = 0; times < 5; times++) expect(schemaProblem(schema, { a })).toMatch(/takes too long/);
+    expect(schemaProblem(schema, {})).toBeUndefined();
+    expect(schemaProblem(schema, { a })).toMatch(/takes too long/);
+    // From now on it is not even tried: this value took no time before.
+    expect(schemaProblem(schema, {})).toMatch(/takes too long/);
   });
 
   it('is checked down to the last level', () => {

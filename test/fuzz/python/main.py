@@ -26,7 +26,7 @@ TRACED_INPUTS = 20_000
 # So many are tried where lines are counted, however long they take: on a busy machine the time alone says nothing.
 LEAST_COVERED = 5000
 # What is held after so many inputs is what the parser needs for good.
-SETTLED_AFTER = 25_000
+SETTLED_AFTER = 2_000
 LOOKED_AFTER_EVERY = 1_000_000
 MOST_GROWN_BLOCKS = 20_000
 MOST_GROWN_BYTES = 32 * 1024 * 1024

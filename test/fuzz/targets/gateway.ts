@@ -3,6 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnswerReader } from '../../../src/daemon/gateway/answer-reader.ts';
 import type { Shape } from '../../../src/daemon/gateway/fields.ts';
+import { messagesIn } from '../../support/streamed-messages.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestWithBody } from './requests.ts';
 
@@ -170,17 +171,6 @@ export async function answers(): Promise<Target> {
 }
 
 const EVENTS = /^(?:(?:event: [^\r\n]+\n)?data: [^\r\n\u0085\u2028\u2029]*\n\n|:\n\n)*$/;
-
-/** By other means than those under test: what an agent would make of it. */
-function messagesIn(stream: string): unknown[] {
-  const datas = stream.split(/\r\n\r\n|\r\r|\n\n/).map((event) =>
-    event
-      .split(/\r\n|[\r\n\u0085\u2028\u2029]/)
-      .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).replace(/^ /, '')] : []))
-      .join('\n'),
-  );
-  return datas.filter((data) => data !== '' && data.trim() !== '[DONE]').map((data) => JSON.parse(data));
-}
 
 /** The first field that the API does not have, by a walk over the parsed value. */
 function unknownIn(value: unknown, shape: Shape | (() => Shape) | undefined, anyCase: boolean): string | undefined {
