@@ -40,9 +40,9 @@ export const fileShapeRows: readonly Row[] = [
       for (const path of ODD) {
         const read = await mallory.call(`GET ~/files/content?path=${encodeURIComponent(path)}`);
         expect.soft([path, read.status >= 400 && read.status < 500]).toEqual([path, true]);
-        for (const route of ['list', 'write', 'make a folder', 'move into', 'move away'])
-          await routes[route]?.(path, world, mallory.session);
-        if (!['.', '', './'].includes(path)) await routes.delete?.(path, world, mallory.session);
+        for (const route of ['list', 'write', 'make a folder', 'move into', 'move away'] as const)
+          await routes[route](path, world, mallory.session);
+        if (!['.', '', './'].includes(path)) await routes.delete(path, world, mallory.session);
       }
     },
   },
@@ -67,8 +67,8 @@ sorted(os.listdir('links'))`;
         for (const path of [`links/${name}`, `links/${name}/secret`]) {
           const { status } = await mallory.call(`GET ~/files/content?path=${encodeURIComponent(path)}`);
           expect.soft([path, status >= 400]).toEqual([path, true]);
-          await routes['write beside']?.(`links/${name}/`, world, mallory.session);
-          await routes['move away']?.(path, world, mallory.session);
+          await routes['write beside'](`links/${name}/`, world, mallory.session);
+          await routes['move away'](path, world, mallory.session);
         }
       }
     },
@@ -132,7 +132,7 @@ for number in range(5000):
     os.makedirs('wide/%d' % number, exist_ok=True)`;
       await mallory.run(code, { timeoutMs: 60_000 });
       await mallory.call('GET ~/files?path=much');
-      await routes.watch?.('wide/', world, mallory.session);
+      await routes.watch('wide/', world, mallory.session);
       await mallory.call('DELETE ~/files?path=much&recursive=true');
       await mallory.call('DELETE ~/files?path=wide&recursive=true');
     },

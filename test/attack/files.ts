@@ -25,7 +25,7 @@ const PLACE =
 const RIGHTS = 'What the host does with files for a session can do exactly what its code can do.';
 
 /** What each route does to `path`, which lies in a folder that code swaps with a link to a folder of the host. */
-export const routes: Record<string, (path: string, world: World, session: string) => Promise<unknown>> = {
+export const routes = {
   list: (path, { mallory }, id) => mallory.call(`GET /v1/sessions/${id}/files?path=${encodeURIComponent(dirOf(path))}`),
   read: (path, { mallory }, id) =>
     mallory.call(`GET /v1/sessions/${id}/files/content?path=${encodeURIComponent(path)}`),
@@ -64,7 +64,9 @@ export const routes: Record<string, (path: string, world: World, session: string
       // It never ends by itself.
     }
   },
-};
+} satisfies Record<string, (path: string, world: World, session: string) => Promise<unknown>>;
+type Route = keyof typeof routes;
+const everyRoute = Object.keys(routes) as Route[];
 
 const dirOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1);
 
@@ -103,7 +105,7 @@ while time.monotonic() < until:
             os.makedirs('race', exist_ok=True)
 rounds`;
 
-function race(route: string, path: string, quick = false): Row {
+function race(route: Route, path: string, quick = false): Row {
   const act = routes[route];
   return {
     name: `races ${route} of ${path}`,
@@ -119,7 +121,7 @@ function race(route: string, path: string, quick = false): Row {
       });
       const worker = async () => {
         // A file that shrinks while it is sent is cut off: that is the reader's own loss.
-        while (!over) await Promise.race([act?.(path, world, mallory.session).catch(() => {}), swaps]);
+        while (!over) await Promise.race([act(path, world, mallory.session).catch(() => {}), swaps]);
       };
       await Promise.all([worker(), worker(), worker(), worker()]);
       expect(await swaps).toBeGreaterThan(0);
@@ -128,8 +130,8 @@ function race(route: string, path: string, quick = false): Row {
 }
 
 const races: Row[] = [
-  ...Object.keys(routes).map((route) => race(route, 'race/inner/secret', route === 'read' || route === 'write')),
-  ...['read', 'write', 'move away', 'move into', 'delete'].map((route) => race(route, 'race/secret')),
+  ...everyRoute.map((route) => race(route, 'race/inner/secret', route === 'read' || route === 'write')),
+  ...(['read', 'write', 'move away', 'move into', 'delete'] as const).map((route) => race(route, 'race/secret')),
 ];
 
 interface Given {
@@ -159,7 +161,7 @@ import os
 os.rename(${python(join(outer, 'a'))}, ${python(join(outer, 'away'))})
 os.symlink(${python(to)}, ${python(join(outer, 'a'))})`;
 
-const parents: Row[] = Object.keys(routes).map((route) => ({
+const parents: Row[] = everyRoute.map((route) => ({
   name: `${route} where a folder above the session’s has become a link`,
   promise: PLACE,
   on: everywhere,
@@ -167,7 +169,7 @@ const parents: Row[] = Object.keys(routes).map((route) => ({
   attempt: async (world) => {
     const { session, outer } = await given(world);
     await world.mallory.value(swap(outer, world.folder), { session });
-    await routes[route]?.('secret', world, session);
+    await routes[route]('secret', world, session);
     await world.admin.call(`DELETE /v1/sessions/${session}`);
   },
 }));
@@ -217,7 +219,7 @@ except OSError as error:
       expect((await world.mallory.call(`DELETE /v1/sessions/${session}`)).status).toBe(204);
     },
   },
-  ...['read', 'write', 'list', 'delete'].map(
+  ...(['read', 'write', 'list', 'delete'] as const).map(
     (route): Row => ({
       name: `${route} in a session whose folder lies in that of another, which swaps it`,
       promise: PLACE,
@@ -233,7 +235,7 @@ except OSError as error:
         const two = await admin.open({ cwd: inner, shares });
         await mallory.value('1', { session: two });
         await mallory.value(swap(outer, world.folder), { session: one });
-        await routes[route]?.('secret', world, two);
+        await routes[route]('secret', world, two);
         for (const session of [one, two]) await admin.call(`DELETE /v1/sessions/${session}`);
       },
     }),
@@ -241,7 +243,7 @@ except OSError as error:
 ];
 
 /** A file that only root may read, in a folder that a session was given: its code cannot, and so nobody can for it. */
-const rights: Row[] = ['read', 'write', 'move away', 'move into', 'delete'].map((route) => ({
+const rights: Row[] = (['read', 'write', 'move away', 'move into', 'delete'] as const).map((route) => ({
   name: `${route} of a file that root alone may touch`,
   promise: RIGHTS,
   on: ['subprocess', 'container'],
@@ -265,10 +267,10 @@ const rights: Row[] = ['read', 'write', 'move away', 'move into', 'delete'].map(
         return [ino, uid, mode, readFileSync(join(cwd, path), 'utf8')];
       });
     const before = facts();
-    await routes[route]?.('closed/secret', world, session);
+    await routes[route]('closed/secret', world, session);
     // Where it lies in a folder of one’s own it may be moved and removed, as by the code, but never read or changed.
     if (route === 'read' || route === 'write') {
-      await routes[route]?.('private', world, session);
+      await routes[route]('private', world, session);
       if (route === 'read') expect(facts()).toEqual(before);
     }
     expect(facts()[1]).toEqual(before[1]);
@@ -276,7 +278,7 @@ const rights: Row[] = ['read', 'write', 'move away', 'move into', 'delete'].map(
   },
 }));
 
-const mounts: Row[] = ['read', 'write', 'list', 'delete', 'delete all'].map((route) => ({
+const mounts: Row[] = (['read', 'write', 'list', 'delete', 'delete all'] as const).map((route) => ({
   name: `${route} of what another file system that is mounted in the folder holds`,
   promise: RIGHTS,
   on: ['subprocess'],
@@ -295,7 +297,7 @@ const mounts: Row[] = ['read', 'write', 'list', 'delete', 'delete all'].map((rou
       writeFileSync(join(at, 'root', 'secret'), secrets["the host's file"] ?? '', { mode: 0o600 });
       const session = await admin.open({ cwd, shares: [{ user: 'mallory', right: 'use' }] });
       await mallory.run("__import__('os').listdir('mounted')", { session });
-      await routes[route]?.('mounted/root/secret', world, session);
+      await routes[route]('mounted/root/secret', world, session);
       expect(readFileSync(join(at, 'root', 'secret'), 'utf8')).toBe(secrets["the host's file"]);
       await admin.call(`DELETE /v1/sessions/${session}`);
       expect(existsSync(join(at, 'root', 'secret'))).toBe(true);

@@ -5,11 +5,10 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { SAME_SIGNAL_MS } from '../../src/cli/signals.ts';
 import { Cella } from '../e2e/command.ts';
+import { pythonFlags, standStill, standsStillOnSignal } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
-
-const python = process.env.CELLA_PYTHON;
-const flags = python === undefined ? [] : ['--python', python];
 
 /** Longer than any deadline that is tried here, on a busy machine. */
 const LONG_MS = 60_000;
@@ -32,7 +31,7 @@ test(
     const code = `import fs from 'node:fs';
 if (process.argv.includes('--ready-fd')) { fs.writeFileSync(${JSON.stringify(stopped)}, String(process.pid)); process.kill(process.pid, 'SIGSTOP'); }`;
     const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(code)}`;
-    const { code: exit, err } = await cella.run(['serve', '--port', '0', '--detach', ...flags], {
+    const { code: exit, err } = await cella.run(['serve', '--port', '0', '--detach', ...pythonFlags], {
       env: { NODE_OPTIONS },
     });
     const pid = Number(readFileSync(stopped, 'utf8'));
@@ -47,7 +46,7 @@ test(
   '`serve stop --timeout` ends in time although the server was stopped while it ends',
   async () => {
     using cella = new Cella();
-    const served = await Served.start(cella, [...flags, '--log-level', 'info', '--grace', '600']);
+    const served = await Served.start(cella, [...pythonFlags, '--log-level', 'info', '--grace', '600']);
     const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'still' } });
     const cell = served.ask(`POST /v1/sessions/${id}/execute`, { body: { code: 'import time\ntime.sleep(600)' } });
     cell.catch(() => {}); // the server is killed
@@ -86,30 +85,23 @@ test(
   LONG_MS,
 );
 
-/** From here on its event loop runs nothing else. */
-const still = 'data:text/javascript,process.on("SIGUSR2",()=>{for(;;);})';
-
 test(
   'two signals end a server whose event loop stood still before the first of them',
   async () => {
     using cella = new Cella();
-    const served = await Served.start(cella, [...flags, '--grace', '600'], { nodeFlags: ['--import', still] });
+    const served = await Served.start(cella, [...pythonFlags, '--grace', '600'], {
+      nodeFlags: ['--import', standsStillOnSignal],
+    });
     const { child } = served.started;
-    child.kill('SIGUSR2');
-    const answers = () =>
-      fetch(new URL('/health', served.url), { signal: AbortSignal.timeout(1000) }).then(
-        () => true,
-        () => false,
-      );
-    await expect.poll(answers, { timeout: 20_000 }).toBe(false);
+    await standStill(served);
     child.kill('SIGTERM');
-    // Signals that come at once count as one: a terminal and a launcher send the same one twice.
-    await delay(1000);
+    // Equal signals within this time count as one: a terminal and a launcher send the same one twice.
+    await delay(2 * SAME_SIGNAL_MS);
     expect(child.exitCode ?? child.signalCode).toBe(null);
     child.kill('SIGTERM');
     const ended = await Promise.race([served.started.ended, delay(10_000, 'it is still there')]);
     expect(ended).toMatch(/^SIG(TERM|KILL)$/);
-    await using _again = await Served.start(cella, flags); // nothing of the one that has ended is in the way
+    await using _again = await Served.start(cella, pythonFlags); // nothing of the one that has ended is in the way
   },
   LONG_MS,
 );

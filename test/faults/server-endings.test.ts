@@ -5,9 +5,10 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { SAME_SIGNAL_MS } from '../../src/cli/signals.ts';
 import { Cella, type StartOptions } from '../e2e/command.ts';
 import { checkEndings, readLog } from '../soak/log.ts';
-import { newSession, pythonFlags } from '../support/fault-suite.ts';
+import { newSession, pythonFlags, standStill, standsStillOnSignal } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
 
 /** Runs what comes after it with streams of its own. */
@@ -77,17 +78,16 @@ test('with many running cells every one is answered as interrupted, and the exit
 
 test('a second signal ends the server at once, also while its event loop stands still', async () => {
   using cella = new Cella();
-  const still = 'data:text/javascript,process.on("SIGUSR2",()=>{for(;;);})';
   const served = await Served.start(cella, [...pythonFlags, '--log-level', 'info', '--grace', '600'], {
-    nodeFlags: ['--import', still],
+    nodeFlags: ['--import', standsStillOnSignal],
   });
   const { child } = served.started;
   await running(served, await newSession(served, 'still'));
   child.kill('SIGTERM');
   await expect.poll(() => served.started.err).toContain('draining');
-  // Signals that come at once count as one.
-  await delay(500);
-  child.kill('SIGUSR2');
+  // Equal signals within this time count as one.
+  await delay(2 * SAME_SIGNAL_MS);
+  await standStill(served);
   child.kill('SIGTERM');
   expect(await served.started.ended).toBe('SIGTERM');
   await using _again = await started(cella); // nothing of the one that has ended is in the way

@@ -4,10 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type Client, connect } from '../../src/client/index.ts';
 import { Cella } from '../e2e/command.ts';
+import { pythonFlags } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
-
-const python = process.env.CELLA_PYTHON;
-const flags = python === undefined ? [] : ['--python', python];
 
 const limits = { silenceMs: 1500, resumeMs: 1500 };
 const gone = { code: 'DAEMON_UNREACHABLE' };
@@ -20,7 +18,7 @@ const ways: readonly (readonly [way: string, connect: (served: Served) => Promis
 describe.each(ways)('by its %s', (_way, connectTo) => {
   test('a request, running code, a follower and a terminal end when the server was stopped', async () => {
     using cella = new Cella();
-    const served = await Served.start(cella, flags);
+    const served = await Served.start(cella, pythonFlags);
     try {
       await using client = await connectTo(served);
       const session = await client.open({ agentKey: 'silent' });
@@ -46,7 +44,7 @@ describe.each(ways)('by its %s', (_way, connectTo) => {
 
   test('code that says nothing for longer than the server may be silent is not cut', async () => {
     using cella = new Cella();
-    await using served = await Served.start(cella, flags);
+    await using served = await Served.start(cella, pythonFlags);
     await using client = await connectTo(served);
     const session = await client.open({ agentKey: 'slow' });
     expect(await session.run('import time\ntime.sleep(5)\n42')).toMatchObject({ value: 42 });

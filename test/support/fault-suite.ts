@@ -10,6 +10,20 @@ import { Refused, Served } from './served.ts';
 const python = process.env.CELLA_PYTHON;
 export const pythonFlags: readonly string[] = python === undefined ? [] : ['--python', python];
 
+/** For `--import`: from SIGUSR2 on the event loop of the server runs nothing else. */
+export const standsStillOnSignal = 'data:text/javascript,process.on("SIGUSR2",()=>{for(;;);})';
+
+/** Makes the event loop of a server with `standsStillOnSignal` stand still, and waits until it does. */
+export async function standStill(served: Served): Promise<void> {
+  served.started.child.kill('SIGUSR2');
+  const answers = () =>
+    fetch(new URL('/health', served.url), { signal: AbortSignal.timeout(1000) }).then(
+      () => true,
+      () => false,
+    );
+  await expect.poll(answers, { timeout: 20_000 }).toBe(false);
+}
+
 /** The code of the error, or `ok`. */
 export async function codeOf(asked: Promise<unknown>): Promise<string> {
   return await asked.then(
