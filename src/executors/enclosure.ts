@@ -176,6 +176,7 @@ export class SupervisedEnclosure implements Preparable {
       exited: exit.promise,
       interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
       kill: () => this.#kill(kernel),
+      heldStill: () => this.#way.stillness.heldStill(this.#pid),
     };
   }
 

@@ -38,5 +38,7 @@ export interface KernelLink {
   interrupt(execution: number): void;
   /** Ends the kernel and every process that it started. */
   kill(): void;
+  /** Whether the place where it lives was stopped from outside: then nothing in there answers. Never rejects. */
+  heldStill?(): Promise<boolean>;
   readonly exited: Promise<Exit>;
 }

@@ -9,7 +9,7 @@ export interface QuestionSettings<T> {
   readonly timeoutMs: number;
   readonly onTimeout: () => void;
   /** Takes what comes before the answer. */
-  readonly part?: (payload: Buffer) => void;
+  readonly part?: ((payload: Buffer) => void) | undefined;
 }
 
 /** What a kernel needs of a question, whatever its answer is. */
@@ -21,6 +21,7 @@ export class Question<T> {
   readonly #settings: QuestionSettings<T>;
   readonly #settled = Promise.withResolvers<T>();
   #timer: NodeJS.Timeout;
+  #over = false;
 
   constructor(id: number, settings: QuestionSettings<T>) {
     this.id = id;
@@ -35,8 +36,14 @@ export class Question<T> {
     return this.#settled.promise;
   }
 
+  /** Whether it was answered, or never will be. */
+  get over(): boolean {
+    return this.#over;
+  }
+
   /** Another chance to answer, before something else is done about it. */
   extend(timeoutMs: number, onTimeout: () => void): void {
+    if (this.#over) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(onTimeout, timeoutMs);
   }
@@ -47,7 +54,7 @@ export class Question<T> {
   }
 
   settle(payload: Buffer): void {
-    clearTimeout(this.#timer);
+    this.#end();
     try {
       this.#settled.resolve(this.#settings.parse(payload));
     } catch (error) {
@@ -58,7 +65,12 @@ export class Question<T> {
   }
 
   reject(error: Error): void {
-    clearTimeout(this.#timer);
+    this.#end();
     this.#settled.reject(error);
+  }
+
+  #end(): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
   }
 }

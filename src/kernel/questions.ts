@@ -82,7 +82,7 @@ export class Questions {
 
   /** Has the kernel take its namespace apart. `part` gets the pieces as they come. */
   save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
-    const question = this.#put(DURABLE, {
+    const question = this.#putLong({
       answer: FrameType.saved,
       parse: parseSaved,
       timeoutMs: settings.seconds * 1000 + SAVE_GRACE_MS,
@@ -97,9 +97,35 @@ export class Questions {
 
   /** Has the kernel replace its namespace by what was saved, on the Python that is named. */
   async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
-    const question = this.#put(DURABLE, { answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
+    const question = this.#putLong({ answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
     await sendSegments(this.#link.control, DURABLE, python, segments);
     return await question.result;
+  }
+
+  /** To save or load may take long. A kernel that was stopped from outside, and says nothing, is not given all that time. */
+  #putLong<T>(settings: Asked<T>): Question<T> {
+    let leftMs = settings.timeoutMs;
+    let silent = true;
+    const look = async (): Promise<void> => {
+      const wasSilent = silent;
+      silent = true;
+      leftMs -= QUESTION_TIMEOUT_MS;
+      const given = leftMs > 0 && !(wasSilent && (await this.#link.heldStill?.()));
+      if (given) question.extend(Math.min(QUESTION_TIMEOUT_MS, leftMs), look);
+      else if (!question.over) this.#events.unanswered();
+    };
+    const question: Question<T> = this.#put(DURABLE, {
+      ...settings,
+      timeoutMs: Math.min(QUESTION_TIMEOUT_MS, leftMs),
+      onTimeout: look,
+      part:
+        settings.part &&
+        ((payload) => {
+          silent = false;
+          settings.part?.(payload);
+        }),
+    });
+    return question;
   }
 
   #put<T>(id: number, settings: Asked<T>): Question<T> {

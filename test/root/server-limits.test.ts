@@ -80,6 +80,36 @@ test('processes that do not end when they are killed hold up neither their calle
   await endInOrder(again);
 });
 
+test('a kernel that is frozen with names to save does not hold up the end, also after another one was', async () => {
+  using cella = new Cella();
+  await using first = new ControlGroup('freezer');
+  await using second = new ControlGroup('freezer');
+  const served = await Served.start(cella, flags);
+  const freeze = async (tenant: Tenant, group: ControlGroup) => {
+    const { kernel, supervisor } = await tenant.processes();
+    for (const pid of [kernel, supervisor]) group.add(pid);
+    await group.freeze();
+  };
+  const [stuck, idle] = [await Tenant.of(served, 'stuck'), await Tenant.of(served, 'idle')];
+  await stuck.run('kept = 1');
+  await stuck.call('POST', '/save');
+  await freeze(stuck, first);
+  expect(await stuck.run('1', { timeoutMs: 1000 })).toMatchObject({ death: { code: 'KERNEL_DIED' } });
+  await first.thaw();
+  await idle.run('kept = 2');
+  await idle.call('POST', '/save');
+  await idle.run('kept = 3');
+  await freeze(idle, second);
+  await endInOrder(served);
+  await second.thaw();
+  const again = await Served.start(cella, flags);
+  for (const tenant of [stuck, idle]) await tenant.check(again);
+  // What could not be saved is lost, and what was saved before is there.
+  expect(await stuck.at(again).run('kept')).toMatchObject({ value: 1 });
+  expect(await idle.at(again).run('kept')).toMatchObject({ value: 2 });
+  await endInOrder(again);
+});
+
 test('too few processes for an ordinary user are named, and kernels start when there are enough', async () => {
   using cella = new Cella();
   // Of a user that has no other processes.
