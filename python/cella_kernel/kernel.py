@@ -19,6 +19,7 @@ from . import archive, asking, cells, display, figures, frames, introspection, n
 from .doorbell import Doorbell
 from .interrupts import Interrupts, whole
 from .sandbox import linux
+from .sandbox.limits import FILES_NEEDED
 from .sandbox.linux import LayerError
 from .streams import Output
 from .switchboard import CallError, Switchboard
@@ -29,9 +30,7 @@ _MARK_BYTES = 16
 # The kernel's own descriptors: high numbers, so that code that closes everything it can count to does not hit them,
 # and always the same, so that a kernel can be built before they are there.
 _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _GATE = OWN = range(256, 262)
-_ABOVE = 512
-# How many files a process must be allowed to have open to become a kernel: its descriptors pass through numbers above these.
-FILES_NEEDED = _ABOVE + 64
+_ABOVE = FILES_NEEDED - 64
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
 _REHEARSALS = 20
 _WARM_UPS = 3

@@ -23,6 +23,7 @@ from .frames import Channel
 from .refusals import Refusals
 from .sandbox import linux, trees
 from .sandbox.launch import Launcher, Surroundings
+from .sandbox.limits import FILES_NEEDED
 from .sandbox.linux import LayerError
 from .sandbox.networks import Networks
 
@@ -335,9 +336,9 @@ def _raise_file_limit() -> None:
         soft = hard
     except (OSError, ValueError):
         pass  # a host without rlimits is told so when its layers are looked at
-    if soft != resource.RLIM_INFINITY and soft < kernel.FILES_NEEDED:
-        words = "this process may have %d files open, and a kernel needs %d. Raise the limit to 1024 or more (ulimit -n 1024)"
-        raise LayerError("template", words % (soft, kernel.FILES_NEEDED))
+    if soft != resource.RLIM_INFINITY and soft < FILES_NEEDED:
+        words = "the server may have %d files open, and a kernel needs %d. Start it with a limit of 1024 or more (ulimit -n 1024)"
+        raise LayerError("rlimits", words % (soft, FILES_NEEDED))
 
 
 def main(options: Dict[str, Any]) -> None:

@@ -202,7 +202,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
   addSetting(command, settings.image, { about: 'the image to look at' })
     .option('--json', 'print the report as JSON')
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
-      const [{ doctor }, { rootWarnings }, { serveSettings }] = await Promise.all([
+      const [{ doctor }, { startWarnings }, { serveSettings }] = await Promise.all([
         import('./doctor.ts'),
         import('./serve/greeting.ts'),
         import('../settings/serve-settings.ts'),
@@ -217,7 +217,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
           {
             ...(await context.detect({ python, place, engine, image })),
             strayVariables: context.defaults.strayVariables,
-            warnings: rootWarnings(settingOf(serveSettings.membersMay, undefined, context.defaults)),
+            warnings: startWarnings(settingOf(serveSettings.membersMay, undefined, context.defaults)),
           },
           { json: flags.json === true, noColor },
           stdout,

@@ -3,8 +3,8 @@
  * finish, saves every kernel and tells its clients.
  */
 
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { openFilesWarning } from '../lib/open-files.ts';
 import type { Quotas } from '../protocol/access.ts';
 import type { TokenUsage } from '../protocol/agent/names.ts';
 import { SOCKET_FILE } from '../protocol/daemon-files.ts';
@@ -97,8 +97,6 @@ const RATES = { burst: 2000, perSecond: 500 };
 const SWEEP_MS = 600_000;
 /** How often it is looked whether the data folder is still the same. */
 const LOOK_MS = 1000;
-/** With fewer, no kernel can start, or few clients can be connected. */
-const FILES_NEEDED = 1024;
 /** Of a pool that nobody has limited. */
 const MOST_KERNELS = PoolLimits.parse({}).maxKernels;
 
@@ -239,10 +237,8 @@ async function serveUntil(
     stop.ask(0);
   }, LOOK_MS).unref();
   stack.defer(() => clearInterval(looking));
-  const openFiles = openFilesLimit();
-  if (openFiles < FILES_NEEDED) {
-    log.warn({ limit: openFiles, needed: FILES_NEEDED }, 'too few files may be open: raise the limit (ulimit -n)');
-  }
+  const tooFewFiles = openFilesWarning();
+  if (tooFewFiles) log.warn(tooFewFiles);
   log.info({ url, dataDir, version }, 'serving');
   const { adminTokenPath } = access;
   const login = options.port === undefined ? {} : { loginUrl: await loginUrlOf(access, url) };
@@ -274,17 +270,6 @@ function asOne(error: unknown): unknown {
     ...(first ? { advice: first.advice } : {}),
   });
 }
-
-/** Node raises the soft limit to the hard one by itself, for its children too. */
-function openFilesLimit(): number {
-  try {
-    const [, hard = ''] = /^Max open files\s+\w+\s+(\w+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    return hard === 'unlimited' ? Number.POSITIVE_INFINITY : Number(hard);
-  } catch {
-    return Number.POSITIVE_INFINITY; // the system does not tell
-  }
-}
-
 async function loginUrlOf(access: Access, url: string): Promise<string> {
   const { code } = await access.logins.createCode(access.daemon());
   return `${url}/login?code=${encodeURIComponent(code)}`;

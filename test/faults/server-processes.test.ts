@@ -142,6 +142,9 @@ test('too low a limit on open files is named, at the start and by whoever starts
   const failure: unknown = await served
     .ask(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } })
     .catch((error: unknown) => error);
-  expect(failure).toMatchObject({ code: 'TEMPLATE_FAILED', message: expect.stringContaining('512 files') });
-  await expect.poll(() => served.started.err).toContain('"needed":1024');
+  expect(failure).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringContaining('512 files') });
+  await expect.poll(() => served.started.err).toContain('Only 512 files may be open here');
+  const { out, code } = await cella.run(['doctor', '--json'], { around });
+  expect(code).toBe(1);
+  expect(JSON.parse(out)).toMatchObject({ ok: false, warnings: [expect.stringContaining('Only 512 files')] });
 });

@@ -16,6 +16,7 @@ import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import cgroup, landlock, launch, limits, linux, seccomp
+from .limits import FILES_NEEDED
 from .linux import NEWNS, NEWUSER, LayerError
 from .mounts import mount
 
@@ -244,6 +245,9 @@ def _cgroup(_: str) -> str:
 
 
 def _rlimits(_: str) -> str:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < FILES_NEEDED:
+        raise LayerError("rlimits", "%d files may be open, and a kernel needs %d: ulimit -n 1024" % (hard, FILES_NEEDED))
     limits.apply(_LIMITS, alone=True)
     limits.limit_open_files(_LIMITS["openFiles"])
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > _LIMITS["openFiles"]:

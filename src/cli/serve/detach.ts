@@ -12,7 +12,7 @@ import { Exit } from '../exit.ts';
 import type { ProgramContext } from '../program.ts';
 import { stoppable } from '../stoppable.ts';
 import { toWord } from '../texts.ts';
-import { greeting, rootWarnings } from './greeting.ts';
+import { greeting, startWarnings } from './greeting.ts';
 import { readReadiness } from './readiness.ts';
 
 /** A log that is longer makes room for another at the next start. */
@@ -55,7 +55,7 @@ export async function detach(
     const facts = readReadiness(told);
     if (!facts) throw await diedSilently(over, log);
     await terminal.out(greeting(facts, context));
-    for (const warning of rootWarnings(membersMay)) await terminal.errLines(warning, 'yellow');
+    for (const warning of startWarnings(membersMay)) await terminal.errLines(warning, 'yellow');
     const where = dataDir === context.defaults.dataDir ? '' : ` --data ${toWord(dataDir)}`;
     const end = `\`cella serve stop${where}\` ends it.`;
     await terminal.outLines(`It runs as process ${child.pid}, with logs in ${log.path}. ${end}`);

@@ -1,5 +1,6 @@
 /** What a server that has come up tells whoever started it. */
 
+import { openFilesWarning } from '../../lib/open-files.ts';
 import type { ServedFacts } from '../context.ts';
 import type { ProgramContext } from '../program.ts';
 import { toWord } from '../texts.ts';
@@ -22,6 +23,12 @@ export function rootWarnings(membersMay: readonly string[] = [], isRoot = proces
       `--members-may ${privilege}: members may ${what}, and this server runs as root. Treat every member as root here.`,
     ];
   });
+}
+
+/** What the operator should know before anybody uses the server. */
+export function startWarnings(membersMay: readonly string[] | undefined): string[] {
+  const tooFewFiles = openFilesWarning();
+  return [...rootWarnings(membersMay), ...(tooFewFiles ? [tooFewFiles] : [])];
 }
 
 export function greeting({ url, dataDir, adminTokenPath, loginUrl }: ServedFacts, about: About): string {

@@ -4,7 +4,7 @@ import type { ServedFacts, ServeRequest } from '../context.ts';
 import { Exit } from '../exit.ts';
 import type { ProgramContext } from '../program.ts';
 import { EndSignals } from '../signals.ts';
-import { greeting, rootWarnings } from './greeting.ts';
+import { greeting, startWarnings } from './greeting.ts';
 import { tellReadiness } from './readiness.ts';
 import { endAtSecondSignal } from './second-signal.ts';
 
@@ -17,7 +17,7 @@ export async function runHere(request: ServeRequest, context: ProgramContext, re
     const onReady = async (facts: ServedFacts) => {
       if (readyFd === undefined) {
         await context.terminal.out(greeting(facts, context));
-        for (const warning of rootWarnings(request.membersMay)) await context.terminal.errLines(warning, 'yellow');
+        for (const warning of startWarnings(request.membersMay)) await context.terminal.errLines(warning, 'yellow');
       } else tellReadiness(readyFd, { ready: facts });
     };
     await context.serve(request, { onReady, ended: signals.ended });
