@@ -23,9 +23,21 @@ import { checkEndings, readLog } from '../soak/log.ts';
 import { databaseOf, pythonFlags, run, Tenant, used } from '../support/fault-suite.ts';
 import { Served } from '../support/served.ts';
 
+/** Changes so many bytes, from `begin` to the end, in equal steps. */
+function flip(path: string, count: number, begin: number): void {
+  const bytes = readFileSync(path);
+  for (let n = 0; n < count; n++) {
+    const place = begin + Math.trunc(((bytes.length - begin) * (n + 0.5)) / count);
+    bytes[place] = (bytes[place] ?? 0) ^ 0xff;
+  }
+  writeFileSync(path, bytes);
+}
+
 const refusedAtStart: readonly (readonly [what: string, harm: (path: string) => void])[] = [
   ['cut in half', (path) => truncateSync(path, Math.trunc(statSync(path).size / 2))],
   ['cut to 5000 bytes', (path) => truncateSync(path, 5000)],
+  ['cut by its last page', (path) => truncateSync(path, statSync(path).size - 4096)],
+  ['changed in two thousand places', (path) => flip(path, 2000, 0)],
   ['garbage', (path) => writeFileSync(path, Buffer.alloc(100_000, 7))],
   [
     'a folder',
@@ -34,6 +46,7 @@ const refusedAtStart: readonly (readonly [what: string, harm: (path: string) => 
       mkdirSync(path);
     },
   ],
+  ['beside a folder in place of its log', (path) => mkdirSync(`${path}-wal`)],
   [
     'of a later version',
     (path) => {
@@ -55,18 +68,8 @@ test.each(refusedAtStart)('a database that is %s is refused at the start, with t
 });
 
 const survived: readonly (readonly [what: string, harm: (path: string) => void])[] = [
-  [
-    'changed in twenty places',
-    (path) => {
-      const bytes = readFileSync(path);
-      // Not in its header, which is refused.
-      for (let n = 0; n < 20; n++) {
-        const place = 4096 + Math.trunc(((bytes.length - 4096) * (n + 0.5)) / 20);
-        bytes[place] = (bytes[place] ?? 0) ^ 0xff;
-      }
-      writeFileSync(path, bytes);
-    },
-  ],
+  // Not in its header, which is refused.
+  ['changed in twenty places', (path) => flip(path, 20, 4096)],
   [
     'without one of its tables',
     (path) => {
@@ -222,7 +225,7 @@ test('an admin token that was deleted or damaged does not stop a start', async (
 test('of several servers on one folder that start at once, one serves', async () => {
   using cella = new Cella();
   chmodSync(cella.dataDir, 0o700);
-  const all = Array.from({ length: 5 }, () => cella.start(['serve', '--port', '0', ...pythonFlags]));
+  const all = Array.from({ length: 6 }, () => cella.start(['serve', '--port', '0', ...pythonFlags]));
   const outcomes = await Promise.all(
     all.map((one) =>
       one.says('The first cell').then(
@@ -232,7 +235,7 @@ test('of several servers on one folder that start at once, one serves', async ()
     ),
   );
   expect(outcomes.filter((outcome) => outcome === 'serves')).toHaveLength(1);
-  expect(outcomes.filter((outcome) => outcome === 'Another server runs')).toHaveLength(4);
+  expect(outcomes.filter((outcome) => outcome === 'Another server runs')).toHaveLength(5);
   const serving = all[outcomes.indexOf('serves')];
   serving?.child.kill('SIGTERM');
   expect(await serving?.ended).toBe(0);

@@ -67,7 +67,7 @@ describe('a log that cannot be written holds up neither a request nor the end', 
 test('with many running cells every one is answered as interrupted, and the exit code is 0', async () => {
   using cella = new Cella();
   const served = await started(cella);
-  const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => newSession(served, `busy-${n}`)));
+  const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => newSession(served, `busy-${n}`)));
   const cells = await Promise.all(ids.map((id) => running(served, id)));
   served.started.child.kill('SIGTERM');
   for (const { answer } of cells) expect(await (await answer).json()).toMatchObject({ status: 'interrupted' });
@@ -138,7 +138,7 @@ test('signals that mean nothing to it leave the server as it is', async () => {
 
 test('a server that is ended while it starts leaves nothing that stops the next', async () => {
   using cella = new Cella();
-  for (const afterMs of [150, 300, 450, 600, 900]) {
+  for (const afterMs of [150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 900, 1500]) {
     const starting = cella.start(['serve', '--port', '0', ...pythonFlags]);
     const timer = setTimeout(() => starting.child.kill('SIGTERM'), afterMs);
     await starting.ended;

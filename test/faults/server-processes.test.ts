@@ -95,6 +95,21 @@ test('a kernel that was stopped is ended by an interrupt, after its grace', asyn
   await tenant.check();
 });
 
+test.each([
+  ['stops itself', 'import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass'],
+  [
+    'ignores every signal that it can',
+    'import signal\nfor n in signal.valid_signals() - {9, 19}: signal.signal(n, signal.SIG_IGN)\nwhile True: pass',
+  ],
+])('a kernel that %s is ended by its timeout', async (_what, code) => {
+  using cella = new Cella();
+  await using served = await Served.start(cella, flags);
+  const tenant = await Tenant.of(served, 'kernel');
+  expect(await tenant.run(code, { timeoutMs: 1000 })).toMatchObject({ status: 'timeout' });
+  expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
+  await tenant.check();
+});
+
 test('while the template is stopped sessions start, wake and go on, and the server ends', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
@@ -134,17 +149,20 @@ test.each([
   await tenant.check();
 });
 
-test('too low a limit on open files is named, at the start and by whoever starts a kernel', async () => {
-  using cella = new Cella();
-  const around = ['sh', '-c', 'ulimit -n 512; exec "$@"', 'sh'];
-  await using served = await Served.start(cella, flags, { around });
-  const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'few' } });
-  const failure: unknown = await served
-    .ask(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } })
-    .catch((error: unknown) => error);
-  expect(failure).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringContaining('512 files') });
-  await expect.poll(() => served.started.err).toContain('Only 512 files may be open here');
-  const { out, code } = await cella.run(['doctor', '--json'], { around });
-  expect(code).toBe(1);
-  expect(JSON.parse(out)).toMatchObject({ ok: false, warnings: [expect.stringContaining('Only 512 files')] });
-});
+test.each([256, 512])(
+  'a limit of %i open files is named, at the start and by whoever starts a kernel',
+  async (limit) => {
+    using cella = new Cella();
+    const around = ['sh', '-c', `ulimit -n ${limit}; exec "$@"`, 'sh'];
+    await using served = await Served.start(cella, flags, { around });
+    const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey: 'few' } });
+    const failure: unknown = await served
+      .ask(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } })
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringContaining(`${limit} files`) });
+    await expect.poll(() => served.started.err).toContain(`Only ${limit} files may be open here`);
+    const { out, code } = await cella.run(['doctor', '--json'], { around });
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toMatchObject({ ok: false, warnings: [expect.stringContaining(`Only ${limit} files`)] });
+  },
+);
