@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { KernelLink } from './link.ts';
+import type { AnyQuestion } from './question.ts';
+import { Questions } from './questions.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A save that may take 60 s, of a kernel whose sandbox is held still or not. */
+function saving(heldStill: () => Promise<boolean>) {
+  const unanswered = vi.fn();
+  let asked: AnyQuestion | undefined;
+  const link = { control: { send: () => {} }, heldStill } as unknown as KernelLink;
+  const questions = new Questions(link, {
+    checkIdle: () => {},
+    unanswered,
+    asked: (question) => {
+      asked = question;
+    },
+  });
+  const result = questions.save({ limitBytes: 1000, seconds: 60 }, () => {});
+  result.catch(() => {});
+  return { unanswered, question: asked as unknown as AnyQuestion };
+}
+
+test('a save has all its time where the kernel is not held still', async () => {
+  const { unanswered } = saving(async () => false);
+  await vi.advanceTimersByTimeAsync(64_000);
+  expect(unanswered).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(unanswered).toHaveBeenCalledOnce();
+});
+
+test('a save is given up after a while where the kernel is held still', async () => {
+  let held = false;
+  const { unanswered } = saving(async () => held);
+  await vi.advanceTimersByTimeAsync(15_000);
+  held = true;
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(unanswered).toHaveBeenCalledOnce();
+  await vi.advanceTimersByTimeAsync(100_000);
+  expect(unanswered).toHaveBeenCalledOnce();
+});
+
+test('a save that ends while somebody looks at the kernel is over', async () => {
+  const look = Promise.withResolvers<boolean>();
+  const { unanswered, question } = saving(() => look.promise);
+  await vi.advanceTimersByTimeAsync(10_000);
+  question.reject(new Error('it has ended'));
+  look.resolve(true);
+  await vi.advanceTimersByTimeAsync(100_000);
+  expect(unanswered).not.toHaveBeenCalled();
+  expect(vi.getTimerCount()).toBe(0);
+});
