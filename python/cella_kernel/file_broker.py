@@ -33,6 +33,7 @@ from cella_kernel import file_listing as listing
 from cella_kernel import file_moving as moving
 from cella_kernel import file_removal as removal
 from cella_kernel.file_removal import FOLDER, WAY
+from cella_kernel.file_walk import Walk
 from cella_kernel.sandbox import linux, trees
 from cella_kernel.sandbox.linux import LayerError
 
@@ -41,7 +42,6 @@ _MOST_WAITING = 1024
 _MOST_VIEWS = 64
 _IDLE_SECONDS = 20
 _MOST_OPEN = 4096
-_MOST_LINKS = 40
 _MOST_MESSAGE = 1000
 
 _BENEATH, _NO_MAGIC, _NO_XDEV = 0x08, 0x02, 0x01
@@ -131,7 +131,8 @@ class Root:
         self.uid, self.gid = int(wanted["uid"]), int(wanted["gid"])
         if self.uid == 0 or self.gid == 0:
             raise Refusal("EPERM", "root works for nobody")
-        self.inside: Optional[str] = wanted.get("inside")
+        inside: Optional[str] = wanted.get("inside")
+        self._walk = Walk(self._link, inside) if inside else None
         path, mapped = wanted["path"], bool(wanted.get("mapped"))
         try:
             folder = trees.open_folder(path, wanted.get("id"))
@@ -156,10 +157,11 @@ class Root:
         try:
             return self._openat2(path, flags, self._resolve)
         except OSError as error:
-            if error.errno != errno.EXDEV or not self.inside:
+            if error.errno not in (errno.EXDEV, errno.EAGAIN) or not self._walk:
                 raise
-        # An absolute link may lead to the folder by the name that the code has for it.
-        return self._openat2(self._freed(path), flags, self._resolve | trees.RESOLVE_NO_SYMLINKS)
+        # An absolute link may lead to the folder by the name that the code has for it. And without `..` in it, a path
+        # is found also while code renames things all the time.
+        return self._openat2(self._walk.freed(path), flags, self._resolve | trees.RESOLVE_NO_SYMLINKS)
 
     def parent(self, path: str, create: bool = False) -> "tuple[int, str]":
         """The folder that holds the last name of the path, which nobody has looked at yet."""
@@ -176,22 +178,34 @@ class Root:
         except FileNotFoundError:
             pass
         names = path.split("/")
-        for index, name in enumerate(names):
-            above = self.open("/".join(names[:index]), WAY)
-            try:
-                os.mkdir(name, _FOLDER_MODE, dir_fd=above)
-            except FileExistsError:
-                pass  # by now, or before
-            finally:
+        above = self.open("", WAY)
+        try:
+            for index, name in enumerate(names):
+                try:
+                    os.mkdir(name, _FOLDER_MODE, dir_fd=above)
+                except FileExistsError:
+                    pass  # by now, or before
+                below = self._next(above, name, "/".join(names[: index + 1]))
                 os.close(above)
+                above = below
+        finally:
+            os.close(above)
         os.close(self.open(path, WAY))
 
-    def _openat2(self, path: str, flags: int, resolve: int) -> int:
+    def _next(self, above: int, name: str, path: str) -> int:
+        """The folder of that name. A link is followed from the beginning of the path."""
+        try:
+            return self._openat2(name, WAY, self._resolve | trees.RESOLVE_NO_SYMLINKS, above)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        return self.open(path, WAY)
+
+    def _openat2(self, path: str, flags: int, resolve: int, folder: Optional[int] = None) -> int:
         how = struct.pack("QQQ", flags, 0, resolve)
+        beneath = ctypes.c_int(self.fd if folder is None else folder)
         for _ in range(16):
-            fd = linux.syscall(
-                "openat2", ctypes.c_int(self.fd), os.fsencode(path or "."), how, ctypes.c_size_t(len(how))
-            )
+            fd = linux.syscall("openat2", beneath, os.fsencode(path or "."), how, ctypes.c_size_t(len(how)))
             if fd >= 0:
                 return fd
             code = ctypes.get_errno()
@@ -199,38 +213,6 @@ class Root:
             if code != errno.EAGAIN:
                 break
         raise OSError(code, os.strerror(code), path)
-
-    def _freed(self, path: str) -> str:
-        """The path without links, as far as it exists: each step begins at the folder itself."""
-        left, done, links = path.split("/"), [], 0  # type: List[str], List[str], int
-        while left:
-            name = left.pop(0)
-            if name in ("", "."):
-                continue
-            if name == "..":
-                if not done:
-                    raise OSError(errno.EXDEV, "it leads out", path)
-                done.pop()
-                continue
-            target = self._link("/".join([*done, name]))
-            if target is None:
-                done.append(name)
-                continue
-            links += 1
-            if links > _MOST_LINKS:
-                raise OSError(errno.ELOOP, "too many links", path)
-            if target.startswith("/"):
-                target = self._below(target, path)
-                done = []
-            left = [*target.split("/"), *left]
-        return "/".join(done)
-
-    def _below(self, target: str, path: str) -> str:
-        inside = (self.inside or "").rstrip("/")
-        whole = target.rstrip("/")
-        if whole != inside and not whole.startswith(inside + "/"):
-            raise OSError(errno.EXDEV, "it leads out", path)
-        return whole[len(inside) + 1 :]
 
     def _link(self, path: str) -> Optional[str]:
         how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -39,12 +39,11 @@ def read_page(folder: int) -> "Tuple[List[Dict[str, Any]], bool]":
 
 
 def entry_of(name: bytes, facts: os.stat_result) -> Dict[str, Any]:
-    return {
-        "name": name.decode("utf-8", "replace"),
-        "kind": _kind(facts.st_mode),
-        "size": facts.st_size,
-        "modifiedAt": facts.st_mtime_ns // 1_000_000,
-    }
+    return _entry(name, facts.st_mode, facts.st_size, facts.st_mtime_ns // 1_000_000)
+
+
+def _entry(name: bytes, mode: int, size: int = 0, modified_ms: int = 0) -> Dict[str, Any]:
+    return {"name": name.decode("utf-8", "replace"), "kind": _kind(mode), "size": size, "modifiedAt": modified_ms}
 
 
 def _names(entries: bytes) -> "Iterator[Tuple[bytes, int]]":
@@ -64,7 +63,7 @@ def _listed(folder: int, name: bytes, kind: int) -> Optional[Dict[str, Any]]:
         return None  # gone meanwhile
     except OSError:
         # A folder that may be read and not searched tells names alone.
-        return entry_of(name, os.stat_result((_KINDS.get(kind, _OTHER), *([0] * 9))))
+        return _entry(name, _KINDS.get(kind, _OTHER))
 
 
 def _kind(mode: int) -> str:
