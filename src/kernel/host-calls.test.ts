@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { expectNoStall } from '../../test/support/stalls.ts';
 import { HostCalls } from './host-calls.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */
@@ -52,4 +53,27 @@ test('a reply that is too large for the connection is a refusal', async () => {
   await settled();
   expect(replied).toMatchObject([{ id: 1 }]);
   expect(replied[0]?.bytes).toBeLessThan(1000);
+});
+
+test('a large reply is encoded with turns for others, and all of it', async () => {
+  const item = Object.fromEntries(Array.from({ length: 2000 }, (_, number) => [`key${number}`, [number, 'text']]));
+  const value = { texts: ['\udc80'.repeat(3_000_000), 'x\ud83d\ude00'.repeat(400_000)], items: Array(400).fill(item) };
+  const payloads: Buffer[] = [];
+  const work = () =>
+    new Promise<void>((resolve) => {
+      const hostCalls = new HostCalls(
+        { call: () => Promise.resolve(value), close: () => undefined },
+        {
+          reply: async (_id, payload) => {
+            payloads.push(payload);
+            resolve();
+          },
+          progress: () => undefined,
+          asking: () => undefined,
+        },
+      );
+      hostCalls.start({ id: 1, method: 'skills.list', params: {}, reckoned: 0 });
+    });
+  await expectNoStall(work);
+  expect(payloads[0]?.length).toBeGreaterThan(20_000_000);
 });

@@ -1,6 +1,7 @@
 /** Calls of the code that the host carries out: each runs on its own, is replied to once, and can be given up. */
 
-import { encodeValue } from '../protocol/encode-value.ts';
+import { giveWay } from '../lib/event-loop.ts';
+import { encodeValue, ValueEncoder } from '../protocol/encode-value.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
 import type { PyValue } from '../protocol/values.ts';
 
@@ -40,7 +41,8 @@ type Kind = 'value' | 'lookup' | 'permission' | 'timeout' | 'runtime';
 
 /** Their replies may be large: one after the other, so that the host holds one of them at a time. */
 const BULKY: ReadonlySet<string> = new Set(['artifacts.read', 'artifacts.list', 'skills.list', 'skills.search']);
-const MOST_REPLY_BYTES = 256 * 1024 * 1024;
+/** More than the largest `output_limit` of a tool. */
+const MOST_REPLY_BYTES = 80 * 1024 * 1024;
 
 export class HostCalls {
   readonly #handler: CallHandler | undefined;
@@ -101,16 +103,20 @@ export class HostCalls {
     };
     try {
       if (!this.#handler) throw new CellaError('INVALID_OPTIONS', `Nothing answers ${method} here.`);
-      const reply = encodeValue({ value: await this.#handler.call(method, params, context) });
-      if (reply.length <= MOST_REPLY_BYTES) return reply;
-      throw new CellaError(
-        'INVALID_OPTIONS',
-        `What ${method} gives is ${reply.length} bytes, too large for one reply.`,
-      );
+      return await encodeInSlices(method, await this.#handler.call(method, params, context));
     } catch (error) {
       return encodeRefusal(error);
     }
   }
+}
+
+/** A small one at once; a large one does not keep others from their turn. */
+async function encodeInSlices(method: string, value: PyValue): Promise<Buffer> {
+  const encoder = new ValueEncoder({ value });
+  while (!encoder.step() && encoder.length <= MOST_REPLY_BYTES) await giveWay();
+  if (encoder.length <= MOST_REPLY_BYTES) return encoder.bytes;
+  const message = `What ${method} gives is more than ${MOST_REPLY_BYTES} bytes, too large for one reply. Ask for less of it.`;
+  throw new CellaError('INVALID_OPTIONS', message);
 }
 
 function encodeRefusal(error: unknown): Buffer {

@@ -61,4 +61,13 @@ describe('values for a kernel', () => {
       }),
     );
   });
+
+  it('are the same where they are long: texts in pieces, surrogates and pairs at every place', () => {
+    const texts = ['\ud800', '\udc80', 'a', '\u00e9', '\u20ac', '\ud83d\ude00', 'a\ud83d\ude00', '\ud83d\ud83d\ude00'];
+    for (const text of texts) {
+      const long = `${text.repeat(40_000)}${text}`;
+      const value = { [long.slice(0, 40_001)]: [long, long.length], end: true };
+      expect(decodeValue(encodeValue(value))).toEqual(value);
+    }
+  });
 });

@@ -277,21 +277,36 @@ function decodeWithSurrogates(bytes: Buffer): string {
 /** UTF-8 that keeps lone surrogates, for `surrogatepass` on the other side. */
 export function encodeText(text: string): Buffer {
   if (text.isWellFormed()) return Buffer.from(text);
-  const parts: Buffer[] = [];
-  let from = 0;
+  const bytes = Buffer.allocUnsafe(MOST_UNIT_BYTES * text.length);
+  return bytes.subarray(0, writeText(text, bytes, 0));
+}
+
+/** Of one UTF-16 unit. */
+export const MOST_UNIT_BYTES = 3;
+
+/** The same into bytes that have room for it. Gives where it ends. */
+export function writeText(text: string, to: Buffer, from: number): number {
+  if (text.isWellFormed()) return from + to.write(text, from, 'utf8');
+  let end = from;
+  // Unit by unit: a piece of memory for each surrogate would take seconds.
   for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit < 0xd800 || unit > 0xdfff) continue;
-    if (unit < 0xdc00 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) {
-      at++;
+    const unit = text.codePointAt(at) as number;
+    if (unit < 0x80) {
+      to[end++] = unit;
       continue;
     }
-    parts.push(Buffer.from(text.slice(from, at)));
-    parts.push(Buffer.from([0xe0 | (unit >> 12), 0x80 | ((unit >> 6) & 0x3f), 0x80 | (unit & 0x3f)]));
-    from = at + 1;
+    if (unit < 0x800) to[end++] = 0xc0 | (unit >> 6);
+    else {
+      if (unit > 0xffff) {
+        to[end++] = 0xf0 | (unit >> 18);
+        to[end++] = 0x80 | ((unit >> 12) & 0x3f);
+        at++;
+      } else to[end++] = 0xe0 | (unit >> 12);
+      to[end++] = 0x80 | ((unit >> 6) & 0x3f);
+    }
+    to[end++] = 0x80 | (unit & 0x3f);
   }
-  parts.push(Buffer.from(text.slice(from)));
-  return Buffer.concat(parts);
+  return end;
 }
 
 /** A number of any length, written to JSON digit by digit; the language has it, its type library does not yet. */
