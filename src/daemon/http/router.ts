@@ -3,6 +3,7 @@
  * then the work, and a line in the audit log. An endpoint without a decision on who may come in cannot be written.
  */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access.ts';
@@ -24,6 +25,8 @@ import { partsOf, respond } from './request-parts.ts';
 const LARGEST_AT_ONCE = 16;
 /** All tokens of one user together may send as much as so many of them. */
 const TOKENS_AT_ONCE = 4;
+/** How long a request that is one too many waits for its answer. */
+const LONGEST_REFUSAL_MS = 250;
 /** Checking and parsing JSON takes time by its length: so much of it is one more request. The default rate allows 8 MB a second. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
@@ -139,6 +142,7 @@ export class Routes {
         return await respond(result, endpoint.status);
       } catch (error) {
         await this.trail.failed(c, endpoint.audit, audited, error);
+        if (c.get('principal')) await slowDown(error);
         throw error;
       }
     });
@@ -202,6 +206,12 @@ function counted(hold: Hold, admit: (requests: number) => void): Hold {
     hold.be(bytes);
   };
   return { be, take: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
+}
+
+/** Who sends too much gets that answer late. Until then nothing more is read of their connection, and others have the time. */
+async function slowDown(error: unknown): Promise<void> {
+  if (!(error instanceof CellaError) || error.code !== 'RATE_LIMITED') return;
+  await delay(Math.min(Number(error.details.retryAfterMs ?? 0), LONGEST_REFUSAL_MS));
 }
 
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
