@@ -82,12 +82,13 @@ export function loginContract(open: OpenStorage): void {
     expect((await failureOf(access.logins.open(looker))).code).toBe('UNAUTHENTICATED');
   });
 
-  it('make no other login, and so cannot go on for ever', async () => {
+  it('make no other login and no token, and so cannot go on for ever', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const login = await access.logins.open(principal);
     expect((await failureOf(access.logins.open(login.principal))).code).toBe('FORBIDDEN');
     expect((await failureOf(access.logins.createCode(login.principal))).code).toBe('FORBIDDEN');
+    expect((await failureOf(access.tokens.create(login.principal, { name: 'x' }))).code).toBe('FORBIDDEN');
   });
 
   it('need the CSRF token of the same login', async () => {

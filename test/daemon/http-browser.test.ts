@@ -147,6 +147,21 @@ describe('a login', () => {
     expect((await daemon.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
   });
 
+  it('makes no token: nothing of it is left after its user was logged out', async () => {
+    await daemon.user('victoria', 'member');
+    const { json } = await daemon.call('POST /v1/login-codes', { body: { user: 'victoria' } });
+    const { cookie } = await login(new URL(String(json.path), daemon.url));
+    const me = await daemon.call('GET /v1/me', { token: null, headers: { cookie } });
+    const headers = { cookie, 'x-cella-csrf': String(me.json.csrf) };
+    const made = await daemon.call('POST /v1/tokens', { token: null, headers, body: { name: 'stays' } });
+    expect([made.status, codeOf(made.json)]).toEqual([403, 'FORBIDDEN']);
+    expect(made.text).toContain('cella tokens create --user victoria');
+    const { json: kept } = await daemon.call('GET /v1/tokens?user=victoria');
+    expect((kept.tokens as { name: string }[]).map(({ name }) => name)).toEqual(['test']);
+    expect((await daemon.call('DELETE /v1/users/victoria/logins')).status).toBe(204);
+    expect((await daemon.call('GET /v1/me', { token: null, headers })).status).toBe(401);
+  });
+
   it('is open to whoever has a token, and ends with it', async () => {
     const token = await daemon.user('browser', 'member');
     const opened = await daemon.call('POST /v1/login', { token });

@@ -83,7 +83,7 @@ export interface Page<T> {
 }
 
 export interface Tokens {
-  /** For `tokens`; for another user, `admin`. Scopes that the maker does not have are FORBIDDEN. */
+  /** For `tokens`; for another user, `admin`. Scopes that the maker does not have are FORBIDDEN, and so are browser logins. */
   create(by: Principal, token: CreateToken): Promise<CreatedToken>;
   /** Of oneself, or of the named user for `admin`; without secrets. In the order in which they were made. */
   list(by: Principal, options?: { readonly user?: string }): Promise<TokenInfo[]>;

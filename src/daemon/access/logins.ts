@@ -110,7 +110,7 @@ export class StoredLogins implements Logins {
   }
 }
 
-/** A login makes no other: its end would be no end. */
+/** A login makes no other, and no token: its end would be no end. */
 function bearerOf({ userId, scopes, credential }: Principal): Bearer {
   if (credential.kind === 'login') {
     throw new CellaError('FORBIDDEN', 'A login of a browser cannot make another one. Use a token.');

@@ -49,6 +49,7 @@ export class StoredTokens implements Tokens {
   async create(by: Principal, input: CreateToken): Promise<CreatedToken> {
     requireScope(by, 'tokens');
     const { name, user = by.userName, scopes, expiresInMs } = parsed(CreateToken, input, 'token');
+    requireNoLogin(by, user);
     const { id: userId, role } = await this.#users.get(by, user);
     const allowed = scopesOf(role).filter((scope) => by.scopes.includes(scope));
     const wanted = scopes ? closed(scopes) : allowed;
@@ -171,6 +172,13 @@ function infoOf(
     ...(expiresAt === undefined ? {} : { expiresAt }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
   };
+}
+
+/** A token would outlive the login: its end would be no end. */
+function requireNoLogin({ credential }: Principal, user: string): void {
+  if (credential.kind !== 'login') return;
+  const advice = `With a token: \`cella tokens create\`. Who has none asks an admin: \`cella tokens create --user ${user}\`.`;
+  throw new CellaError('FORBIDDEN', 'A login of a browser cannot make a token.', { advice });
 }
 
 const unknown = (tokenId: string): CellaError =>
