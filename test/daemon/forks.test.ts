@@ -114,7 +114,11 @@ describe('a fork that somebody else made', () => {
     const fork = await forkOf(parent.id, bob);
     const shares = [{ user: 'ann', right: 'manage' }];
     await daemon.call(`PATCH /v1/sessions/${fork.id}`, { token: bob, body: { shares } });
-    for (const token of [ann, daemon.token]) expect(codeOf(await confirm(fork.id, token))).toBe('FORBIDDEN');
+    for (const token of [ann, daemon.token]) {
+      const refused = await confirm(fork.id, token);
+      expect(codeOf(refused)).toBe('FORBIDDEN');
+      expect(refused.text).toContain('Ask its owner, bob, to confirm it.');
+    }
     await expectClosed(fork.id, bob);
     await value(bob, fork.id, 'kept = 41');
     const { status, json } = await confirm(fork.id, bob);

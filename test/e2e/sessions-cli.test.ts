@@ -64,6 +64,25 @@ describe('cella sessions', () => {
     await client.users.delete(user);
   });
 
+  it('confirms a fork of another’s session once, and says where there is nothing to confirm', async () => {
+    const { id: user } = await client.users.create({ name: 'cleo', role: 'member' });
+    const { token } = await client.tokens.create({ name: 'hers', user: 'cleo' });
+    await using hers = await connect({ url, token });
+    const { id: parent } = await hers.sessions.create({ agentKey: 'of cleo' });
+    const { id } = await (await client.session(parent)).fork({ agentKey: 'copied' });
+    const confirm = async (session: string) => {
+      const { code, out, err } = await cella.run(['sessions', 'confirm', session]);
+      return { code, told: `${out}${err}` };
+    };
+    expect(await confirm(id)).toEqual({ code: 0, told: expect.stringMatching(/^Confirmed .* may use your tools/) });
+    const { id: own } = await client.sessions.create({ agentKey: 'never forked' });
+    for (const there of [id, own]) {
+      const told = expect.stringMatching(new RegExp(`^${there} needs no confirmation`));
+      expect(await confirm(there)).toEqual({ code: 0, told });
+    }
+    await client.users.delete(user);
+  });
+
   it('attaches to one, whose names stay, and tells what has happened there', async () => {
     const session = await client.open({ agentKey: 'attached' });
     await session.run('x = 40');

@@ -72,7 +72,15 @@ export async function show(client: Client, name: string, report: Report): Promis
 }
 
 export async function confirm(client: Client, name: string, report: Report): Promise<number> {
-  const { id } = await findSession(client, name);
+  const found = await findSession(client, name);
+  const { id } = found;
+  if (!found.unconfirmed) {
+    await report.done(
+      found,
+      `${id} needs no confirmation: it is no fork of another user’s session, or was confirmed before.`,
+    );
+    return Exit.ok;
+  }
   const session = await client.sessions.confirm(id);
   await report.done(session, `Confirmed ${id}. Its code may use your tools, skills, artifacts, packages and agents.`);
   return Exit.ok;

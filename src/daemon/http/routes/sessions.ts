@@ -56,6 +56,7 @@ export function addSessionRoutes(service: Service): void {
     // What it lets the code use is the owner's, and nobody else's to give.
     if (principal.userId !== info.ownerId) {
       throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
+        advice: `Ask its owner, ${info.ownerId.split('~', 1)[0]}, to confirm it.`,
         details: { session: info.id },
       });
     }
