@@ -1,6 +1,7 @@
 /**
- * Checks values against the JSON schemas of MCP servers. Patterns and references can take for ever, whatever the value is:
- * a check that does not end in time is given up.
+ * Checks values against the JSON schemas of MCP servers. References can take for ever, whatever the value is: a check that
+ * does not end in time is given up. Patterns are left to the server: to compile one of 30 letters can take seconds, which
+ * nothing ends.
  */
 
 import { createContext, Script } from 'node:vm';
@@ -27,6 +28,7 @@ const context = createContext(place);
 export class BoundedSchemas implements jsonSchemaValidator {
   /** Those that did not end in time once: they are refused from then on, whatever the value. */
   static readonly #endless = new WeakSet<object>();
+  static readonly #checked = new WeakMap<object, JsonSchemaType>();
 
   /** Schemas are walked through, never compiled to code. */
   getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
@@ -34,7 +36,9 @@ export class BoundedSchemas implements jsonSchemaValidator {
       if (BoundedSchemas.#endless.has(schema)) return tooLong();
       let result: JsonSchemaValidatorResult<T> | undefined;
       const check = () => {
-        result = new CfWorkerJsonSchemaValidator().getValidator<T>(schema)(value);
+        const checked = BoundedSchemas.#checked.get(schema) ?? withoutPatterns(schema);
+        BoundedSchemas.#checked.set(schema, checked);
+        result = new CfWorkerJsonSchemaValidator().getValidator<T>(checked)(value);
       };
       for (let tries = 0; tries < MOST_TRIES; tries++) {
         const begun = workedMs();
@@ -45,6 +49,27 @@ export class BoundedSchemas implements jsonSchemaValidator {
       return tooLong();
     };
   }
+}
+
+/**
+ * A copy from which nothing is compiled. It does not ask where in the schema it is: whatever the validator could take for a
+ * pattern goes. Names that a pattern could allow are allowed. Arguments that are called `pattern` have a schema, and stay.
+ */
+function withoutPatterns<T>(schema: T): T;
+function withoutPatterns(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map((item) => withoutPatterns(item));
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const kept = Object.entries(schema).filter(([key, value]) => !isPattern(key, value));
+  // Not by assignment: a key may be `__proto__`.
+  return Object.fromEntries(
+    kept.map(([key, value]) => [key, key === 'patternProperties' ? { '': true } : withoutPatterns(value)]),
+  );
+}
+
+/** Lists of one text are texts to the validator. */
+function isPattern(key: string, value: unknown): boolean {
+  const isText = typeof value !== 'boolean' && (typeof value !== 'object' || value === null || Array.isArray(value));
+  return isText && (key === 'pattern' || (key === 'format' && String(value) === 'regex'));
 }
 
 function endsInTime(work: () => void): boolean {
