@@ -14,6 +14,8 @@ import type {
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
 import { workedMs } from '../../lib/worked-ms.ts';
 
+/** Letters of all keys and texts, and one for each thing. What is done with a text in one step cannot be ended, either. */
+const MOST_LETTERS = 256 * 1024;
 /** Others wait meanwhile. Honest schemas take less than 1 ms. */
 const MOST_MS = 15;
 /** Where other processes had the processor for most of that, it is tried again, a few times. */
@@ -26,44 +28,57 @@ const script = new Script('work()');
 const context = createContext(place);
 
 export class BoundedSchemas implements jsonSchemaValidator {
-  /** Those that did not end in time once: they are refused from then on, whatever the value. */
-  static readonly #endless = new WeakSet<object>();
-  static readonly #checked = new WeakMap<object, JsonSchemaType>();
+  /** Why: they did not end in time once, or are too large. They are refused from then on, whatever the value. */
+  static readonly #refused = new WeakMap<object, string>();
+  /** As they are checked. */
+  static readonly #copies = new WeakMap<object, JsonSchemaType>();
 
   /** Schemas are walked through, never compiled to code. */
   getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
     return (value) => {
-      if (BoundedSchemas.#endless.has(schema)) return tooLong();
+      const refused = BoundedSchemas.#refused.get(schema);
+      if (refused !== undefined) return invalid(refused);
       let result: JsonSchemaValidatorResult<T> | undefined;
       const check = () => {
-        const checked = BoundedSchemas.#checked.get(schema) ?? withoutPatterns(schema);
-        BoundedSchemas.#checked.set(schema, checked);
-        result = new CfWorkerJsonSchemaValidator().getValidator<T>(checked)(value);
+        const copy = BoundedSchemas.#copies.get(schema) ?? withoutPatterns(schema, { letters: MOST_LETTERS });
+        if (copy === undefined) return;
+        BoundedSchemas.#copies.set(schema, copy);
+        result = new CfWorkerJsonSchemaValidator().getValidator<T>(copy)(value);
       };
+      let why = `takes too long to check, more than ${MOST_MS} ms`;
       for (let tries = 0; tries < MOST_TRIES; tries++) {
         const begun = workedMs();
-        if (endsInTime(check) && result) return result;
-        if (workedMs() - begun >= LEAST_WORKED_MS) break;
+        const ended = endsInTime(check);
+        if (ended && result) return result;
+        if (ended) why = `is larger than ${MOST_LETTERS / 1024} KB`;
+        if (ended || workedMs() - begun >= LEAST_WORKED_MS) break;
       }
-      BoundedSchemas.#endless.add(schema);
-      return tooLong();
+      BoundedSchemas.#refused.set(schema, why);
+      return invalid(why);
     };
   }
 }
 
 /**
- * A copy from which nothing is compiled. It does not ask where in the schema it is: whatever the validator could take for a
- * pattern goes. Names that a pattern could allow are allowed. Arguments that are called `pattern` have a schema, and stay.
+ * A copy from which nothing is compiled; undefined where it is too large. It does not ask where in the schema it is:
+ * whatever the validator could take for a pattern goes. Names that a pattern could allow are allowed. Arguments that are
+ * called `pattern` have a schema, and stay.
  */
-function withoutPatterns<T>(schema: T): T;
-function withoutPatterns(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map((item) => withoutPatterns(item));
+function withoutPatterns<T>(schema: T, left: { letters: number }): T | undefined;
+function withoutPatterns(schema: unknown, left: { letters: number }): unknown {
+  left.letters -= typeof schema === 'string' ? schema.length + 1 : 1;
+  if (left.letters < 0) return undefined;
   if (typeof schema !== 'object' || schema === null) return schema;
-  const kept = Object.entries(schema).filter(([key, value]) => !isPattern(key, value));
+  const kept: [string, unknown][] = [];
+  for (const key in schema) {
+    left.letters -= key.length;
+    const value: unknown = Reflect.get(schema, key);
+    if (isPattern(key, value)) continue;
+    kept.push([key, key === 'patternProperties' ? { '': true } : withoutPatterns(value, left)]);
+    if (left.letters < 0) return undefined;
+  }
   // Not by assignment: a key may be `__proto__`.
-  return Object.fromEntries(
-    kept.map(([key, value]) => [key, key === 'patternProperties' ? { '': true } : withoutPatterns(value)]),
-  );
+  return Array.isArray(schema) ? kept.map(([, value]) => value) : Object.fromEntries(kept);
 }
 
 /** Lists of one text are texts to the validator. */
@@ -86,8 +101,8 @@ function endsInTime(work: () => void): boolean {
   }
 }
 
-const tooLong = (): JsonSchemaValidatorResult<never> => ({
+const invalid = (why: string): JsonSchemaValidatorResult<never> => ({
   valid: false,
   data: undefined,
-  errorMessage: `the schema of the server takes too long to check, more than ${MOST_MS} ms`,
+  errorMessage: `the schema of the server ${why}`,
 });

@@ -53,6 +53,14 @@ describe('a schema of an MCP server', () => {
     expect(workedMs() - begun).toBeLessThan(60);
   });
 
+  it.each<[string, Schema]>([
+    ['a long reference', properties({ $ref: `#/${'é'.repeat(1e6)}` })],
+    ['a long choice', properties({ enum: ['\u0001'.repeat(1e6)] })],
+  ])('with %s is refused for its size, always', (_name, schema) => {
+    expect(schemaProblem(schema, { a: 1 })).toMatch(/larger than 256 KB/);
+    expect(schemaProblem(schema, {})).toMatch(/larger than 256 KB/);
+  });
+
   it('is checked down to the last level', () => {
     expect(schemaProblem(doubling(3), { a: 'x' })).toBeUndefined();
     expect(schemaProblem(doubling(3), { a: 1 })).toMatch(/type/i);
