@@ -92,7 +92,11 @@ export const serveSettings = {
   userKernels: setting('--user-kernels <n>', 'live kernels of such a user', kinds.count),
   userMemory: setting('--user-memory <mb>', 'the memory limits of these together', kinds.megabytes),
   userExecutions: setting('--user-executions <n>', 'executions a minute of such a user', kinds.count),
-  userStorage: setting('--user-storage <mb>', 'workspaces and checkpoints of such a user', kinds.megabytesAsBytes),
+  userStorage: setting(
+    '--user-storage <mb>',
+    'workspaces, events, outputs, checkpoints, conversations, artifacts and skills of such a user',
+    kinds.megabytesAsBytes,
+  ),
   ...gatewaySettings,
   logLevel: setting('--log-level <level>', logLevels.join(', '), kinds.oneOf(logLevels), { otherwise: 'info' }),
   logFile: setting('--log-file <path>', 'where logs go instead of stderr', kinds.path),

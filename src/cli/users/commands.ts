@@ -70,7 +70,7 @@ function withUserFlags(command: Command): Command {
     .addOption(quota('--kernels <n>', 'live kernels'))
     .addOption(quota('--memory <mb>', 'the memory limits of these together'))
     .addOption(quota('--executions <n>', 'executions a minute'))
-    .addOption(quota('--storage <mb>', 'workspaces and checkpoints'))
+    .addOption(quota('--storage <mb>', 'workspaces, events, outputs, checkpoints, conversations, artifacts and skills'))
     .addOption(quota('--model-usd <usd>', 'USD a day for models'))
     .addOption(quota('--model-tokens <n>', 'tokens of models a day'));
 }
