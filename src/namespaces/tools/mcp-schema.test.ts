@@ -19,7 +19,11 @@ function doubling(levels: number): Schema {
 /** Few letters, and yet it takes a second to compile, which nothing ends. Each is another: compiled ones are kept. */
 const costly = (which: number) => `${'\\P{L}{2}'.repeat(4)}${which}`;
 
-const properties = (a: object, more: object = {}): Schema => ({ type: 'object', properties: { a }, ...more });
+const properties = (a: NonNullable<Schema['properties']>[string], more: object = {}): Schema => ({
+  type: 'object',
+  properties: { a },
+  ...more,
+});
 
 describe('a schema of an MCP server', () => {
   it('with references that double does not hold up the server', () => {
