@@ -92,6 +92,16 @@ export class HeldFolder implements AsyncDisposable {
     await this.adopt(made, FOLDER_MODE);
   }
 
+  /** The folder of that name in it; undefined for a link or a file. */
+  async below(name: string): Promise<HeldFolder | undefined> {
+    try {
+      return new HeldFolder(await open(this.path(name), FOLDER_WAY));
+    } catch (error) {
+      if (isLink(error)) return undefined;
+      throw error;
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handle.close();
   }

@@ -5,6 +5,7 @@ import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
+import { freeOfLinks, NamesLeft } from './free-of-links.ts';
 import { BoundedListing } from './gathering.ts';
 import { HeldFolder, WAY } from './held-folder.ts';
 import { kindOf } from './kind.ts';
@@ -17,7 +18,6 @@ const FILE_MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 const FOLDER = READ | constants.O_DIRECTORY;
-const MOST_LINKS = 40;
 
 export class OwnFiles implements Files {
   readonly #root: FilesRoot;
@@ -108,9 +108,18 @@ export class OwnFiles implements Files {
       if (!isCode(error, 'ENOENT')) throw error;
     }
     const names = path.split('/');
-    for (const [index, name] of names.entries()) {
-      await using above = await this.#folder(names.slice(0, index).join('/'));
-      await above.make(name);
+    const namesLeft = new NamesLeft();
+    let above = await this.#folder('');
+    try {
+      for (const [index, name] of names.entries()) {
+        await above.make(name);
+        // A link is followed from the beginning of the path.
+        const below = (await above.below(name)) ?? (await this.#folder(names.slice(0, index + 1).join('/'), namesLeft));
+        await above[Symbol.asyncDispose]();
+        above = below;
+      }
+    } finally {
+      await above[Symbol.asyncDispose]();
     }
   }
 
@@ -145,20 +154,20 @@ export class OwnFiles implements Files {
     return { [Symbol.dispose]: await takeTurn(this.#whose) };
   }
 
-  async #folder(path: string): Promise<HeldFolder> {
+  async #folder(path: string, names?: NamesLeft): Promise<HeldFolder> {
     await using root = await HeldFolder.root(this.#root);
-    return new HeldFolder(await this.#reach(root, path, constants.O_DIRECTORY));
+    return new HeldFolder(await this.#reach(root, path, constants.O_DIRECTORY, names));
   }
 
   /** What a path leads to, held and not opened: where that lies is known by then, and cannot change. */
-  async #reach(root: HeldFolder, path: string, flags: number): Promise<FileHandle> {
+  async #reach(root: HeldFolder, path: string, flags: number, names = new NamesLeft()): Promise<FileHandle> {
     try {
       return await this.#reachPlain(root, path, flags);
     } catch (error) {
       const { inside } = this.#root;
       if (inside === undefined || !(isCode(error, 'EXDEV') || isCode(error, 'ENOENT'))) throw error;
       // An absolute link may lead to the folder by the name that the code has for it.
-      const freed = await freeOfLinks(root, path, inside);
+      const freed = await freeOfLinks(root, path, inside, names);
       if (freed === path) throw error;
       return await this.#reachPlain(root, freed, flags);
     }
@@ -175,33 +184,6 @@ export class OwnFiles implements Files {
       throw error;
     }
   }
-}
-
-/** Each step begins at the root; what somebody changes meanwhile is noticed when the path is opened. */
-async function freeOfLinks(root: HeldFolder, path: string, inside: string): Promise<string> {
-  let left = path.split('/');
-  let done: string[] = [];
-  for (let links = 0; left.length > 0; ) {
-    const [name = '', ...rest] = left;
-    left = rest;
-    if (name === '' || name === '.') continue;
-    if (name === '..') {
-      if (done.pop() === undefined) throw errorOf('EXDEV');
-      continue;
-    }
-    const target = await readlink(root.path([...done, name].join('/'))).catch(() => undefined); // no link, or nothing
-    if (target === undefined) {
-      done.push(name);
-      continue;
-    }
-    if (++links > MOST_LINKS) throw errorOf('ELOOP');
-    if (target.startsWith('/')) {
-      if (target !== inside && !target.startsWith(`${inside}/`)) throw errorOf('EXDEV');
-      done = [];
-      left = [...target.slice(inside.length).split('/'), ...left];
-    } else left = [...target.split('/'), ...left];
-  }
-  return done.join('/');
 }
 
 /** Every byte of it is a letter of Latin-1: names may be no text. */
