@@ -2,17 +2,18 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { Broker, NotBegun, Stuck } from './broker.ts';
+import { Broker, Brokers, NotBegun, Stuck } from './broker.ts';
 
 const DEADLINE_MS = 30_000;
-const AT_ONCE = 8;
+const AT_ONCE = 16;
+const EACH = 4;
 
 /** A process that answers what the test says. */
-function setUp() {
+function setUp(ended: () => void = () => {}) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
   const kill = vi.fn();
   const child = Object.assign(new EventEmitter(), { kill });
-  const onEnd = vi.fn();
+  const onEnd = vi.fn(ended);
   const broker = new Broker({ child: child as never, stdin, stdout, onEnd });
   const sent: { id: number; op: string }[] = [];
   stdin.on('data', (lines: Buffer) => {
@@ -23,8 +24,9 @@ function setUp() {
     stdout.write(`${JSON.stringify({ id, result })}\n`);
     await turn();
   };
-  const ask = (op: string, root: object | null = {}) => {
-    const asked = broker.ask({ op, args: {}, ...(root && { root }) }, z.unknown());
+  /** Each for a user of its own, unless one is named. */
+  const ask = (op: string, root: object | null = {}, whose = op) => {
+    const asked = broker.ask({ op, args: {}, whose, ...(root && { root }) }, z.unknown());
     asked.catch(() => {}); // each test looks at what it asks about
     return asked;
   };
@@ -90,6 +92,65 @@ describe('the process that reaches files', () => {
       else await answer('stuck', null);
       await turn();
       expect(over).toBe(true);
+    }
+  });
+
+  it('a user has 4 of the threads, also with what is stuck; others do not notice', async () => {
+    const { broker, ask, sent, answer, kill } = setUp();
+    const left = broker.hold();
+    const first = Array.from({ length: 2 * EACH }, (_, number) => ask(`m${number}`, null, 'mallory'));
+    const other = ask('other');
+    await turn();
+    expect(sent.map(({ op }) => op)).toEqual(['m0', 'm1', 'm2', 'm3', 'other']);
+    await answer('m0', 'done');
+    expect(await first[0]).toBe('done');
+    expect(sent.at(-1)?.op).toBe('m4');
+    await answer('other', 'done');
+    expect(await other).toBe('done');
+    vi.advanceTimersByTime(DEADLINE_MS);
+    // Those that it has to itself do not come back: what waits for one of them would wait for ever.
+    await Promise.all(first.slice(1, EACH + 1).map((asked) => expect(asked).rejects.toBeInstanceOf(Stuck)));
+    const never = [...first.slice(EACH + 1), ask('more', null, 'mallory')];
+    await Promise.all(never.map((asked) => expect(asked).rejects.toMatchObject({ code: 'STORAGE_FAILED' })));
+    const held = ask('commit', null, 'victoria');
+    await answer('commit', 'kept');
+    expect(await held).toBe('kept');
+    expect(kill).not.toHaveBeenCalled();
+    left();
+  });
+
+  it('what takes too long is told as late, not as a broken disk', async () => {
+    const { broker, ask } = setUp();
+    const left = broker.hold();
+    const late = ask('late');
+    vi.advanceTimersByTime(DEADLINE_MS);
+    await expect(late).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    left();
+  });
+
+  it('of those that are left for another, two go on; the oldest is ended, and what it holds fails in words', async () => {
+    const started: ReturnType<typeof setUp>[] = [];
+    const brokers = new Brokers(async (onEnd) => {
+      started.push(setUp(onEnd));
+      return started.at(-1)?.broker as Broker;
+    });
+    for (let round = 0; round < 3; round++) {
+      const broker = await brokers.get();
+      expect(broker).toBe(started[round]?.broker);
+      broker.hold();
+      const stuck = started[round]?.ask('stuck');
+      vi.advanceTimersByTime(DEADLINE_MS);
+      await expect(stuck).rejects.toBeInstanceOf(Stuck);
+    }
+    expect(started.map(({ kill }) => kill.mock.calls.length)).toEqual([1, 0, 0]);
+    const uploads = started.map(({ ask }) => ask('commit', null));
+    await expect(uploads[0]).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+      message: expect.stringContaining('in 2 others after it'),
+    });
+    for (const number of [1, 2]) {
+      await started[number]?.answer('commit', 'kept');
+      expect(await uploads[number]).toBe('kept');
     }
   });
 

@@ -16,8 +16,11 @@ import { errorOf, replaced } from './path.ts';
 
 /** From when it was begun. No request takes this long on a file system that works. */
 const DEADLINE_MS = 30_000;
-/** So many threads it has. */
-const AT_ONCE = 8;
+/** So many threads it has, and so many of them one user has: three users leave some for others, whatever they do. */
+const THREADS = 16;
+const THREADS_EACH = 4;
+/** Of processes that are to go, and wait for works that must go on there. */
+const MOST_LEAVING = 2;
 /** A page of the longest names has half of this. */
 const MOST_LINE_BYTES = 1024 * 1024;
 
@@ -29,6 +32,8 @@ const Answer = z.union([
 interface Request {
   readonly op: string;
   readonly args: object;
+  /** Who is asking. */
+  readonly whose: string;
   /** Whose files, and with what rights. Without it: about something that this process holds, and no other. */
   readonly root?: object;
 }
@@ -43,7 +48,15 @@ interface Waiting extends Pending {
 }
 
 interface Begun extends Pending {
+  readonly whose: string;
   readonly timer: NodeJS.Timeout;
+}
+
+/** Past its deadline. */
+interface Late {
+  readonly whose: string;
+  /** To be called when its thread has come back. */
+  over(): void;
 }
 
 interface BrokerParts {
@@ -66,7 +79,10 @@ export class Stuck extends CellaError {
   readonly over: Promise<void>;
 
   constructor(over: Promise<void>) {
-    super('STORAGE_FAILED', `A file system did not answer within ${DEADLINE_MS / 1000} s.`);
+    const message = `The files were not reached within ${DEADLINE_MS / 1000} s: the machine is busy, or a file system does not answer.`;
+    super('DEADLINE_EXCEEDED', message, {
+      advice: 'Try again. If that does not help, look at the disks of the server.',
+    });
     this.over = over;
   }
 }
@@ -76,8 +92,7 @@ export class Broker {
   readonly #stdin: Writable;
   readonly #onEnd: () => void;
   readonly #begun = new Map<number, Begun>();
-  /** Those that are past their deadline, each with what to call when its thread has come back. */
-  readonly #stuck = new Map<number, () => void>();
+  readonly #stuck = new Map<number, Late>();
   #waiting: Waiting[] = [];
   #asked = 0;
   /** Works that have begun here and must go on here. */
@@ -98,7 +113,7 @@ export class Broker {
     child.on('error', (error) => this.#end(error));
     child.on('exit', () => {
       this.#end(new Error('it has ended'));
-      for (const over of this.#stuck.values()) over();
+      for (const { over } of this.#stuck.values()) over();
     });
     stdout.on('error', (error) => this.#end(error));
     stdout.on('data', (chunk: Buffer) => this.#read(chunk));
@@ -111,6 +126,7 @@ export class Broker {
   async ask<S extends z.ZodType>(request: Request, answer: S): Promise<z.infer<S>> {
     if (this.#ended) throw request.root ? new NotBegun() : gone(this.#ended);
     if (this.#leaving && request.root) throw new NotBegun();
+    if (this.#isStuck(request.whose)) throw gone(allStuck());
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#waiting.push({ request, resolve, reject });
     this.#beginNext();
@@ -131,14 +147,39 @@ export class Broker {
     if (!this.#ended) this.#write({ id: ++this.#asked, op: 'close', fd });
   }
 
+  /** Ends it, whatever it holds. */
+  stop(why: Error): void {
+    if (!this.#ended) this.#kill(why);
+  }
+
   #beginNext(): void {
-    while (this.#begun.size + this.#stuck.size < AT_ONCE) {
-      const next = this.#waiting.shift();
+    while (this.#begun.size + this.#stuck.size < THREADS) {
+      const at = this.#waiting.findIndex(({ request }) => this.#threadsOf(request.whose) < THREADS_EACH);
+      const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);
       if (!next) return;
       const id = ++this.#asked;
-      this.#begun.set(id, { ...next, timer: setTimeout(() => this.#late(id), DEADLINE_MS) });
-      this.#write({ id, ...next.request });
+      const { request, resolve, reject } = next;
+      const { whose, ...sent } = request;
+      this.#begun.set(id, { whose, resolve, reject, timer: setTimeout(() => this.#late(id), DEADLINE_MS) });
+      this.#write({ id, ...sent });
     }
+  }
+
+  #threadsOf(whose: string): number {
+    const isTheirs = (one: { readonly whose: string }) => one.whose === whose;
+    return this.#begun.values().filter(isTheirs).toArray().length + this.#stuckOf(whose);
+  }
+
+  #stuckOf(whose: string): number {
+    return this.#stuck
+      .values()
+      .filter((one) => one.whose === whose)
+      .toArray().length;
+  }
+
+  /** Whether none of the user's threads comes back before the file system does. */
+  #isStuck(whose: string): boolean {
+    return this.#stuckOf(whose) >= THREADS_EACH;
   }
 
   /** The thread that has it does not come back before the file system does. */
@@ -146,16 +187,22 @@ export class Broker {
     const late = this.#begun.get(id);
     if (!late) return;
     this.#begun.delete(id);
-    const { promise: over, resolve } = Promise.withResolvers<void>();
-    this.#stuck.set(id, resolve);
-    late.reject(new Stuck(over));
-    this.#leaving = true;
-    this.#onEnd();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#stuck.set(id, { whose: late.whose, over: resolve });
+    late.reject(new Stuck(promise));
     const waiting = this.#waiting;
-    this.#waiting = waiting.filter(({ request }) => !request.root);
-    for (const { request, reject } of waiting) if (request.root) reject(new NotBegun());
-    // Whoever must go on here would wait for ever.
-    if (this.#stuck.size >= AT_ONCE) this.#kill(new Error('all of its threads are stuck'));
+    this.#waiting = [];
+    for (const one of waiting) {
+      if (one.request.root) one.reject(new NotBegun());
+      // Whoever must go on here would wait for ever.
+      else if (this.#isStuck(one.request.whose)) one.reject(gone(allStuck()));
+      else this.#waiting.push(one);
+    }
+    if (this.#stuck.size >= THREADS) this.#kill(allStuck());
+    else if (!this.#leaving) {
+      this.#leaving = true;
+      this.#onEnd();
+    }
   }
 
   /** Once it is to go: as soon as nobody is left who must go on here. */
@@ -192,7 +239,7 @@ export class Broker {
       this.#kill(new Error('its answer is no answer'));
       return;
     }
-    this.#stuck.get(answer.id)?.();
+    this.#stuck.get(answer.id)?.over();
     this.#stuck.delete(answer.id);
     const begun = this.#begun.get(answer.id);
     if (begun) {
@@ -227,26 +274,50 @@ function parsed(line: string): unknown {
   }
 }
 
-let current: Promise<Broker> | undefined;
+/** The process that is asked, and those before it that are still at work. */
+export class Brokers {
+  readonly #start: (onEnd: () => void) => Promise<Broker>;
+  #current: Promise<Broker> | undefined;
+  #leaving: Broker[] = [];
 
-/** The one that there is, or another after that has ended. */
-export function fileBroker(): Promise<Broker> {
-  if (!current) {
-    const started = start(() => {
-      if (current === started) current = undefined;
-    });
-    started.catch(() => {
-      if (current === started) current = undefined;
-    });
-    current = started;
+  constructor(start: (onEnd: () => void) => Promise<Broker>) {
+    this.#start = start;
   }
-  return current;
+
+  /** The one that there is, or another after that has ended. */
+  get(): Promise<Broker> {
+    if (!this.#current) {
+      const started = this.#start(() => this.#leave(started));
+      started.catch(() => this.#leave(started));
+      this.#current = started;
+    }
+    return this.#current;
+  }
+
+  #leave(started: Promise<Broker>): void {
+    if (this.#current !== started) return;
+    this.#current = undefined;
+    started.then((broker) => this.#bound(broker)).catch(() => {}); // whoever has asked is told why it has not started
+  }
+
+  /** An upload takes as long as its sender likes. Where requests are stuck again and again, the oldest ones are cut. */
+  #bound(broker: Broker): void {
+    this.#leaving = [...this.#leaving, broker].filter(({ alive }) => alive);
+    const most = new Error(`a request was stuck in it, and in ${MOST_LEAVING} others after it`);
+    while (this.#leaving.length > MOST_LEAVING) this.#leaving.shift()?.stop(most);
+  }
+}
+
+const brokers = new Brokers(start);
+
+export function fileBroker(): Promise<Broker> {
+  return brokers.get();
 }
 
 async function start(onEnd: () => void): Promise<Broker> {
   const python = await findPython();
   // Nothing of this process's environment: it needs none, and holds no secret.
-  const options = JSON.stringify({ threads: AT_ONCE });
+  const options = JSON.stringify({ threads: THREADS });
   const child = spawn(python, ['-I', '-S', '-X', 'utf8', kernelPackage(), 'files', options], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: {},
@@ -257,6 +328,10 @@ async function start(onEnd: () => void): Promise<Broker> {
     throw gone(cause);
   }
   return new Broker({ child, stdin: child.stdin, stdout: child.stdout, onEnd });
+}
+
+function allStuck(): Error {
+  return new Error('all threads that it has for this are stuck');
 }
 
 function gone(cause: unknown): CellaError {

@@ -42,7 +42,7 @@ export class BrokeredFiles implements Files {
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
     return await this.#look(async (broker) => {
       const listing = new BoundedListing(most, mostBytes);
-      let page = await broker.ask({ op: 'list', root: this.#root, args: { path } }, Page);
+      let page = await broker.ask(this.#request('list', { path }), Page);
       for (;;) {
         const { files, fd } = page;
         const whole = files.every((file) => listing.add(file));
@@ -52,18 +52,18 @@ export class BrokeredFiles implements Files {
           return listing;
         }
         await giveWay();
-        page = await broker.ask({ op: 'more', args: { fd } }, Page);
+        page = await broker.ask({ op: 'more', args: { fd }, whose: this.#whose }, Page);
       }
     });
   }
 
   async entry(path: string): Promise<FileInfo> {
-    return await this.#look((broker) => broker.ask({ op: 'entry', root: this.#root, args: { path } }, Info));
+    return await this.#look((broker) => broker.ask(this.#request('entry', { path }), Info));
   }
 
   async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
     return await this.#look(async (broker) => {
-      const request = { op: 'read', root: this.#root, args: { path } };
+      const request = this.#request('read', { path });
       const opened = await broker.ask(request, Info.extend(Opened.shape));
       const { name, kind, size, modifiedAt } = opened;
       return { info: { name, kind, size, modifiedAt }, file: await take(broker, opened, READ) };
@@ -72,7 +72,7 @@ export class BrokeredFiles implements Files {
 
   async folder(path: string): Promise<FileHandle> {
     return await this.#look(async (broker) => {
-      const opened = await broker.ask({ op: 'folder', root: this.#root, args: { path } }, Opened);
+      const opened = await broker.ask(this.#request('folder', { path }), Opened);
       return await take(broker, opened, READ | constants.O_DIRECTORY);
     });
   }
@@ -88,16 +88,16 @@ export class BrokeredFiles implements Files {
   }
 
   async #create(broker: Broker, path: string, written: () => void): Promise<NewFile> {
-    const opened = await broker.ask({ op: 'create', root: this.#root, args: { path } }, Opened);
+    const opened = await broker.ask(this.#request('create', { path }), Opened);
     const { fd } = opened;
     const file = await reopen(opened, constants.O_WRONLY).catch(async (error) => {
-      await broker.ask({ op: 'discard', args: { fd } }, Nothing);
+      await broker.ask({ op: 'discard', args: { fd }, whose: this.#whose }, Nothing);
       throw error;
     });
     const left = broker.hold();
     const end = async <S extends z.ZodType>(op: 'commit' | 'discard', answer: S): Promise<z.infer<S>> => {
       try {
-        return await until(written, () => broker.ask({ op, args: { fd } }, answer));
+        return await until(written, () => broker.ask({ op, args: { fd }, whose: this.#whose }, answer));
       } finally {
         left();
         await file.close();
@@ -122,7 +122,11 @@ export class BrokeredFiles implements Files {
   }
 
   async #ask<S extends z.ZodType>(op: string, args: object, answer: S): Promise<z.infer<S>> {
-    return await this.#work((broker) => broker.ask({ op, root: this.#root, args }, answer));
+    return await this.#work((broker) => broker.ask(this.#request(op, args), answer));
+  }
+
+  #request(op: string, args: object) {
+    return { op, args, root: this.#root, whose: this.#whose };
   }
 
   #work<T>(work: (broker: Broker) => Promise<T>): Promise<T> {

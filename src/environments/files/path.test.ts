@@ -12,3 +12,10 @@ it.each(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'ESHUTDOWN', 'ESTALE', 'EMFILE', 'E
     });
   },
 );
+
+it('a path that code renames all the time is busy, and to be tried again', () => {
+  expect(explained('notes/a.txt', Object.assign(new Error('again'), { code: 'EAGAIN' }))).toMatchObject({
+    code: 'RATE_LIMITED',
+    details: { retryAfterMs: 1000 },
+  });
+});

@@ -70,7 +70,7 @@ export function explained(path: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') return missing(path);
   if (code === 'EXDEV') return refused(path, 'it leads out of its folder', leadsOut);
-  if (code === 'ELOOP') return refused(path, 'links in it lead nowhere');
+  if (code === 'ELOOP') return refused(path, 'it leads through too many links, or they lead nowhere');
   if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
   if (code === 'EISDIR') return refused(path, 'it is a folder');
   if (code === 'ENXIO' || code === 'ENOFILE') return refused(path, 'it is no file');
@@ -81,6 +81,13 @@ export function explained(path: string, error: unknown): unknown {
   if (code === 'ENOTEMPTY') {
     const advice = 'Empty it first, or delete it with `recursive=true`.';
     return refused(path, 'the folder is not empty', { advice });
+  }
+  if (code === 'EAGAIN') {
+    const message = `${JSON.stringify(path.slice(0, 200))} cannot be found while code renames folders all the time.`;
+    return new CellaError('RATE_LIMITED', message, {
+      advice: 'Try again in a second, or when the code is done.',
+      details: { retryAfterMs: 1000 },
+    });
   }
   if (code === 'EEXIST') return new CellaError('NAME_TAKEN', `${JSON.stringify(path.slice(0, 200))} is there already.`);
   if (code === 'ENAMETOOLONG') return refused(path, 'a name in it is too long');
