@@ -27,6 +27,28 @@ def swapping(pairs, flag):
     threading.Thread(target=go, daemon=True).start()
 `;
 
+/** Links of 4 KB, 30 in a row, which the system follows: by dots, by folders deep below, and up and down. */
+export const LONG_LINKS = `
+import os
+here = os.getcwd()
+os.mkdir("d")
+os.chdir("d")
+for _ in range(1900):
+    os.mkdir("d")
+    os.chdir("d")
+os.chdir(here)
+os.mkdir("x")
+open("x/file", "w").close()
+def chain(name, first, last, step, links=30):
+    for number in range(links):
+        head = first if number == 0 else ""
+        head += last if number == links - 1 else f"{name}{number + 1}"
+        os.symlink(head + step * ((4090 - len(head)) // len(step)), f"{name}{number}")
+chain("dots", here + "/", "x", "/.")
+chain("deep", here + "/", "d" + "/d" * 1900, "/../d")
+chain("up", "", "x", "/../x")
+`;
+
 /** A folder that anybody may come to, for one user of the machine, with others in it. */
 export async function folderFor(uid: number, ...inner: string[]): Promise<string> {
   const top = await scratchFolder();
@@ -228,5 +250,66 @@ os.symlink("../../relative/file", "a/b/link")`;
       expect((await files.write('absolute/new', 'from the client')).status).toBe(200);
       expect(await daemon.run(id, 'open("a/new").read()')).toMatchObject({ status: 'ok' });
     }
+  });
+
+  it('are not reached by links of more names than anybody needs, and nobody waits for that', async () => {
+    const daemon = await start();
+    const { id } = await daemon.session(settings);
+    expect(await daemon.run(id, LONG_LINKS)).toMatchObject({ status: 'ok' });
+    const files = filesOf(daemon, id);
+    for (const link of ['dots0', 'deep0']) {
+      const begun = performance.now();
+      for (const answer of [
+        await files.list(link),
+        await files.read(`${link}/file`),
+        await files.write(`${link}/new/file`, 'x'),
+        await files.make(`${link}/new/folder`),
+      ]) {
+        expect.soft(answer).toMatchObject({ status: 400, json: { error: { code: 'INVALID_REQUEST' } } });
+      }
+      expect.soft(performance.now() - begun).toBeLessThan(5000);
+    }
+  });
+
+  it('are found or refused in words while the code renames all the time', async () => {
+    const daemon = await start();
+    const { id } = await daemon.session(settings);
+    const begin = `${LONG_LINKS}
+os.symlink("x" + "/../x" * 20, "short")
+${SWAPPING}
+os.mkdir("one")
+os.mkdir("other")
+swapping([("one", "other")], ".swap")`;
+    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
+    const files = filesOf(daemon, id);
+    const statuses = new Set<number>();
+    for (let round = 0; round < 10; round++) {
+      expect.soft((await files.list('short')).status).toBe(200);
+      for (const { status } of [await files.list('up0'), await files.write('up0/new', 'x')]) statuses.add(status);
+    }
+    for (const status of statuses) expect([200, 400, 429]).toContain(status);
+    expect(await daemon.run(id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
+  });
+
+  it('are told by their names alone where a folder may be read and not searched', async () => {
+    const daemon = await start();
+    const { id } = await daemon.session(settings);
+    const begin = `
+import os
+os.makedirs("closed/folder")
+open("closed/file", "w").close()
+os.symlink("file", "closed/link")
+os.chmod("closed", 0o444)`;
+    expect(await daemon.run(id, begin)).toMatchObject({ status: 'ok' });
+    const { status, json } = await filesOf(daemon, id).list('closed');
+    const told = (json.files as { name: string; kind: string }[] | undefined)?.map(({ name, kind }) => [name, kind]);
+    expect([status, told?.toSorted()]).toEqual([
+      200,
+      [
+        ['file', 'file'],
+        ['folder', 'folder'],
+        ['link', 'link'],
+      ],
+    ]);
   });
 }
