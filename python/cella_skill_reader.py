@@ -19,6 +19,8 @@ MOST_MEMORY = 512 * 1024 * 1024
 MOST_OPEN_FILES = 16
 MOST_CHARACTERS = 300
 MOST_OF_DESCRIPTION = 4000
+# One more than the host takes, which tells it that there are too many.
+MOST_PARAMETERS = 256
 
 
 def confine():
@@ -93,18 +95,18 @@ def parameters_of(args):
     found = []
     for index, (argument, default) in enumerate(zip(plain, defaults)):
         kind = "positional_only" if index < len(args.posonlyargs) else "positional_or_keyword"
-        found.append(parameter(argument, kind, default))
+        found.append((argument, kind, default))
     if args.vararg:
-        found.append(parameter(args.vararg, "var_positional", None))
+        found.append((args.vararg, "var_positional", None))
     for argument, default in zip(args.kwonlyargs, args.kw_defaults):
-        found.append(parameter(argument, "keyword_only", default))
+        found.append((argument, "keyword_only", default))
     if args.kwarg:
-        found.append(parameter(args.kwarg, "var_keyword", None))
-    return found
+        found.append((args.kwarg, "var_keyword", None))
+    return [parameter(*facts) for facts in found[:MOST_PARAMETERS]]
 
 
 def parameter(argument, kind, default):
-    facts = {"name": argument.arg, "kind": kind}
+    facts = {"name": cut(argument.arg, MOST_CHARACTERS), "kind": kind}
     if argument.annotation is not None:
         facts["annotation"] = as_text(argument.annotation)
     if default is not None:

@@ -1,6 +1,6 @@
 /** The facts of an artifact, checked before they are stored. */
 
-import { ArtifactFacts } from '../protocol/artifact.ts';
+import { ArtifactFacts, type ArtifactInfo } from '../protocol/artifact.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 export function checkFacts(name: string, facts: ArtifactFacts): ArtifactFacts {
@@ -9,3 +9,6 @@ export function checkFacts(name: string, facts: ArtifactFacts): ArtifactFacts {
   const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
   throw new CellaError('ARTIFACT_INVALID', `Cannot store artifact ${JSON.stringify(name)}: ${problems.join('; ')}.`);
 }
+
+/** What a page of artifacts is measured by: characters of JSON. */
+export const lengthOf = (info: ArtifactInfo): number => JSON.stringify(info).length;

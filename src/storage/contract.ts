@@ -202,6 +202,8 @@ export interface Page {
   readonly after?: string | undefined;
   /** At most so many. */
   readonly limit?: number | undefined;
+  /** No more of them once they are so many characters of JSON together. */
+  readonly enough?: number | undefined;
 }
 
 export interface StoredText {

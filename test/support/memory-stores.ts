@@ -82,9 +82,17 @@ export class MemoryArtifacts implements ArtifactStore {
     return this.#kept.get(name)?.info;
   }
 
-  async list({ after = '', limit }: Page = {}): Promise<ArtifactInfo[]> {
+  async list({ after = '', limit, enough = Infinity }: Page = {}): Promise<ArtifactInfo[]> {
     const all = [...this.#kept.values()].map(({ info }) => info).sort(byName);
-    return all.filter(({ name }) => name > after).slice(0, limit);
+    let length = 0;
+    return all
+      .filter(({ name }) => name > after)
+      .slice(0, limit)
+      .filter((info) => {
+        const fits = length < enough;
+        length += JSON.stringify(info).length;
+        return fits;
+      });
   }
 
   async holds(count: number): Promise<boolean> {

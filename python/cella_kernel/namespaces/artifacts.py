@@ -9,8 +9,6 @@ from typing import Any, Dict, Iterator, List, Optional, Union
 from . import encoding, host
 
 _CHUNK = 4 << 20
-# Of artifacts that are listed at a time.
-_PAGE = 1000
 
 
 class Artifacts:
@@ -57,12 +55,7 @@ class Artifacts:
 
     def list(self) -> List[Dict[str, Any]]:
         """What is known of every artifact, by name."""
-        known: List[Dict[str, Any]] = []
-        while True:
-            page = host.call("artifacts.list", after=known[-1]["name"] if known else "", limit=_PAGE)
-            known.extend(page)
-            if len(page) < _PAGE:
-                return known
+        return host.every("artifacts.list")
 
     def exists(self, name: str) -> bool:
         """Whether there is one of that name."""

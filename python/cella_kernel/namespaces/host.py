@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from opcode import opmap
-from typing import Any, Dict, Optional, Type
+from typing import Any, Dict, List, Optional, Type
 
 from ..switchboard import CallError, Switchboard
 
@@ -73,6 +73,16 @@ def call(method: str, **params: Any) -> Any:
         return _reachable().call(method, params)
     except CallError as error:
         raise _refusal(error) from None
+
+
+def every(method: str) -> List[Dict[str, Any]]:
+    """All that the host lists, by name, in as many pages as it takes."""
+    known: List[Dict[str, Any]] = []
+    while True:
+        page = call(method, after=known[-1]["name"] if known else "")
+        known.extend(page["items"])
+        if not page["more"]:
+            return known
 
 
 async def call_async(method: str, **params: Any) -> Any:

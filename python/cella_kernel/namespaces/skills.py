@@ -29,7 +29,7 @@ class Skills:
 
     def list(self) -> List[Dict[str, Any]]:
         """Every skill: name, description and parameters."""
-        return host.call("skills.list")
+        return host.every("skills.list")
 
     def search(self, query: str, limit: int = 5) -> "List[Dict[str, Any]]":
         """The skills that fit a task best, described in plain words."""
@@ -61,7 +61,7 @@ class Skills:
 
     def __dir__(self) -> "List[str]":
         own = ["list", "search", "get", "create", "delete", "invoke"]
-        return own + [skill["name"] for skill in host.call("skills.list")]
+        return own + [skill["name"] for skill in host.every("skills.list")]
 
     def __reduce__(self) -> str:
         return "skills"

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MemoryArtifacts } from '../../../test/support/memory-stores.ts';
+import type { ArtifactFacts } from '../../protocol/artifact.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import { Artifacts } from './artifacts.ts';
 
@@ -123,6 +124,17 @@ describe('artifacts for host callers', () => {
     await expect(saving).rejects.toMatchObject({ code: 'ARTIFACT_INVALID' });
   });
 
+  test('metadata has a limit on its parts, at every depth', async () => {
+    const artifacts = new Artifacts({ store: new MemoryArtifacts() });
+    const save = (metadata: ArtifactFacts['metadata']) => artifacts.save('x', new Uint8Array(), { ...text, metadata });
+    const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
+    await save({ numbers: numbers(999) });
+    const refused = { code: 'ARTIFACT_INVALID', message: expect.stringContaining('more than 1000 keys and items') };
+    await expect(save({ numbers: numbers(1000) })).rejects.toMatchObject(refused);
+    await expect(save(Object.fromEntries(numbers(1001).map((key) => [key, 0])))).rejects.toMatchObject(refused);
+    await expect(save({ deep: numbers(300).map(() => ({ a: [0, 1] })) })).rejects.toMatchObject(refused);
+  });
+
   test('a reader that stops early closes what it read', async () => {
     const store = new MemoryArtifacts();
     const artifacts = new Artifacts({ store });
@@ -165,10 +177,27 @@ describe('artifacts for the code of a kernel', () => {
     const bytes = (await call('read', { handle: opened.handle, offset: 1, length: 2 })) as Uint8Array;
     expect(Buffer.from(bytes).toString()).toBe('bc');
     expect(await call('close', { handle: opened.handle })).toBeNull();
-    expect(await call('list', {})).toHaveLength(1);
+    expect(await call('list', {})).toMatchObject({ items: [{ name: 'x' }], more: false });
     expect(await call('get', { name: 'x' })).toMatchObject({ name: 'x' });
     expect(await call('delete', { name: 'x' })).toBeNull();
     expect(store.unclosed).toBe(0);
+  });
+
+  test('a list comes in pages, also where few of them say much', async () => {
+    const { call, artifacts } = kernel();
+    const long = { ...text, metadata: { long: 'x'.repeat(60_000) } };
+    const names = Array.from({ length: 50 }, (_, number) => `a${number + 10}`);
+    for (const name of names) await artifacts.save(name, new Uint8Array(), long);
+    const seen: string[] = [];
+    const pages: number[] = [];
+    for (let more = true; more; ) {
+      const page = (await call('list', { after: seen.at(-1) ?? '' })) as { items: { name: string }[]; more: boolean };
+      seen.push(...page.items.map(({ name }) => name));
+      pages.push(page.items.length);
+      more = page.more;
+    }
+    expect(seen).toEqual(names);
+    expect(pages).toEqual([18, 18, 14]);
   });
 
   test('pieces that are sent at once lie in the order in which they were sent', async () => {

@@ -6,7 +6,15 @@ import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_METADATA_BYTES = 64 * 1024;
 
-export function checkFacts(given: unknown): ArtifactFacts {
+/** Keys of objects and items of lists, at every depth. */
+const MOST_METADATA_PARTS = 1000;
+
+export function checkFacts(given: { readonly metadata?: unknown } & Record<string, unknown>): ArtifactFacts {
+  if (partsOf(given.metadata) > MOST_METADATA_PARTS) {
+    throw invalid(
+      `its metadata has more than ${MOST_METADATA_PARTS} keys and items. Save them as an artifact of their own`,
+    );
+  }
   const parsed = ArtifactFacts.safeParse(given);
   if (!parsed.success) throw invalid(wordsOf(parsed.error));
   const bytes = Buffer.byteLength(JSON.stringify(parsed.data.metadata));
@@ -14,6 +22,20 @@ export function checkFacts(given: unknown): ArtifactFacts {
     throw invalid(`its metadata takes ${bytes} bytes as JSON, and ${MOST_METADATA_BYTES} are allowed`);
   }
   return parsed.data;
+}
+
+/** No further than it matters: a schema would look at all of them first. */
+function partsOf(value: unknown): number {
+  const open = [value];
+  let parts = 0;
+  while (open.length > 0 && parts <= MOST_METADATA_PARTS) {
+    const one = open.pop();
+    if (typeof one !== 'object' || one === null || one instanceof Uint8Array) continue;
+    const inner = Object.values(one);
+    parts += inner.length;
+    if (parts <= MOST_METADATA_PARTS) open.push(...inner);
+  }
+  return parts;
 }
 
 function wordsOf(error: z.ZodError): string {

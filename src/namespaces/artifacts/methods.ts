@@ -5,6 +5,7 @@ import type { ArtifactInfo } from '../../protocol/artifact.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { ArtifactReader, ArtifactWriter, Page } from '../../storage/contract.ts';
 import { type Methods, method } from '../contract.ts';
+import { Listed, PAGE_CHARACTERS, pageValue } from '../page.ts';
 import { checkFacts } from './facts.ts';
 import type { Handles } from './handles.ts';
 
@@ -19,7 +20,6 @@ interface ArtifactCalls {
 const MOST_BYTES = 8 * 1024 * 1024;
 
 const Named = z.strictObject({ name: z.string() });
-const Listed = z.strictObject({ after: z.string().optional(), limit: z.int().min(1).max(1000).default(1000) });
 const Handle = z.strictObject({ handle: z.int() });
 const Write = Handle.extend({
   data: z.instanceof(Uint8Array).refine((data) => data.length <= MOST_BYTES, `at most ${MOST_BYTES} bytes at a time`),
@@ -56,7 +56,10 @@ export function artifactMethods(artifacts: ArtifactCalls, handles: Handles): Met
     }),
     'artifacts.abort': close,
     'artifacts.get': method(Named, async ({ name }) => infoValue(await artifacts.get(name))),
-    'artifacts.list': method(Listed, async (page) => (await artifacts.list(page)).map(infoValue)),
+    'artifacts.list': method(Listed, async (page) => {
+      const infos = await artifacts.list({ ...page, enough: PAGE_CHARACTERS });
+      return await pageValue(infos, infoValue, page.limit);
+    }),
     'artifacts.open': method(Named, async ({ name }) => {
       const { handle, reader } = await handles.addReader(() => artifacts.open(name));
       return { handle, info: infoValue(reader.info) };

@@ -1,6 +1,7 @@
 /** What is known of a skill, and the port through which its source is read without running it. */
 
 import { z } from 'zod';
+import { MOST_PARAMETERS } from './source-limit.ts';
 
 export const SkillParameter = z.strictObject({
   name: z.string(),
@@ -39,7 +40,8 @@ export interface SkillProblem {
 export const SkillReading = z.strictObject({
   /** The module's docstring, else the first paragraph of that of `run`, else empty. */
   description: z.string(),
-  parameters: z.array(SkillParameter),
+  /** One more than may be tells that there are too many. */
+  parameters: z.array(SkillParameter).max(MOST_PARAMETERS + 1),
   /** Where the module's docstring lies in the source. */
   docstring: z.strictObject({ start: z.int().min(0), end: z.int().min(0) }).nullable(),
 });

@@ -6,6 +6,7 @@ import type { StoredText, TextStore } from '../../storage/contract.ts';
 import { TextIndex } from '../search/text-index.ts';
 import type { Skill, SkillProblem, SkillReader } from './contract.ts';
 import { checkSkillName } from './name.ts';
+import { MOST_PARAMETERS } from './source-limit.ts';
 
 export interface Shelf {
   readonly skills: ReadonlyMap<string, Skill>;
@@ -17,6 +18,9 @@ export interface Shelf {
 type Read =
   | { readonly kind: 'skill'; readonly skill: Skill }
   | { readonly kind: 'problem'; readonly problem: SkillProblem };
+
+/** Characters of the names of one skill's parameters. */
+const MOST_SEARCHED = 20_000;
 
 export class Library {
   readonly #store: TextStore;
@@ -64,7 +68,8 @@ export class Library {
   async #readOne({ name, text, updatedAt, where, shared }: StoredText): Promise<Read> {
     try {
       if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
-      const { description, parameters } = await this.#reader.read(text);
+      const { description, parameters: read } = await this.#reader.read(text);
+      const parameters = read.slice(0, MOST_PARAMETERS);
       const facts = { name, description, parameters, updatedAt, ...(shared && { shared }) };
       return { kind: 'skill', skill: { ...facts, source: text } };
     } catch (error) {
@@ -93,7 +98,10 @@ function indexOf(skills: ReadonlyMap<string, Skill>): Promise<TextIndex> {
     id: name,
     title: name,
     text: description,
-    extra: parameters.map((parameter) => parameter.name).join(' '),
+    extra: parameters
+      .map((parameter) => parameter.name)
+      .join(' ')
+      .slice(0, MOST_SEARCHED),
   }));
   return TextIndex.of(documents);
 }

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { PyValue } from '../../protocol/values.ts';
 import { type Methods, method } from '../contract.ts';
+import { Listed, pageValue } from '../page.ts';
 import type { Skill, SkillInfo, SkillParameter } from './contract.ts';
 
 interface SkillCalls {
@@ -19,7 +20,10 @@ const Create = z.strictObject({ name: z.string(), source: z.string(), descriptio
 
 export function skillMethods(skills: SkillCalls): Methods {
   return {
-    'skills.list': method(z.strictObject({}), async () => (await skills.list()).map(infoValue)),
+    'skills.list': method(Listed, async ({ after, limit }) => {
+      const rest = (await skills.list()).filter(({ name }) => name > after);
+      return await pageValue(rest, infoValue, limit);
+    }),
     'skills.get': method(Named, async ({ name }) => {
       const skill = await skills.get(name);
       return { ...infoValue(skill), source: skill.source };

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
+import { lightJsonOf } from '../../protocol/light-json.ts';
 import { packageFile } from '../../sandbox/home.ts';
 import { type SkillReader, SkillReading } from './contract.ts';
 import { invalidSkill } from './invalid.ts';
@@ -127,17 +128,9 @@ export class PythonSkillReader implements SkillReader {
 
 /** The source may have taken over the helper: what it says is checked as anything from outside. */
 function understood(line: string): SkillReading {
-  const parsed = Reply.safeParse(parseLine(line));
+  const parsed = Reply.safeParse(lightJsonOf(line));
   if (!parsed.success) throw invalidSkill('its reading could not be understood');
   if ('read' in parsed.data) return parsed.data.read;
   const { reason, line: at } = parsed.data.refused;
   throw invalidSkill(reason, at ?? undefined);
-}
-
-function parseLine(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined; // no schema takes it
-  }
 }

@@ -46,6 +46,20 @@ describe('creating a skill', () => {
     await few.create({ name: 'three', source: hello });
   });
 
+  test('has a limit on parameters; one that was kept before it can be used, and tells the first of them', async () => {
+    const source = (count: number) =>
+      `async def run(${Array.from({ length: count }, (_, number) => `a${number}`).join(', ')}): pass`;
+    expect((await skills.create({ name: 'most', source: source(255) })).parameters).toHaveLength(255);
+    await expect(skills.create({ name: 'more', source: source(256) })).rejects.toMatchObject({
+      code: 'SKILL_INVALID',
+      message: expect.stringContaining('more than 255 parameters'),
+    });
+    await store.put('old', source(30_000));
+    expect(await skills.get('old')).toMatchObject({ name: 'old', source: source(30_000) });
+    expect((await skills.get('old')).parameters).toHaveLength(255);
+    expect(await skills.problems()).toEqual([]);
+  });
+
   test('every kind of parameter is told', async () => {
     const source = 'async def run(a, /, b, *rest, c: "list[int] | None" = None, d, **more): pass';
     const { parameters } = await skills.create({ name: 'kinds', source });
@@ -212,7 +226,8 @@ describe('skills for the code of a kernel', () => {
   test('each method answers with plain values', async () => {
     const info = await call('create', { name: 'hello', source: hello, description: null });
     expect(info).toMatchObject({ name: 'hello', description: 'Says hello.' });
-    expect(await call('list', {})).toEqual([info]);
+    expect(await call('list', {})).toEqual({ items: [info], more: false });
+    expect(await call('list', { after: 'zz' })).toEqual({ items: [], more: false });
     expect(await call('get', { name: 'hello' })).toEqual({ ...(info as object), source: hello });
     expect(await call('search', { query: 'hello', limit: 3 })).toEqual([info]);
     expect(await call('delete', { name: 'hello' })).toBeNull();

@@ -12,7 +12,7 @@ import { invalidSkill } from './invalid.ts';
 import { Library } from './library.ts';
 import { skillMethods } from './methods.ts';
 import { checkSkillName } from './name.ts';
-import { checkLength } from './source-limit.ts';
+import { checkLength, MOST_PARAMETERS } from './source-limit.ts';
 
 export interface NewSkill {
   readonly name: string;
@@ -83,6 +83,9 @@ export class Skills {
     const name = checkSkillName(skill.name);
     const text = await this.#complete(checkSource(skill.source), checkDescription(skill.description));
     const reading = await this.#reader.read(text);
+    if (reading.parameters.length > MOST_PARAMETERS) {
+      throw invalidSkill(`\`run\` has more than ${MOST_PARAMETERS} parameters. Take a list or a dict instead`);
+    }
     await checkRoom({
       what: 'skills',
       most: this.#most,

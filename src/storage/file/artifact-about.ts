@@ -8,6 +8,7 @@ import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { giveWay } from '../../lib/event-loop.ts';
 import { ArtifactInfo } from '../../protocol/artifact.ts';
 import { factsByName } from '../media-type.ts';
 import { openPlain } from './entries.ts';
@@ -28,7 +29,10 @@ export async function readAbout(folder: string, name: string): Promise<readonly 
   try {
     await using file = await openPlain(aboutPath(folder, name));
     if (!file) return [];
-    const parsed = About.safeParse(JSON.parse(await file.readFile('utf8')));
+    const text = await file.readFile('utf8');
+    // Many are read at once, and each may say much.
+    await giveWay();
+    const parsed = About.safeParse(JSON.parse(text));
     return parsed.success ? parsed.data.newestFirst : [];
   } catch (error) {
     if (error instanceof SyntaxError) return [];

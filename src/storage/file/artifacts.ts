@@ -2,10 +2,11 @@
 
 import { type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { giveWay } from '../../lib/event-loop.ts';
+import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
+import { lengthOf } from '../artifact-facts.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';
 import { aboutPath, aboutText, infoOf, type Known, readAbout } from './artifact-about.ts';
 import { FileArtifactReader } from './artifact-reader.ts';
@@ -62,16 +63,20 @@ export class FileArtifacts implements ArtifactStore {
     return reader?.info;
   }
 
-  async list({ after = '', limit = Number.POSITIVE_INFINITY }: Page = {}): Promise<ArtifactInfo[]> {
+  async list({ after = '', limit = Infinity, enough = Infinity }: Page = {}): Promise<ArtifactInfo[]> {
     const { folder } = this.#place;
     const entries = await guarded('read', folder, () => entriesOf(folder, ''));
     const names = entries.map(({ name }) => name).filter((name) => name > after);
     const infos: ArtifactInfo[] = [];
-    for (let at = 0; at < names.length && infos.length < limit; ) {
+    let length = 0;
+    for (let at = 0; at < names.length && infos.length < limit && length < enough; ) {
       await giveWay();
       const next = Math.min(at + AT_ONCE, at + limit - infos.length);
       const some = await Promise.all(names.slice(at, next).map((name) => this.get(name)));
-      infos.push(...some.filter((info) => info !== undefined));
+      for await (const info of inSlices(some.filter((info) => info !== undefined))) {
+        infos.push(info);
+        length += enough === Infinity ? 0 : lengthOf(info);
+      }
       at = next;
     }
     return infos;

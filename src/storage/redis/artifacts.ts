@@ -1,6 +1,6 @@
 /** Artifacts: their bytes in chunks, and a hash by name of what is known of them, which is written last. */
 
-import { giveWay, sortedInSlices } from '../../lib/event-loop.ts';
+import { giveWay, inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { type ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
@@ -40,7 +40,7 @@ return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
 /** How many are asked for at a time. */
-const AT_ONCE = 200;
+const AT_ONCE = 50;
 
 export class RedisArtifacts implements ArtifactStore {
   readonly #place: Place;
@@ -71,18 +71,23 @@ export class RedisArtifacts implements ArtifactStore {
     return (await this.#find(checkName(name, 'artifact')))?.info;
   }
 
-  async list({ after = '', limit = Number.POSITIVE_INFINITY }: Page = {}): Promise<ArtifactInfo[]> {
+  async list({ after = '', limit = Infinity, enough = Infinity }: Page = {}): Promise<ArtifactInfo[]> {
     const { link } = this.#place;
     const names = asList(await link.send('HKEYS', this.#key))
       .map(asText)
       .filter((name) => name > after);
     const sorted = await sortedInSlices(names, (one, other) => (one < other ? -1 : 1));
     const infos: ArtifactInfo[] = [];
-    for (let at = 0; at < sorted.length && infos.length < limit; ) {
+    let length = 0;
+    for (let at = 0; at < sorted.length && infos.length < limit && length < enough; ) {
       await giveWay();
       const next = Math.min(at + AT_ONCE, at + limit - infos.length);
       const values = asList(await link.send('HMGET', this.#key, ...sorted.slice(at, next))).map(asTextIfAny);
-      infos.push(...values.flatMap((value) => (value === undefined ? [] : (parse(value)?.info ?? []))));
+      for await (const value of inSlices(values)) {
+        const info = value === undefined ? undefined : parse(value)?.info;
+        if (info) infos.push(info);
+        length += value?.length ?? 0;
+      }
       at = next;
     }
     return infos;

@@ -4,9 +4,10 @@ import { ArtifactFacts } from '../../../protocol/artifact.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
-import { fromWire, toWire } from '../../../protocol/http/values.ts';
+import { fromWire } from '../../../protocol/http/values.ts';
 import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
+import { slowlyToWire } from '../../json-pieces.ts';
 import { awake } from '../awake.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';
@@ -74,7 +75,7 @@ function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
       approved,
       signal: context.req.raw.signal,
     });
-    return { value: toWire(value) };
+    return { value: await slowlyToWire(value) };
   });
 }
 
