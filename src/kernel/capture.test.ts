@@ -62,4 +62,18 @@ describe('a capture', () => {
     expect(capture.end(2)).toBe('st');
     expect(new Capture(4).end(10)).toBe('');
   });
+
+  it('takes small pieces past a large limit as fast as before it', () => {
+    const limit = 8 * 1024 * 1024;
+    const capture = new Capture(limit);
+    const pushed = (count: number) => {
+      const begun = performance.now();
+      for (let at = 0; at < count; at++) capture.push('ab');
+      return performance.now() - begun;
+    };
+    pushed(limit / 2);
+    expect(pushed(20_000)).toBeLessThan(1000);
+    expect(capture.length).toBeLessThan(limit + 128 * 1024);
+    expect(capture.length + capture.cutBytes).toBe(limit + 40_000);
+  });
 });

@@ -1,52 +1,91 @@
 /** Keeps the beginning and the end of a stream of text, and counts what it leaves out between them. */
 
+/** Small texts are kept as one of about this many characters. */
+const PIECE = 16 * 1024;
+/** A limit holds at least so many pieces, so that few characters are copied when a piece is cut. */
+const LEAST_PIECES = 128;
+
+/** A text in pieces. A piece of two characters would take many times its size, and a long list of them long to shorten. */
+class Pieces {
+  readonly #piece: number;
+  readonly #whole: string[] = [];
+  #small: string[] = [];
+  #smallLength = 0;
+  length = 0;
+
+  constructor(piece: number) {
+    this.#piece = piece;
+  }
+
+  add(text: string): void {
+    if (text === '') return;
+    this.#small.push(text);
+    this.#smallLength += text.length;
+    this.length += text.length;
+    if (this.#smallLength >= this.#piece) this.#join();
+  }
+
+  get first(): string {
+    if (this.#whole.length === 0) this.#join();
+    return this.#whole[0] ?? '';
+  }
+
+  /** Leaves out the beginning of the first piece, or all of it. */
+  cut(count: number): void {
+    const { first } = this;
+    if (count < first.length) this.#whole[0] = first.slice(count);
+    else this.#whole.shift();
+    this.length -= Math.min(count, first.length);
+  }
+
+  get text(): string {
+    return this.#whole.join('') + this.#small.join('');
+  }
+
+  #join(): void {
+    if (this.#small.length > 0) this.#whole.push(this.#small.join(''));
+    this.#small = [];
+    this.#smallLength = 0;
+  }
+}
+
 export class Capture {
   readonly #limit: number;
-  #head = '';
-  #tail: string[] = [];
-  #tailLength = 0;
+  readonly #head: Pieces;
+  readonly #tail: Pieces;
   #cut = 0;
 
   /** `limit` counts characters, which for plain text are bytes. */
   constructor(limit: number) {
     this.#limit = limit;
+    const piece = Math.min(PIECE, Math.ceil(limit / LEAST_PIECES));
+    this.#head = new Pieces(piece);
+    this.#tail = new Pieces(piece);
   }
 
   push(text: string): void {
     const half = Math.ceil(this.#limit / 2);
-    const room = this.#tail.length === 0 ? half - this.#head.length : 0;
-    if (text.length <= room) {
-      this.#head += text;
-      return;
-    }
-    if (room > 0) this.#head += text.slice(0, room);
-    const rest = room > 0 ? text.slice(room) : text;
-    this.#tail.push(rest);
-    this.#tailLength += rest.length;
+    const room = this.#tail.length === 0 && this.#cut === 0 ? half - this.#head.length : 0;
+    this.#head.add(text.slice(0, room));
+    if (text.length <= room) return;
+    this.#tail.add(text.slice(room));
     this.#shrink(this.#limit - half);
   }
 
   #shrink(room: number): void {
-    while (this.#tailLength > room) {
-      const [first = ''] = this.#tail;
-      const over = this.#tailLength - room;
-      if (first.length <= over) {
-        this.#tail.shift();
-        this.#tailLength -= first.length;
-        this.#cut += Buffer.byteLength(first);
-      } else {
-        // A long piece is cut only when it is far over, so that small pieces behind it do not cut it each time.
-        if (over < 65_536 && room >= 65_536) return;
-        this.#cut += Buffer.byteLength(first.slice(0, over));
-        this.#tail[0] = first.slice(over);
-        this.#tailLength -= over;
-      }
+    while (this.#tail.length > room) {
+      const { first } = this.#tail;
+      const over = this.#tail.length - room;
+      // A long piece is cut only when it is far over, so that small pieces behind it do not cut it each time.
+      if (first.length > over && over < 65_536 && room >= 65_536) return;
+      this.#cut += Buffer.byteLength(first.length > over ? first.slice(0, over) : first);
+      this.#tail.cut(over);
     }
   }
 
   /** Characters that are kept. */
   get length(): number {
-    return this.#head.length + this.#tailLength;
+    return this.#head.length + this.#tail.length;
   }
 
   /** Bytes that the text leaves out. */
@@ -55,12 +94,12 @@ export class Capture {
   }
 
   get text(): string {
-    const tail = this.#tail.join('');
-    return this.#cut === 0 ? this.#head + tail : `${this.#head}\n… ${this.#cut} bytes are left out here …\n${tail}`;
+    const [head, tail] = [this.#head.text, this.#tail.text];
+    return this.#cut === 0 ? head + tail : `${head}\n… ${this.#cut} bytes are left out here …\n${tail}`;
   }
 
   /** The last characters, for a death's last words. */
   end(count: number): string {
-    return (this.#head + this.#tail.join('')).slice(-count);
+    return (this.#head.text + this.#tail.text).slice(-count);
   }
 }
