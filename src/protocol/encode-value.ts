@@ -3,8 +3,8 @@
 import { MOST_UNIT_BYTES, PyObject, type PyValue, writeText } from './values.ts';
 
 const INT32 = 2 ** 31;
-const DIGIT_BITS = 15n;
-const DIGIT = (1n << DIGIT_BITS) - 1n;
+const DIGIT_BITS = 15;
+const DIGIT = 2 ** DIGIT_BITS - 1;
 /** What one step writes: a part is an item of a list, a key of a dict or a piece of a long text. */
 const STEP_PARTS = 2000;
 const STEP_BYTES = 128 * 1024;
@@ -139,8 +139,20 @@ export class ValueEncoder {
 
   /** Digits of 15 bits, lowest first; a negative count is a negative number. */
   #long(value: bigint): void {
+    // Through hexadecimal text, which is linear, where shifting would be quadratic.
+    const letters = (value < 0n ? -value : value).toString(16);
     const digits: number[] = [];
-    for (let rest = value < 0n ? -value : value; rest > 0n; rest >>= DIGIT_BITS) digits.push(Number(rest & DIGIT));
+    let [gathered, bits] = [0, 0];
+    for (let at = letters.length - 1; at >= 0; at--) {
+      gathered |= Number.parseInt(letters[at] as string, 16) << bits;
+      bits += 4;
+      if (bits < DIGIT_BITS) continue;
+      digits.push(gathered & DIGIT);
+      gathered >>>= DIGIT_BITS;
+      bits -= DIGIT_BITS;
+    }
+    if (gathered > 0) digits.push(gathered);
+    while (digits.at(-1) === 0) digits.pop();
     this.#letter('l');
     this.#int32(value < 0n ? -digits.length : digits.length);
     this.#room(2 * digits.length);

@@ -281,3 +281,9 @@ describe('a value that is made to cost much', () => {
     }
   });
 });
+
+it('text of lone surrogates is encoded in a moment', () => {
+  const begun = performance.now();
+  expect(encodeText('\udc80'.repeat(1_000_000))).toHaveLength(3_000_000);
+  expect(performance.now() - begun).toBeLessThan(150);
+});

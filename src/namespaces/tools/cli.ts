@@ -38,12 +38,12 @@ export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyVa
     throw fail('TOOL_TIMEOUT', `did not end within ${tool.timeout} s and was ended, with all that it had started`);
   if (exitCode === undefined) throw fail('TOOL_FAILED', `was killed by ${killedBy}`);
   if (!tool.success_codes.includes(exitCode)) throw fail('TOOL_FAILED', `ended with exit code ${exitCode}`);
-  return resultValue(callee, tool, stdout, result.stdoutCut);
+  return await resultValue(callee, tool, stdout, result.stdoutCut);
 }
 
-function resultValue(callee: string, tool: CliTool, text: string, cut: number): PyValue {
+async function resultValue(callee: string, tool: CliTool, text: string, cut: number): Promise<PyValue> {
   if (tool.result === 'json') {
-    if (cut === 0) return parseJson(text, `What tools.${callee} wrote`);
+    if (cut === 0) return await parseJson(text, `What tools.${callee} wrote`);
     const message = `tools.${callee} wrote more JSON than the ${tool.output_limit} bytes of its \`output_limit\`.`;
     throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
   }

@@ -26,13 +26,13 @@ export async function readBody(response: Response, limit: number): Promise<Body>
   return { bytes: Buffer.concat(chunks), cut: false };
 }
 
-export function responseValue(
+export async function responseValue(
   callee: string,
   tool: HttpTool,
   response: Response,
   { bytes, cut }: Body,
   secrets: readonly string[],
-): PyValue {
+): Promise<PyValue> {
   const kind = tool.result === 'auto' ? kindOf(response.headers.get('content-type') ?? '', bytes) : tool.result;
   if (cut && kind !== 'text') {
     throw new CellaError(
@@ -42,7 +42,7 @@ export function responseValue(
   }
   if (kind === 'bytes') return new Uint8Array(bytes);
   const text = strike(wholeText(bytes), secrets);
-  if (kind === 'json') return parseJson(text, `What tools.${callee} got`);
+  if (kind === 'json') return await parseJson(text, `What tools.${callee} got`);
   return cut ? `${text}\n[the rest was cut off: it is more than the output_limit of ${tool.output_limit} bytes]` : text;
 }
 

@@ -61,7 +61,7 @@ export async function sendRequest(
   try {
     const response = await follow(callee, withAuth(request, auth), AbortSignal.any([signal, timeout]));
     const body = await readBody(response, tool.output_limit);
-    if (response.ok) return responseValue(callee, tool, response, body, auth.secrets);
+    if (response.ok) return await responseValue(callee, tool, response, body, auth.secrets);
     const said = tail(strike(body.bytes.toString(), auth.secrets)).trim();
     const message = `tools.${callee} got ${response.status} from ${request.url.host}.${said === '' ? '' : ` It said: ${said}`}`;
     throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });

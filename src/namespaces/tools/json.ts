@@ -2,9 +2,10 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import { PyObject, type PyValue } from '../../protocol/values.ts';
+import { DEEPEST, numberOf, readJson } from './json-reader.ts';
 
-/** Kernels take values that are nested no deeper than this. */
-const DEEPEST = 200;
+/** Up to so many characters it is parsed at once. */
+const SMALL = 32 * 1024;
 
 /** The text of a number is given beside its value; the type library does not know it yet. */
 const { parse } = JSON as {
@@ -12,11 +13,11 @@ const { parse } = JSON as {
 };
 
 /** `what` begins the error: "What tools.x wrote". */
-export function parseJson(text: string, what: string): PyValue {
+export async function parseJson(text: string, what: string): Promise<PyValue> {
   try {
+    if (text.length > SMALL) return await readJson(text);
     const value = parse(text, (_key, item, { source }) => {
-      const large = typeof item === 'number' && !Number.isSafeInteger(item);
-      return large && source !== undefined && /^-?\d+$/.test(source) ? BigInt(source) : item;
+      return typeof item === 'number' && source !== undefined ? numberOf(source) : item;
     });
     if (tooDeep(value, DEEPEST)) throw new SyntaxError(`it is nested deeper than ${DEEPEST}`);
     return value;

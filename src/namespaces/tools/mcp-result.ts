@@ -9,7 +9,12 @@ import type { McpTool } from './mcp-definition.ts';
 import { cutNote, tail, wholeText } from './text.ts';
 
 /** Structured content where there is some, else text; with images or sound in it, a list of parts. */
-export function mcpValue(callee: string, tool: McpTool, result: CallToolResult, secrets: readonly string[]): PyValue {
+export async function mcpValue(
+  callee: string,
+  tool: McpTool,
+  result: CallToolResult,
+  secrets: readonly string[],
+): Promise<PyValue> {
   if (result.isError === true) {
     const said = tail(strike(textOf(result), secrets)).trim();
     const message = `tools.${callee} failed.${said === '' ? '' : ` It said: ${said}`}`;
@@ -18,23 +23,27 @@ export function mcpValue(callee: string, tool: McpTool, result: CallToolResult, 
   if (result.structuredContent !== undefined) {
     const text = JSON.stringify(result.structuredContent);
     if (Buffer.byteLength(text) > tool.output_limit) throw tooLarge(callee, tool);
-    return parseJson(strike(text, secrets), `What tools.${callee} gave`);
+    return await parseJson(strike(text, secrets), `What tools.${callee} gave`);
   }
   if (result.content.every((part) => part.type === 'text'))
     return bounded(strike(textOf(result), secrets), tool.output_limit);
   if (Buffer.byteLength(JSON.stringify(result.content)) > tool.output_limit) throw tooLarge(callee, tool);
-  return result.content.map((part) => partValue(callee, part, secrets));
+  return await Promise.all(result.content.map((part) => partValue(callee, part, secrets)));
 }
 
 function textOf({ content }: CallToolResult): string {
   return content.flatMap((part) => (part.type === 'text' ? part.text : [])).join('\n');
 }
 
-function partValue(callee: string, part: CallToolResult['content'][number], secrets: readonly string[]): PyValue {
+async function partValue(
+  callee: string,
+  part: CallToolResult['content'][number],
+  secrets: readonly string[],
+): Promise<PyValue> {
   if (part.type === 'image' || part.type === 'audio') {
     return { type: part.type, mimeType: part.mimeType, data: new Uint8Array(Buffer.from(part.data, 'base64')) };
   }
-  return parseJson(strike(JSON.stringify(part), secrets), `What tools.${callee} gave`);
+  return await parseJson(strike(JSON.stringify(part), secrets), `What tools.${callee} gave`);
 }
 
 function bounded(text: string, limit: number): string {

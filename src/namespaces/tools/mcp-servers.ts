@@ -69,7 +69,7 @@ export class McpServers {
       const connection = await unlessAborted(this.#connect(tool), context.signal, () => stopped(callee));
       try {
         const result = await connection.call(call.name, call.arguments, options);
-        return mcpValue(callee, tool, result, connection.secrets);
+        return await mcpValue(callee, tool, result, connection.secrets);
       } catch (error) {
         if (error instanceof CellaError) throw error;
         const failure = callFailure(callee, tool, connection, error, context.signal);

@@ -78,6 +78,7 @@ export async function calls(): Promise<Target> {
   const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http.ts');
   const { responseValue } = await import('../../../src/namespaces/tools/http-response.ts');
   const { parseJson } = await import('../../../src/namespaces/tools/json.ts');
+  const { readJson } = await import('../../../src/namespaces/tools/json-reader.ts');
   const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-arguments.ts');
   const { MessageLines } = await import('../../../src/namespaces/tools/mcp-lines.ts');
   const { mcpValue } = await import('../../../src/namespaces/tools/mcp-result.ts');
@@ -90,13 +91,13 @@ export async function calls(): Promise<Target> {
   if (cli.type !== 'cli' || http.type !== 'http' || mcp.type !== 'mcp') throw new Error('another kind of tool');
   const SECRETS = ['s3cr3t'];
 
-  const givenIn = (text: string) => {
-    const { positional, named } = Object(parseJson(text, 'It'));
+  const givenIn = async (text: string) => {
+    const { positional, named } = Object(await parseJson(text, 'It'));
     return { positional: Array.isArray(positional) ? positional : [], named: Object(named) };
   };
-  const kinds: Readonly<Record<string, (text: string) => void>> = {
-    argv: (text) => {
-      const argv = buildArgv('find', cli, bind('find', callableOf(cli), givenIn(text)));
+  const kinds: Readonly<Record<string, (text: string) => unknown>> = {
+    argv: async (text) => {
+      const argv = buildArgv('find', cli, bind('find', callableOf(cli), await givenIn(text)));
       shownCommand(argv);
       const places = argv.indexOf('--');
       const options = argv.slice(1, places < 0 ? undefined : places);
@@ -104,8 +105,8 @@ export async function calls(): Promise<Target> {
       if (odd !== undefined && !/^-\d/.test(odd)) throw new Error(`an option that nobody has: ${odd}`);
       if (argv.some((word) => word.includes('\0'))) throw new Error('a word with a NUL');
     },
-    http: (text) => {
-      const request = prepareRequest('weather', http, bind('weather', callableOf(http), givenIn(text)));
+    http: async (text) => {
+      const request = prepareRequest('weather', http, bind('weather', callableOf(http), await givenIn(text)));
       shownRequest(request, undefined);
       const { origin, pathname } = request.url;
       if (origin !== 'https://example.org' || !/^\/v1\/[^/]+\/now$/.test(pathname))
@@ -121,22 +122,28 @@ export async function calls(): Promise<Target> {
       const called = tool.value.title === undefined ? name : tool.value.title || undefined;
       prepareMcp(mcp, new Map([[name, tool.value]]), called, { positional: ['a'], named: { b: 1, c: [{ d: null }] } });
     },
-    result: (text) => {
+    result: async (text) => {
       const result: unknown = JSON.parse(text);
       if (!isCallToolResult(result)) return;
-      const value = mcpValue('m.x', mcp, result, SECRETS);
+      const value = await mcpValue('m.x', mcp, result, SECRETS);
       if (typeof value === 'string' && value.includes('s3cr3t')) throw new Error('a secret that came back');
+    },
+    // In steps or at once: both take the same.
+    json: async (text) => {
+      const [slow, fast] = await Promise.allSettled([readJson(text), parseJson(text, 'It')]);
+      if (slow.status !== fast.status) throw new Error(`one reads it, and the other does not: ${text}`);
+      if (slow.status === 'rejected') throw slow.reason;
     },
     lines: (text) => {
       const lines = new MessageLines();
       const bytes = Buffer.from(text);
       for (let at = 0; at < bytes.length; at += 50) lines.push(bytes.subarray(at, at + 50));
     },
-    response: (text) => {
+    response: async (text) => {
       const [type = '', ...rest] = text.split('\n');
       const response = { headers: { get: () => type } } as unknown as Response;
       const bytes = Buffer.from(rest.join('\n'));
-      responseValue('weather', http, response, { bytes, cut: bytes.length % 5 === 0 }, SECRETS);
+      await responseValue('weather', http, response, { bytes, cut: bytes.length % 5 === 0 }, SECRETS);
     },
   };
   return {
@@ -147,6 +154,7 @@ export async function calls(): Promise<Target> {
       { file: 'namespaces/tools/http.ts', functions: ['prepareRequest', 'shownRequest', 'shownBody'] },
       { file: 'namespaces/tools/http-response.ts', functions: ['responseValue', 'kindOf'] },
       { file: 'namespaces/tools/json.ts' },
+      { file: 'namespaces/tools/json-reader.ts' },
       { file: 'namespaces/tools/mcp-arguments.ts' },
       { file: 'namespaces/tools/mcp-lines.ts' },
       { file: 'namespaces/tools/mcp-result.ts' },
@@ -187,12 +195,12 @@ export async function calls(): Promise<Target> {
       ],
       ...['"properties":{', '"pattern":"(a+)+$",', '"enum":[', 's3cr3t', '\n', '%2e', '"isError":true,', '"text":"x"'],
     ],
-    take: (input) => {
+    take: async (input) => {
       const end = input.indexOf(10);
       const kind = input.toString('latin1', 0, Math.max(0, end));
       const read = (Object.hasOwn(kinds, kind) && kinds[kind]) || kinds.argv;
       try {
-        read?.(input.toString('utf8', end + 1));
+        await read?.(input.toString('utf8', end + 1));
       } catch (error) {
         if (!(error instanceof CellaError) && !(error instanceof SyntaxError)) throw error;
       }
