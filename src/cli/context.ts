@@ -173,6 +173,8 @@ export interface ServeHooks {
 
 /** The process that has a data folder as its server, whether it answers or not. */
 export interface Holder {
+  /** It and no other, also where a later process has its pid. */
+  readonly id: string;
   readonly pid: number;
   readonly host: string;
   /** Milliseconds since 1970. */
@@ -181,7 +183,10 @@ export interface Holder {
 
 /** Looks at a data folder again and again. */
 export interface FolderWatch extends AsyncDisposable {
+  /** Fails with `STORAGE_FAILED` where some process has the folder open and it cannot be read which. */
   holder(): Promise<Holder | undefined>;
+  /** Whether it still has the folder. `let go`: the process lives, and is done with it. */
+  look(holder: Holder): 'has it' | 'let go' | 'ended';
 }
 
 export interface Servers {

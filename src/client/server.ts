@@ -1,7 +1,9 @@
 /** The server itself, for administrators: how it does, and its end. */
 
+import type { CellaError } from '../protocol/errors.ts';
 import type { ServerStatus, StopServer } from '../protocol/http/system-routes.ts';
 import * as wire from '../protocol/http/system-routes.ts';
+import { toError } from './failure.ts';
 import type { Link } from './link.ts';
 
 export class Server {
@@ -18,5 +20,11 @@ export class Server {
   /** Resolves when it has begun to end. `pid` is that of `status`, so that no other server is meant by mistake. */
   async stop(wanted: StopServer): Promise<void> {
     await this.#link.call(wire.StopServerRoute, { body: wanted });
+  }
+
+  /** Resolves when it ends and has saved everything, or with why it could not. Ask before `stop`, to miss nothing. */
+  async end(): Promise<{ readonly failure?: CellaError }> {
+    const { failure } = await this.#link.call(wire.GetServerEnd);
+    return failure ? { failure: toError(failure) } : {};
   }
 }

@@ -2,6 +2,7 @@
 
 import { readFileSync, rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DaemonFacts } from '../protocol/daemon-facts.ts';
 import { FACTS_FILE } from '../protocol/daemon-files.ts';
@@ -25,9 +26,16 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   }
 }
 
-/** Who has the folder as its server. */
+/** Who has the folder as its server, by its lock. */
 export async function folderHolder(locks: Locks): Promise<LockHolder | undefined> {
   return await locks.holder(DAEMON_KEY);
+}
+
+/** Who has told that it is the server: the process may have ended since. */
+export function toldHolder(dataDir: string): LockHolder | undefined {
+  const { holder, pid, startedAt } = factsIn(join(dataDir, FACTS_FILE)) ?? {};
+  if (holder === undefined || pid === undefined || startedAt === undefined) return undefined;
+  return { id: holder, pid, host: hostname(), since: startedAt };
 }
 
 /** The address of the process that has the folder; a file that another one has left says nothing of it. */

@@ -192,6 +192,7 @@ async function serveUntil(
   const socket = join(dataDir, SOCKET_FILE);
   const facts = { pid: process.pid, url: '', socket, version, startedAt: Date.now() };
   const stop = new StopWish();
+  const saved = Promise.withResolvers<CellaError | undefined>();
   const life: ServerLife = {
     facts: () => ({
       ...{ pid: facts.pid, startedAt: facts.startedAt, url: facts.url, dataDir, graceMs },
@@ -199,6 +200,7 @@ async function serveUntil(
       maxKernels: options.hosting?.pool?.maxKernels ?? MOST_KERNELS,
     }),
     stop: (soon = graceMs) => stop.ask(soon),
+    saved: saved.promise,
   };
   const names = [...(options.names ?? []), ...(options.advertise === undefined ? [] : [nameIn(options.advertise)])];
   const parts = {
@@ -226,7 +228,7 @@ async function serveUntil(
   if (peers && options.advertise === undefined) {
     log.info({ url }, 'other servers on this Redis reach it here; --advertise names another address');
   }
-  stack.use(await tellFacts(dataDir, { ...facts, ...redisOf(storage) }));
+  stack.use(await tellFacts(dataDir, { ...facts, holder: files.locks.id, ...redisOf(storage) }));
   stack.use(sweeping(access, log, options.sweepMs ?? SWEEP_MS));
   let replaced: CellaError | undefined;
   const looking = setInterval(() => {
@@ -247,29 +249,49 @@ async function serveUntil(
   log.info({ graceMs: patienceMs }, 'draining');
   server.stop();
   stop.onHurry(() => void host.drain(0).catch(() => {})); // told by the drain that is under way
-  await host.drain(patienceMs);
-  await server.close();
-  if (replaced) throw replaced;
+  try {
+    await host.drain(patienceMs);
+    await access.close();
+    if (replaced) throw replaced;
+    saved.resolve(undefined);
+  } catch (error) {
+    saved.resolve(asCellaError(error));
+    throw error;
+  } finally {
+    // Not before those who wait for the end know how it went.
+    await server.close();
+  }
   log.info('ended');
 }
 
 /** What failed while things were closed, one after the other, as one error that says each. */
 function asOne(error: unknown): unknown {
   if (!(error instanceof SuppressedError)) return error;
-  const all: unknown[] = [];
-  for (let next: unknown = error; ; next = next.suppressed) {
-    const own: unknown = next instanceof SuppressedError ? asOne(next.error) : next;
-    all.push(own);
-    if (!(next instanceof SuppressedError)) break;
-  }
-  const messages = new Set(all.reverse().map((one) => (one instanceof Error ? one.message : String(one))));
+  const all = allOf(error);
+  const said = [...new Set(all.map(messageOf))];
+  // What failed for a session fails for others in the same words.
+  const messages = said.filter((one) => !said.some((other) => other !== one && other.includes(one)));
   const first = all.find((one) => one instanceof CellaError);
-  const message = `The server has ended, and could not put everything away: ${[...messages].join(' ')}`;
+  const message = `The server has ended, and could not put everything away: ${messages.join(' ')}`;
   return new CellaError(first?.code ?? 'INTERNAL', message, {
     cause: error,
     ...(first ? { advice: first.advice } : {}),
   });
 }
+
+/** In the order in which they came. */
+function allOf(error: unknown): unknown[] {
+  return error instanceof SuppressedError ? [...allOf(error.suppressed), ...allOf(error.error)] : [error];
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function asCellaError(error: unknown): CellaError {
+  return error instanceof CellaError ? error : new CellaError('INTERNAL', messageOf(error), { cause: error });
+}
+
 async function loginUrlOf(access: Access, url: string): Promise<string> {
   const { code } = await access.logins.createCode(access.daemon());
   return `${url}/login?code=${encodeURIComponent(code)}`;

@@ -4,6 +4,8 @@ import { z } from 'zod';
 
 export const DaemonFacts = z.object({
   pid: z.int(),
+  /** What the server keeps its locks by; it tells the process from others that have or had its pid. */
+  holder: z.string().exactOptional(),
   url: z.string(),
   /** Its Unix socket. */
   socket: z.string(),

@@ -112,8 +112,9 @@ describe('cella serve --detach', () => {
     const session = await client.open({ agentKey: 'long' });
     const running = session.stream('import time\nprint("go")\ntime.sleep(600)');
     for await (const event of running) if (event.type === 'stdout') break;
-    const waiting = await here('serve', 'stop', '--timeout', '0.2');
+    const waiting = await here('serve', 'stop', '--timeout', '3.5');
     expect(waiting).toMatchObject({ code: 1, err: expect.stringContaining(`Process ${pid}`) });
+    expect(waiting.err.match(/^Waiting.*$/gm)).toEqual(['Waiting for it to end: 1 execution is running']);
     expect(await status()).toMatchObject({ code: 0, told: { stopping: true } });
     const { code, out } = await cella.run(['serve', 'stop', '--now']);
     expect({ code, out }).toEqual({ code: 0, out: `Process ${pid} has ended.\n` });
@@ -139,6 +140,13 @@ it('makes nothing in a folder that no server has had', async () => {
     expect({ code, out }).toEqual({ code: verb === 'stop' ? 0 : 3, out: `No server runs on ${folder}.\n` });
   }
   expect(readdirSync(folder)).toEqual([]);
+});
+
+it('ends a server within another program, which goes on', async () => {
+  await using daemon = await Daemon.start();
+  const { dataDir } = daemon.facts;
+  const { code, out } = await runCella(['serve', 'stop', '--data', dataDir], {});
+  expect({ code, out }).toEqual({ code: 0, out: `The server in process ${process.pid} has ended.\n` });
 });
 
 it('names a variable that is misspelt, and the one that was meant', async () => {

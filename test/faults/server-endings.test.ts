@@ -32,6 +32,17 @@ async function running(served: Served, id: string): Promise<{ readonly answer: P
   return { answer };
 }
 
+test('`serve stop` says of a server that was killed meanwhile that it did not tell', async () => {
+  using cella = new Cella();
+  const served = await Served.start(cella, [...pythonFlags, '--grace', '600']);
+  await running(served, await newSession(served));
+  const stop = cella.start(['serve', 'stop'], { input: '' });
+  await expect.poll(() => served.ask('GET /v1/server')).toMatchObject({ stopping: true });
+  await served.kill();
+  expect(await stop.ended).toBe(1);
+  expect(stop.err).toContain(`Process ${served.pid} has ended, and did not tell whether it could save everything.`);
+});
+
 /** Gives the program a pipe as stderr that nobody reads any more. */
 const GONE = `import os, sys
 reader, writer = os.pipe()

@@ -1,6 +1,6 @@
 /** Files of a server that disappear while it runs, or are empty when it starts: nothing is acknowledged into the void. */
 
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Cella } from '../e2e/command.ts';
@@ -81,3 +81,45 @@ test('an empty database where agents have worked is refused, and one that was mo
   await using served = await Served.start(cella, pythonFlags);
   expect(await served.ask('GET /v1/sessions')).toMatchObject({ sessions: [] });
 });
+
+const unusable: readonly (readonly [what: string, harm: (database: string) => void])[] = [
+  ['emptied', (database) => truncateSync(database, 0)],
+  ['moved away', (database) => renameSync(database, `${database}-moved`)],
+];
+
+test.each(unusable)('`serve stop` waits for the process of a server whose database was %s', async (_what, harm) => {
+  using cella = new Cella();
+  const served = await Served.start(cella, [...pythonFlags, '--grace', '2']);
+  const id = await newSession(served);
+  const running = run(served, id, 'import time\ntime.sleep(600)').catch((error: unknown) => error);
+  await expect
+    .poll(() => served.ask('GET /v1/server'), { timeout: 30_000 })
+    .toMatchObject({ executions: { running: 1 } });
+  harm(databaseOf(cella));
+  expect(await cella.run(['serve', 'status'])).toMatchObject({ code: 0 });
+  const stopped = await cella.run(['serve', 'stop']);
+  const lives = !/^State:\s+Z/m.test(statusOf(served.pid));
+  expect({ stopped, lives }).toMatchObject({ lives: false });
+  expect(stopped.code).toBe(await served.started.ended);
+  await running;
+});
+
+test.each(['', 'no database\n'.repeat(1000)])(
+  'no server runs where the database cannot be read: %#',
+  async (content) => {
+    using cella = new Cella();
+    writeFileSync(databaseOf(cella), content, { mode: 0o600 });
+    const text = `No server runs on ${cella.dataDir}.\n`;
+    expect(await cella.run(['serve', 'stop'])).toEqual({ code: 0, out: text, err: '' });
+    expect(await cella.run(['serve', 'status'])).toEqual({ code: 3, out: text, err: '' });
+    expect(readFileSync(databaseOf(cella), 'utf8')).toBe(content);
+  },
+);
+
+function statusOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8');
+  } catch {
+    return 'State:\tZ'; // nobody needs to fetch its exit code any more
+  }
+}

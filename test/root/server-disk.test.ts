@@ -61,6 +61,27 @@ test('a server in the background ends by `serve stop` while its disk, with its l
   expect(stopped).toMatchObject({ code: 0, out: expect.stringContaining('has ended') });
 });
 
+test('`serve stop` fails where the server could not save what a session has, and says why once', async () => {
+  using cella = new Cella();
+  const around = withDisk(cella.dataDir, '-t tmpfs -o size=48m none');
+  const served = await Served.start(cella, flags, { around });
+  const id = await newSession(served);
+  await run(served, id, 'import os\nkept = os.urandom(60_000_000)'); // no save of it fits
+  fill(join(served.dataDir, 'filler'));
+  const inside = ['nsenter', '--target', String(served.pid), '--mount'];
+  const stopped = await cella.run(['serve', 'stop'], { around: inside });
+  const code = await served.started.ended;
+  expect({ code, stopped }).toMatchObject({ code: 1, stopped: { code: 1, out: '' } });
+  expect(stopped.err).toContain(`Process ${served.pid} has ended, and could not put everything away: `);
+  for (const { err } of [stopped, served.started]) {
+    const [said = ''] = /^cella: .*$/m.exec(err) ?? [];
+    expect(said).toContain(`Session ${id} (kept) could not be saved: `);
+    for (const once of [/could not put everything away/g, /the disk is full/g]) {
+      expect(said.match(once), said).toHaveLength(1);
+    }
+  }
+});
+
 // The system refuses to remount a disk for reading alone while files are open for writing: this is how one becomes so.
 test('a file system that has ended after an error is STORAGE_FAILED everywhere, and nothing that was acknowledged is lost', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cella-disk-'));

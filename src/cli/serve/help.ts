@@ -40,8 +40,12 @@ Examples:
   $ cella serve stop --timeout 300    wait longer for its end
 
 It asks the server on the data folder by its socket, and waits until that has gone. No process gets a
-signal. The exit code is 0 where no server is left, also where none ran, and 1 where it is still
-there after --timeout seconds.`;
+signal.
+
+Exit codes:
+  0      it has ended and saved everything, or none ran
+  1      it has ended and could not save everything, or did not tell; or it is still there after
+         --timeout seconds`;
 
 export const status = `
 Examples:

@@ -11,7 +11,7 @@ import { answerOf } from './running.ts';
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());
 
-const held = (pid: number) => ({ holder: async () => ({ pid, host: 'here', since: 0 }) });
+const held = (pid: number) => ({ holder: async () => ({ id: '', pid, host: 'here', since: 0 }) });
 const unreachable = { code: 'DAEMON_UNREACHABLE' };
 const after = (ms: number) => new Promise<Client>((resolve) => void setTimeout(() => resolve({} as Client), ms)); // nothing is asked of it
 

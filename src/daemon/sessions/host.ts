@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { removeDiscarded } from '../../environments/files/remove-folder.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import type {
   NewFork,
   NewSession,
@@ -40,6 +41,8 @@ const MEASURE_MS = 1_000;
 const CLEAR_AGAIN_MS = 60_000;
 /** Whoever closes a host does not wait longer for what is being cleared. */
 const LONGEST_CLEARING_MS = 5_000;
+/** Of sessions that could not be saved, in a message. */
+const MOST_NAMED = 10;
 
 export class LocalSessionHost implements contract.SessionHost {
   readonly #share: HostShare;
@@ -273,13 +276,15 @@ export class LocalSessionHost implements contract.SessionHost {
     clearTimeout(this.#again);
     await Promise.race([this.#clearing, delay(LONGEST_CLEARING_MS, undefined, { ref: false })]);
     await this.#sweeper.end();
-    const outcomes = await Promise.allSettled((await this.#open.all()).map((one) => one.close()));
+    const hosted = await this.#open.all();
+    const outcomes = await Promise.allSettled(hosted.map((one) => one.close()));
     await this.#things[Symbol.asyncDispose]();
     await this.#share.pool.shutdown();
     // What could not be made is taken away again while there is a storage.
     await Promise.allSettled([...this.#creations.pending, ...this.#deletions.pending]);
-    const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-    if (failed) throw failed.reason;
+    const failed = hosted.filter((_one, at) => outcomes[at]?.status === 'rejected');
+    const reason = outcomes.find((outcome) => outcome.status === 'rejected')?.reason;
+    if (failed.length > 0) throw unsaved(failed, reason);
   }
 
   /** Tried again for as long as something fails. */
@@ -320,4 +325,15 @@ export class LocalSessionHost implements contract.SessionHost {
   #checkRunning(): void {
     if (this.#stopping) throw stopping();
   }
+}
+
+function unsaved(sessions: readonly HostedSession[], cause: unknown): CellaError {
+  const named = sessions.slice(0, MOST_NAMED).map(({ id, definition }) => `${id} (${definition.agentKey})`);
+  const more = sessions.length > MOST_NAMED ? [`${sessions.length - MOST_NAMED} more`] : [];
+  const who = `${sessions.length === 1 ? 'Session' : 'Sessions'} ${[...named, ...more].join(', ')}`;
+  const message = `${who} could not be saved: ${cause instanceof Error ? cause.message : String(cause)}`;
+  const details = { sessions: sessions.map(({ id }) => id) };
+  if (!(cause instanceof CellaError)) return new CellaError('INTERNAL', message, { cause, details });
+  const { code, ownAdvice: advice } = cause;
+  return new CellaError(code, message, { cause, details, ...(advice === undefined ? {} : { advice }) });
 }

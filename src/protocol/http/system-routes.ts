@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { endpoint } from './endpoint.ts';
+import { Failure } from './failure.ts';
 
 const tag = 'Server';
 const everybody = { kind: 'everybody' } as const;
@@ -61,6 +62,19 @@ export const StopServerRoute = endpoint('post /v1/server/stop', tag, admin, {
   audit: 'server.stop',
   body: StopServer,
   whileStopping: true,
+});
+
+const ServerEnd = z
+  .object({
+    failure: Failure.shape.error
+      .optional()
+      .meta({ description: 'Why something could not be saved; absent where all was.' }),
+  })
+  .meta({ id: 'ServerEnd' });
+
+export const GetServerEnd = endpoint('get /v1/server/end', tag, admin, {
+  summary: 'Wait until the server ends; it answers when everything is saved, or says what could not be',
+  result: ServerEnd,
 });
 
 export const Metrics = endpoint('get /metrics', tag, anybody, {

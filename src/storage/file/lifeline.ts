@@ -49,6 +49,23 @@ export class Lifelines {
     return lock === 'held';
   }
 
+  /** Whether anybody has the folder open. */
+  get inUse(): boolean {
+    try {
+      return readdirSync(this.#folder).some((holder) => this.isAlive(holder));
+    } catch (cause) {
+      if (systemCode(cause) === 'ENOENT') return false;
+      throw cause instanceof CellaError ? cause : storageFailed('read', this.#folder, cause);
+    }
+  }
+
+  /** `let go`: the process may live, and has closed what it had open. */
+  lookAt(holder: Holder): 'has it' | 'let go' | 'ended' {
+    if (look(holder) === 'dead') return 'ended';
+    if (!existsSync(this.#path(holder))) return 'let go';
+    return this.isAlive(holder) ? 'has it' : 'ended';
+  }
+
   /** Removes what holders have left behind that did not close. */
   sweep(): void {
     for (const holder of existsSync(this.#folder) ? readdirSync(this.#folder) : []) {

@@ -2,6 +2,7 @@
 
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/system-routes.ts';
+import { failureOf } from '../failure.ts';
 import type { Service } from '../service.ts';
 
 /** What the server knows of its own life. */
@@ -11,6 +12,8 @@ export interface ServerLife {
   };
   /** Begins its end, or hurries it. Returns at once. */
   stop(graceMs?: number): void;
+  /** Resolves when it has saved everything, or knows what it could not save. */
+  readonly saved: Promise<CellaError | undefined>;
 }
 
 export function addServerRoutes({ routes, host, stopping, version }: Service, life: ServerLife): void {
@@ -34,5 +37,10 @@ export function addServerRoutes({ routes, host, stopping, version }: Service, li
     if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
     life.stop(graceMs);
     return undefined;
+  });
+
+  routes.add(wire.GetServerEnd, async () => {
+    const failed = await life.saved;
+    return failed ? { failure: failureOf(failed).error } : {};
   });
 }
