@@ -6,6 +6,8 @@ import { CellaError } from '../../protocol/errors.ts';
 
 /** How long clients have to take the last of what they were sent. */
 const LAST_WORDS_MS = 2000;
+/** How often connections are closed whose last answer is out. */
+const IDLE_MS = 20;
 
 /** Whether only programs of this machine can reach an address. */
 export function isLoopback(address: string): boolean {
@@ -45,7 +47,10 @@ export async function closeServer(server: Server): Promise<void> {
   const closed = once(server, 'close');
   server.close();
   server.closeIdleConnections();
+  // Clients keep connections that were busy a moment before.
+  const idle = setInterval(() => server.closeIdleConnections(), IDLE_MS);
   const late = setTimeout(() => server.closeAllConnections(), LAST_WORDS_MS);
   await closed;
+  clearInterval(idle);
   clearTimeout(late);
 }
