@@ -44,6 +44,11 @@ export class HeldFolder implements AsyncDisposable {
     }
   }
 
+  /** A link to this folder, for who follows it: nothing in the folder is looked up. */
+  get itself(): string {
+    return `/proc/self/fd/${this.#handle.fd}`;
+  }
+
   /** A path that leads to this folder, or to what has that name in it. */
   path(name = '.'): string {
     // Put together by hand: without its dot the path would be a link, and links are not followed.

@@ -33,11 +33,16 @@ export class OwnFiles implements Files {
     await using folder = await this.#folder(path);
     const listing = new BoundedListing(most, mostBytes);
     // Every byte is a letter of Latin-1: names may be no text.
-    for await (const { name } of await opendir(folder.path(), { bufferSize: 256, encoding: 'latin1' })) {
+    for await (const entry of await opendir(folder.itself, { bufferSize: 256, encoding: 'latin1' })) {
       await giveWay();
-      const bytes = Buffer.from(name, 'latin1');
-      const stats = await lstat(folder.bytes(bytes)).catch(() => undefined); // gone meanwhile
-      if (stats && !listing.add(infoOf(bytes.toString(), stats))) break;
+      const bytes = Buffer.from(entry.name, 'latin1');
+      const info = await lstat(folder.bytes(bytes)).then(
+        (stats) => infoOf(bytes.toString(), stats),
+        // Gone meanwhile. Or the folder may be read and not searched: that tells names alone.
+        (error) =>
+          isCode(error, 'EACCES') ? { name: bytes.toString(), kind: kindOf(entry), size: 0, modifiedAt: 0 } : undefined,
+      );
+      if (info && !listing.add(info)) break;
     }
     return listing;
   }
