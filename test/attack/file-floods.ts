@@ -3,6 +3,7 @@
 import { request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'vitest';
+import { LONG_LINKS } from '../support/hostile-files.ts';
 import { everywhere, type Row } from './row.ts';
 import type { World } from './world.ts';
 
@@ -103,8 +104,29 @@ const uploads: Row = {
   },
 };
 
+const links: Row = {
+  name: 'follows 30 links of 4 KB each below 1,900 folders, 8 times at once',
+  promise: FILES,
+  on: everywhere,
+  attempt: async (world) => {
+    const { mallory } = world;
+    await mallory.value(`import os
+os.mkdir("links")
+os.chdir("links")
+${LONG_LINKS}
+os.chdir("..")`);
+    const follow = async (_: unknown, number: number) => {
+      const { status, json } = await mallory.call(`GET ~/files?path=links/${number % 2 ? 'dots0' : 'deep0'}`);
+      expect([status, json.error.code]).toEqual([400, 'INVALID_REQUEST']);
+    };
+    await whileServed(world, Promise.all(Array.from({ length: 8 }, follow)));
+    expect((await mallory.call('DELETE ~/files?path=links&recursive=true')).status).toBe(204);
+  },
+};
+
 export const fileFloodRows: readonly Row[] = [
   listings("b'\\xff' * 250", 'the longest names', true),
   listings("b'\\x01' * 250", 'names that JSON writes six times as long'),
   uploads,
+  links,
 ];

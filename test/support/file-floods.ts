@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { LONG_LINKS } from './hostile-files.ts';
 import { scratchFolder } from './session.ts';
 import { Server } from './stall-rows.ts';
 import { expectNoStall, serverLoop } from './stalls.ts';
@@ -11,7 +12,9 @@ const FILL = `
 import os
 os.makedirs(b'many', exist_ok=True)
 for number in range(10_000):
-    os.close(os.open(b'many/' + b'\\xff' * 250 + b'%05d' % number, os.O_CREAT))`;
+    os.close(os.open(b'many/' + b'\\xff' * 250 + b'%05d' % number, os.O_CREAT))
+${LONG_LINKS}
+chain("long", here + "/", "d" + "/d" * 1000, "/../d", 2)`;
 const AT_ONCE = 200;
 
 interface Person {
@@ -22,20 +25,22 @@ interface Person {
 export function fileFloods(): void {
   let server: Server;
   let mallory: Person;
+  let marvin: Person;
   let victoria: Person;
 
   const person = async (name: string): Promise<Person> => {
     await server.json('POST /v1/users', server.token, { name, role: 'member' });
     const { token } = await server.json<{ token: string }>('POST /v1/tokens', server.token, { name: 't', user: name });
     const { id } = await server.json<{ id: string }>('POST /v1/sessions', token, { agentKey: 'own' });
-    const code = name === 'mallory' ? FILL : 'open("diary", "w").write("x")';
+    const code = name === 'victoria' ? 'open("diary", "w").write("x")' : FILL;
     const { status } = await server.json<{ status: string }>(`POST /v1/sessions/${id}/execute`, token, { code });
     expect(status).toBe('ok');
     return { token, files: `/v1/sessions/${id}/files` };
   };
   beforeAll(async () => {
     server = await Server.start(await scratchFolder());
-    [mallory, victoria] = [await person('mallory'), await person('victoria')];
+    [mallory, marvin] = [await person('mallory'), await person('marvin')];
+    victoria = await person('victoria');
   }, 120_000);
   afterAll(() => server?.end());
 
@@ -70,28 +75,54 @@ export function fileFloods(): void {
     await expectNoStall(flood, serverLoop(server.url, server.pid));
   });
 
-  it('a flood of listings holds up the files of nobody else', { timeout: 300_000 }, async () => {
+  it('links of many names stop no event loop', { timeout: 120_000 }, async () => {
+    const follow = async () => {
+      for (const [link, status] of [
+        ['dots0', 400],
+        ['deep0', 400],
+        ['long0', 200],
+      ] as const) {
+        expect(await server.discard('GET', `${mallory.files}?path=${link}`, mallory.token)).toBe(status);
+      }
+    };
+    await expectNoStall(follow, serverLoop(server.url, server.pid));
+  });
+
+  /** While so many go on asking: each is answered, or refused at once, and nobody else notices. */
+  const expectServed = async (atOnce: number, ask: (number: number) => Promise<number>) => {
     const quietMs = Math.max(await work(), await work());
     let over = false;
     const statuses: number[] = [];
-    const flood = async () => {
+    const flood = async (_: unknown, number: number) => {
       while (!over) {
-        statuses.push(await list());
+        statuses.push(await ask(number));
         // Those who do not even wait after a refusal are for the limit of requests a second, which this server is without.
         if (statuses.at(-1) === 429) await wait(500);
       }
     };
-    const floods = Array.from({ length: AT_ONCE }, flood);
+    const floods = Array.from({ length: atOnce }, flood);
     const seenMs: number[] = [];
     for (let round = 0; round < 6; round++) seenMs.push(await work());
     over = true;
     await Promise.all(floods);
-    // What is too much is refused at once, and what is not is answered.
-    expect(new Set(statuses)).toEqual(new Set([200, 429]));
     // A machine that is busy with something else is slow; behind the flood it was half a minute, and then an error.
     const usualMs = seenMs.toSorted((one, other) => one - other)[4];
     expect(usualMs, `the wait of another user in ms; without a flood it was ${quietMs}`).toBeLessThan(
       5000 + 5 * quietMs,
     );
+    return new Set(statuses);
+  };
+
+  it('a flood of listings holds up the files of nobody else', { timeout: 300_000 }, async () => {
+    // What is too much is refused at once, and what is not is answered.
+    expect(await expectServed(AT_ONCE, list)).toEqual(new Set([200, 429]));
+  });
+
+  it('links of many names of two users hold up the files of nobody else', { timeout: 300_000 }, async () => {
+    const follow = async (number: number) => {
+      const { files, token } = number % 2 ? mallory : marvin;
+      return await server.discard('GET', `${files}?path=${number % 4 < 2 ? 'long0' : 'deep0'}`, token);
+    };
+    expect(await expectServed(16, follow)).toEqual(new Set([200, 400]));
   });
 }
