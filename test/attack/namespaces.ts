@@ -143,6 +143,27 @@ len(told)`;
     },
     { quick: true },
   ),
+  row(
+    'keeps artifacts and skills of very many parts, and lists and finds them again and again',
+    SIZES,
+    async (world) => {
+      const code = `
+def attempt(action):
+    try:
+        action()
+    except ValueError:
+        pass
+for number in range(100):
+    for count in (1000, 4500):
+        attempt(lambda: artifacts.save('many-%d' % number, b'', metadata={'k%d' % key: key for key in range(count)}))
+for count in (255, 20_000, 35_000):
+    attempt(lambda: skills.create('many_%d' % count, 'async def run(%s): pass' % ','.join('a%d' % n for n in range(count))))
+for _ in range(3):
+    found = [len(artifacts.list()), len(skills.list()), len(skills.search('many', limit=100))]
+found[0]`;
+      expect(await world.mallory.run(code, { timeoutMs: 120_000 })).toMatchObject({ status: 'ok' });
+    },
+  ),
   row('has the operator add a text that blows up when it is read', SIZES, async (world) => {
     const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]'];
     for (let at = 1; at < 12; at++)

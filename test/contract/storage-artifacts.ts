@@ -175,6 +175,26 @@ export function artifactContract(open: OpenStorage): void {
     );
   });
 
+  it('come in short pages where they say much of themselves, and nothing is told twice or left out', async () => {
+    const storage = await onePlace(open)();
+    const names = Array.from({ length: 120 }, (_, number) => `a${number + 100}`);
+    for (const name of names) {
+      const writer = await storage.artifacts.begin(name);
+      const metadata = { long: 'x'.repeat(10_000) };
+      await writer.finish({ type: 'bytes', mediaType: 'text/plain', description: '', metadata });
+    }
+    const enough = 300_000;
+    const told: string[] = [];
+    for (let more = true; more; ) {
+      const page = await storage.artifacts.list({ after: told.at(-1), enough });
+      const length = page.reduce((sum, info) => sum + JSON.stringify(info).length, 0);
+      expect(length).toBeLessThan(enough + 60 * 11_000);
+      told.push(...page.map(({ name }) => name));
+      more = length >= enough;
+    }
+    expect(told).toEqual(names);
+  });
+
   it('are counted, also after some were replaced or deleted', async () => {
     const storage = await onePlace(open)();
     const { artifacts } = storage;

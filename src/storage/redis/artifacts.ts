@@ -4,6 +4,7 @@ import { giveWay, inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { type ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/names.ts';
+import { lengthOf } from '../artifact-facts.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../contract.ts';
 import { RedisArtifactReader } from './artifact-reader.ts';
 import { RedisArtifactWriter, type Written } from './artifact-writer.ts';
@@ -85,8 +86,9 @@ export class RedisArtifacts implements ArtifactStore {
       const values = asList(await link.send('HMGET', this.#key, ...sorted.slice(at, next))).map(asTextIfAny);
       for await (const value of inSlices(values)) {
         const info = value === undefined ? undefined : parse(value)?.info;
-        if (info) infos.push(info);
-        length += value?.length ?? 0;
+        if (!info) continue;
+        infos.push(info);
+        length += enough === Infinity ? 0 : lengthOf(info);
       }
       at = next;
     }
