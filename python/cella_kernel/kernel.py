@@ -19,8 +19,7 @@ from . import archive, asking, cells, display, figures, frames, introspection, n
 from .doorbell import Doorbell
 from .interrupts import Interrupts, whole
 from .sandbox import linux
-from .sandbox.limits import FILES_NEEDED
-from .sandbox.linux import LayerError
+from .sandbox.linux import FILES_NEEDED, LayerError
 from .streams import Output
 from .switchboard import CallError, Switchboard
 from .values import LARGEST_VALUE, oversize, pack, portable, short_repr

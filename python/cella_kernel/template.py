@@ -23,8 +23,7 @@ from .frames import Channel
 from .refusals import Refusals
 from .sandbox import linux, trees
 from .sandbox.launch import Launcher, Surroundings
-from .sandbox.limits import FILES_NEEDED
-from .sandbox.linux import LayerError
+from .sandbox.linux import FILES_NEEDED, LayerError
 from .sandbox.networks import Networks
 
 # How long nothing may have been asked for before the next sandbox is begun ahead.

@@ -16,8 +16,7 @@ import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import cgroup, landlock, launch, limits, linux, seccomp
-from .limits import FILES_NEEDED
-from .linux import NEWNS, NEWUSER, LayerError
+from .linux import FILES_NEEDED, NEWNS, NEWUSER, LayerError
 from .mounts import mount
 
 # A busy machine has its time: a layer that is there must not be told as missing. Seven trials, one after the other,

@@ -10,8 +10,6 @@ from .linux import LayerError
 
 # Libraries and shared memory that a process maps beside its own data.
 _MAPPED_BYTES = 1 << 30
-# How many files a process must be allowed to have open to become a kernel, whose descriptors pass through high numbers.
-FILES_NEEDED = 576
 
 
 def apply(limits: Dict[str, Any], alone: bool) -> None:

@@ -56,6 +56,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 # The GIL stays held across clone: the child must come back as the thread that owns it.
 _held = ctypes.PyDLL(None, use_errno=True)
 
+# How many files a process must be allowed to have open to become a kernel: its descriptors pass through high numbers.
+FILES_NEEDED = 576
+
 
 class LayerError(Exception):
     """A layer of isolation that could not be put in place. `layer` is its name in `cella doctor`."""
