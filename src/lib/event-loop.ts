@@ -31,11 +31,23 @@ export function bindContext<F extends (...given: never[]) => unknown>(work: F): 
 /** Waits for the next turn of the event loop if the slice of this one is used up. One waiter goes on in each turn. */
 export async function giveWay(): Promise<void> {
   const now = performance.now();
-  if (begunAt === undefined) {
-    begunAt = now;
-    setImmediate(turn);
-  }
-  if (now - begunAt < SLICE_MS) return;
+  begin(now);
+  if (now - (begunAt ?? now) >= SLICE_MS) await waitForTurn();
+}
+
+/** Waits for a turn of the event loop in which no other of these loops goes on: for a step of a millisecond or more. */
+export async function ownTurn(): Promise<void> {
+  begin(performance.now());
+  await waitForTurn();
+}
+
+function begin(now: number): void {
+  if (begunAt !== undefined) return;
+  begunAt = now;
+  setImmediate(turn);
+}
+
+async function waitForTurn(): Promise<void> {
   const whom = worksFor.getStore() ?? '';
   await new Promise<void>((resolve) => {
     const others = waiting.get(whom);

@@ -3,7 +3,7 @@
  * sends single bytes could fill the memory with a small body.
  */
 export class GatheredBytes {
-  #buffer: Buffer = Buffer.alloc(0);
+  #buffer: Buffer<ArrayBuffer> = Buffer.alloc(0);
   #size = 0;
 
   get size(): number {
@@ -22,7 +22,7 @@ export class GatheredBytes {
   }
 
   /** All of them so far. */
-  bytes(): Buffer {
+  bytes(): Buffer<ArrayBuffer> {
     return this.#buffer.subarray(0, this.#size);
   }
 }

@@ -1,7 +1,7 @@
 /** Reads the body of a request, up to a limit: what is longer is refused before it is in memory. */
 
 import type { IncomingMessage } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ownTurn } from '../../lib/event-loop.ts';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { isLight, MOST_CLIENT_EFFORT } from '../../protocol/light-json.ts';
@@ -9,34 +9,39 @@ import type { Hold } from '../held-bytes.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
 const PART_BYTES = 256 * 1024;
+/** Parsed in much less than a millisecond. */
+const SMALL = 32 * 1024;
+/** Each step has a turn of the event loop to itself: looking through, decoding, parsing. */
 const LARGE = 1024 * 1024;
+const utf8 = new TextDecoder();
 
 /** What it takes of memory is held until the caller lets go of it: what is announced at once, whenever it comes. */
-export async function readText(request: Request, limitBytes: number, hold: Hold): Promise<string> {
+async function readBytes(request: Request, limitBytes: number, hold: Hold): Promise<Uint8Array<ArrayBuffer>> {
   const announced = request.headers.get('content-length');
   if (announced !== null && !request.headers.has('transfer-encoding')) {
     // Node reads no further than what was announced.
     if (Number(announced) > limitBytes) throw tooLarge(limitBytes);
     hold.take(Number(announced));
-    return await request.text().catch(brokeOff);
+    return new Uint8Array(await request.arrayBuffer().catch(brokeOff));
   }
-  if (!request.body) return '';
+  if (!request.body) return new Uint8Array();
   const gathered = new GatheredBytes();
   for await (const chunk of whileThere(request.body)) {
     if (gathered.size + chunk.byteLength > limitBytes) throw tooLarge(limitBytes);
     hold.take(chunk.byteLength);
     gathered.push(chunk);
   }
-  return gathered.bytes().toString('utf8');
+  return gathered.bytes();
 }
 
 /** Undefined where there is no body. */
 export async function readJson(request: Request, limitBytes: number, hold: Hold): Promise<unknown> {
-  const text = await readText(request, limitBytes, hold);
-  if (text === '') return undefined;
-  await turnFor(text);
-  checkLight(text);
-  await turnFor(text);
+  const bytes = await readBytes(request, limitBytes, hold);
+  if (bytes.length === 0) return undefined;
+  await checkLight(bytes);
+  if (bytes.length > LARGE) await ownTurn();
+  const text = utf8.decode(bytes);
+  if (bytes.length > LARGE) await ownTurn();
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -44,18 +49,12 @@ export async function readJson(request: Request, limitBytes: number, hold: Hold)
   }
 }
 
-/** Of a large body, each step has a turn of the event loop to itself: decoding, looking through and parsing all take a while. */
-async function turnFor(text: string): Promise<void> {
-  if (text.length > LARGE) await nextTurn();
-}
-
 /** The same request, once it is known that its JSON may be parsed by whomever. */
 export async function lightRequest(request: Request, limitBytes: number, hold: Hold): Promise<Request> {
   const { url, method, headers, signal } = request;
   if (method !== 'POST') return request;
-  const body = await readText(request, limitBytes, hold);
-  await turnFor(body);
-  checkLight(body);
+  const body = await readBytes(request, limitBytes, hold);
+  await checkLight(body);
   return new Request(url, { method, headers, signal, body });
 }
 
@@ -101,7 +100,9 @@ function brokeOff(cause: unknown): never {
   throw new CellaError('ABORTED', 'The body broke off.', { cause });
 }
 
-function checkLight(json: string): void {
+/** Looking through a body and parsing it take a while, unless it is small: the next one waits until others had their turn. */
+async function checkLight(json: Uint8Array): Promise<void> {
+  if (json.length > SMALL) await ownTurn();
   if (!isLight(json, MOST_CLIENT_EFFORT))
     throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
 }

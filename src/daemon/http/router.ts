@@ -14,6 +14,7 @@ import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import { HeldBytes, type Hold } from '../held-bytes.ts';
+import { Latest } from '../latest.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';
 import type { About, AuditTrail } from './audit-trail.ts';
@@ -25,8 +26,10 @@ import { partsOf, respond } from './request-parts.ts';
 const LARGEST_AT_ONCE = 16;
 /** All tokens of one user together may send as much as so many of them. */
 const TOKENS_AT_ONCE = 4;
-/** How long a request that is one too many waits for its answer. */
-const LONGEST_REFUSAL_MS = 250;
+/** How long a request that is one too many waits for its answer, and how long after that the next one of the same user. */
+const REFUSAL_DELAY_MS = 250;
+const REFUSAL_PACE_MS = 50;
+const LONGEST_REFUSAL_MS = 5000;
 /** Checking and parsing JSON takes time by its length: so much of it is one more request. The default rate allows 8 MB a second. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
@@ -71,6 +74,8 @@ export class Routes {
   readonly #parts: Parts;
   /** Of bodies that are being read and messages that have not come to their end, by user. */
   readonly #held: HeldBytes;
+  /** When each user's latest request too many has its answer. */
+  readonly #refusedAt = new Latest<string, number>(10_000);
 
   constructor(app: Hono<Exchange>, parts: Parts) {
     this.#app = app;
@@ -142,7 +147,7 @@ export class Routes {
         return await respond(result, endpoint.status);
       } catch (error) {
         await this.trail.failed(c, endpoint.audit, audited, error);
-        if (c.get('principal')) await slowDown(error);
+        await this.#slowDown(c.get('principal'), error);
         throw error;
       }
     });
@@ -167,6 +172,19 @@ export class Routes {
     return principal && !c.get('hop')
       ? counted(hold, (requests) => admitRequest(this.#parts.access, principal, requests))
       : hold;
+  }
+
+  /**
+   * Who sends too much gets that answer late, and one after the other. Until then nothing more is read of their
+   * connection, and others have the time.
+   */
+  async #slowDown(principal: Principal | undefined, error: unknown): Promise<void> {
+    if (!principal || !(error instanceof CellaError) || error.code !== 'RATE_LIMITED') return;
+    const now = performance.now();
+    const after = (this.#refusedAt.get(principal.userId) ?? 0) + REFUSAL_PACE_MS;
+    const at = Math.min(Math.max(now + REFUSAL_DELAY_MS, after), now + LONGEST_REFUSAL_MS);
+    this.#refusedAt.set(principal.userId, at);
+    await delay(at - now);
   }
 
   #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {
@@ -206,12 +224,6 @@ function counted(hold: Hold, admit: (requests: number) => void): Hold {
     hold.be(bytes);
   };
   return { be, take: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
-}
-
-/** Who sends too much gets that answer late. Until then nothing more is read of their connection, and others have the time. */
-async function slowDown(error: unknown): Promise<void> {
-  if (!(error instanceof CellaError) || error.code !== 'RATE_LIMITED') return;
-  await delay(Math.min(Number(error.details.retryAfterMs ?? 0), LONGEST_REFUSAL_MS));
 }
 
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
