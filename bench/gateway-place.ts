@@ -7,8 +7,8 @@ import { Agent, createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { openAccess } from '../src/daemon/access/access.ts';
-import { Models } from '../src/daemon/gateway/models.ts';
+import { openAccess } from '../src/server/access/access.ts';
+import { Models } from '../src/server/gateway/models.ts';
 import { FileStorage } from '../src/storage/file/storage.ts';
 
 /** What Claude sends with a conversation of some length. */

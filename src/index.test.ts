@@ -1,4 +1,4 @@
-/** The pages name what is there: exports, options, variables and each other. So does the import table. */
+/** The pages name what is there: exports, options, variables and each other. */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -65,30 +65,3 @@ function anchorsOf(page: string): string[] {
       .replaceAll(' ', '-'),
   );
 }
-
-describe('the import table in biome.json', () => {
-  const entries = readdirSync(fileOf('src'), { withFileTypes: true });
-  const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  const files = entries.filter(({ name }) => /^(?!main\.).*(?<!\.test)\.ts$/.test(name)).map(({ name }) => name);
-  const named = (pattern = '') => /\{(.*)\}/.exec(pattern)?.[1]?.split(',').toSorted();
-  const rows = [...read('biome.json').matchAll(/"includes": \["src\/([\w*]+)\/\*\*".*?"group": \[(.*?)\]/gs)];
-
-  it('has a row for every folder of src, and one for those to come', () => {
-    expect(rows.map(([, folder]) => folder).toSorted()).toEqual(['*', ...folders].toSorted());
-  });
-
-  it.each(rows.map(([, folder = '', group = '']) => [folder, group]))(
-    '%s is kept from all that it need not know',
-    (_, group) => {
-      const [all, ...above] = [...group.matchAll(/"(\*\*\/\{|\.\.\/)[^"]*"/g)].map(([pattern]) => pattern);
-      expect(named(all)).toEqual(folders.toSorted());
-      const depths = ['../', '../../', '../../../'].map((up) => above.find((pattern) => pattern.startsWith(`"${up}{`)));
-      for (const pattern of depths)
-        expect(
-          named(pattern)
-            ?.map((name) => `${name}.ts`)
-            .toSorted(),
-        ).toEqual(files.toSorted());
-    },
-  );
-});

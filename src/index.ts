@@ -3,7 +3,6 @@
 export type { Client } from './client/client.ts';
 export type { ClientSession, UseOptions } from './client/session.ts';
 export type { SessionWish } from './client/sessions.ts';
-export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './daemon/workers/programs.ts';
 export type {
   BasePaths,
   EnvironmentHandle,
@@ -67,6 +66,7 @@ export type { NetworkPolicy } from './protocol/policy.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/terminal.ts';
 export type { TransactionPolicy } from './protocol/transaction.ts';
 export { PyObject, type PyValue } from './protocol/values.ts';
+export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './server/runners/programs.ts';
 export { Server } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
 export { type AgentEnclosure, type AgentEnclosureOptions, openAgentEnclosure } from './session/agent-enclosure.ts';

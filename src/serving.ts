@@ -1,9 +1,9 @@
 /** A server in this process, as `cella serve` and the library have it: with what only the composition knows. Heavy parts load when used. */
 
 import { readFileSync } from 'node:fs';
-import type { MakeMcp } from './daemon/http/mcp-endpoints.ts';
-import type { ServedFacts } from './daemon/serve.ts';
-import type { Wanted } from './daemon/serve-options.ts';
+import type { MakeMcp } from './server/http/mcp-endpoints.ts';
+import type { ServedFacts } from './server/serve.ts';
+import type { Wanted } from './server/serve-options.ts';
 
 /** What is added here. */
 type Hosted = Omit<Wanted, 'version' | 'mcp'>;
@@ -25,8 +25,8 @@ export async function serveHere(
   onReady: (facts: ServedFacts) => void | Promise<void>,
 ): Promise<void> {
   const [daemon, { serveOptions }] = await Promise.all([
-    import('./daemon/serve.ts'),
-    import('./daemon/serve-options.ts'),
+    import('./server/serve.ts'),
+    import('./server/serve-options.ts'),
   ]);
   await daemon.serve(serveOptions({ ...hosted, version: version(), mcp: makeMcp }), ended, onReady);
 }

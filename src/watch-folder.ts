@@ -9,7 +9,7 @@ export async function watchFolder(dataDir: string): Promise<FolderWatch> {
   const [{ FileStorage }, { Lifelines }, { folderHolder, toldHolder }] = await Promise.all([
     import('./storage/file/storage.ts'),
     import('./storage/file/lifeline.ts'),
-    import('./daemon/folder.ts'),
+    import('./server/folder.ts'),
   ]);
   const lifelines = new Lifelines(join(dataDir, 'processes'));
   const byLock = async () => {

@@ -1,8 +1,8 @@
 /** The checkpoints of a session, live and durable, under one roof: found by id or name, the newest first. */
 
-import type { Archive } from '../pool/archive.ts';
-import type { Keeper } from '../pool/keeper.ts';
-import type { Moment } from '../pool/moments.ts';
+import type { Archive } from '../kernel-manager/archive.ts';
+import type { Keeper } from '../kernel-manager/keeper.ts';
+import type { Moment } from '../kernel-manager/moments.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Checkpoint, CheckpointOptions, Restored } from './api.ts';

@@ -2,7 +2,7 @@
 
 import type { EventSink } from '../kernel/events.ts';
 import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
-import type { Keeper } from '../pool/keeper.ts';
+import type { Keeper } from '../kernel-manager/keeper.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent } from '../protocol/events.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';

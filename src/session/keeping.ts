@@ -2,8 +2,8 @@
 
 import type { Executor } from '../executors/contract.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
-import { Keeper } from '../pool/keeper.ts';
-import type { Slots } from '../pool/slots.ts';
+import { Keeper } from '../kernel-manager/keeper.ts';
+import type { Slots } from '../kernel-manager/slots.ts';
 import type { BackgroundEvent } from '../protocol/events.ts';
 import type { Launch } from './launch.ts';
 import type { Ledger } from './ledger.ts';

@@ -1,8 +1,8 @@
 /** KernelPool: sessions by agent key, with a ceiling on how many kernels live at a time. */
 
 import { z } from 'zod';
-import { Party } from '../pool/party.ts';
-import { LimitedSlots, type Slots } from '../pool/slots.ts';
+import { Party } from '../kernel-manager/party.ts';
+import { LimitedSlots, type Slots } from '../kernel-manager/slots.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { listAgents } from './agents.ts';
 import type { ForkOptions } from './api.ts';

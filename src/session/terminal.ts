@@ -3,7 +3,7 @@
 import type { TerminalLink } from '../executors/contract.ts';
 import { whenLate } from '../kernel/late.ts';
 import type { ByteSource } from '../kernel/link.ts';
-import type { Keeper } from '../pool/keeper.ts';
+import type { Keeper } from '../kernel-manager/keeper.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { type Terminal, type TerminalExit, TerminalOptions, TerminalSize, typedPieces } from '../protocol/terminal.ts';
 import { checkPoolOptions } from './options.ts';

@@ -2,8 +2,8 @@
 
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { serve } from '../../src/daemon/serve.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
+import { serve } from '../../src/server/serve.ts';
 import { shutdown } from '../../src/session/executors.ts';
 
 const { dataDir, logFile, ...options } = JSON.parse(process.argv[2] ?? '{}');

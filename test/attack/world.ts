@@ -14,7 +14,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
-import type { ServeOptions } from '../../src/daemon/serve.ts';
+import type { ServeOptions } from '../../src/server/serve.ts';
 import { PRELUDE, succeeded, type Verdicts } from '../support/attack.ts';
 import { spellingsOf } from '../support/canary.ts';
 import { descendants, isAlive } from '../support/processes.ts';

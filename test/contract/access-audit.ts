@@ -1,8 +1,8 @@
 /** The audit log: everything in order, for admins alone, out of the reach of every agent key. */
 
 import { expect, it } from 'vitest';
-import { AUDIT_KEY } from '../../src/daemon/access/audit.ts';
 import type { AuditEntry } from '../../src/protocol/access.ts';
+import { AUDIT_KEY } from '../../src/server/access/audit.ts';
 import { AgentKey } from '../../src/session/options.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { collect, failureOf, type OpenStorage } from './storage-samples.ts';

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { type AccessOptions, openAccess } from '../../src/daemon/access/access.ts';
-import type { Access, Principal } from '../../src/daemon/access/contract.ts';
 import type { CreateToken, Role } from '../../src/protocol/access.ts';
+import { type AccessOptions, openAccess } from '../../src/server/access/access.ts';
+import type { Access, Principal } from '../../src/server/access/contract.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 import { type OpenStorage, onePlace } from './storage-samples.ts';
 

@@ -1,7 +1,7 @@
 /** Tokens of executors: each is good for one task, and ends with it. */
 
 import { expect, it } from 'vitest';
-import type { Access } from '../../src/daemon/access/contract.ts';
+import type { Access } from '../../src/server/access/contract.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { failureOf, type OpenStorage } from './storage-samples.ts';
 

@@ -2,8 +2,8 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { openAccess } from '../../src/daemon/access/access.ts';
-import type { Access } from '../../src/daemon/access/contract.ts';
+import { openAccess } from '../../src/server/access/access.ts';
+import type { Access } from '../../src/server/access/contract.ts';
 import type { DocumentStore } from '../../src/storage/contract.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';
 import { failureOf, type OpenStorage } from './storage-samples.ts';

@@ -1,7 +1,7 @@
 /** A process that is a server with agents, and is killed in the middle of a turn. Tells its address and token. */
 
 import { readFile } from 'node:fs/promises';
-import { serve } from '../../src/daemon/serve.ts';
+import { serve } from '../../src/server/serve.ts';
 
 const [dataDir = '', runner = '', agents = ''] = process.argv.slice(2);
 const options = { version: '0', address: '127.0.0.1', port: 0, graceMs: 0, log: { level: 'silent' } } as const;

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect } from '../../src/client/index.ts';
-import type { WorkerPool } from '../../src/daemon/workers/pool.ts';
+import type { WorkerPool } from '../../src/server/runners/pool.ts';
 import { agentDaemon, bundledRunner, decide, eventsOf, KEY, prompt, setKey, until } from '../support/agent-daemon.ts';
 import { runHere } from '../support/cli-here.ts';
 import { crashInMidTurn } from '../support/crashes.ts';

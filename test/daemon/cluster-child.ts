@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { serve } from '../../src/daemon/serve.ts';
+import { serve } from '../../src/server/serve.ts';
 import { shutdown } from '../../src/session/executors.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 

@@ -14,9 +14,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openAccess } from '../../src/daemon/access/access.ts';
-import type { Access, Principal } from '../../src/daemon/access/contract.ts';
-import { type CredentialOptions, Credentials } from '../../src/daemon/credentials/credentials.ts';
+import { openAccess } from '../../src/server/access/access.ts';
+import type { Access, Principal } from '../../src/server/access/contract.ts';
+import { type CredentialOptions, Credentials } from '../../src/server/credentials/credentials.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { newUser } from '../contract/access-samples.ts';
 import { failureOf } from '../contract/storage-samples.ts';

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { subjectOfAgent } from '../../src/daemon/permissions/subject.ts';
+import { subjectOfAgent } from '../../src/server/permissions/subject.ts';
 import { SAY } from '../support/approved-tool.ts';
 import { connectTo } from '../support/client.ts';
 import { Daemon } from '../support/daemon.ts';

@@ -1,9 +1,9 @@
 /** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { WorkerSettings } from '../../src/daemon/workers/contract.ts';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
+import type { WorkerSettings } from '../../src/server/runners/contract.ts';
 import {
   agentDaemon,
   decide,

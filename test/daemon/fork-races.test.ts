@@ -2,8 +2,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { LocalSessionHost } from '../../src/daemon/sessions/host.ts';
 import type { SessionInfo } from '../../src/protocol/http/sessions.ts';
+import type { LocalSessionHost } from '../../src/server/sessions/host.ts';
 import type { DocumentStore, Storage } from '../../src/storage/contract.ts';
 import { Daemon } from '../support/daemon.ts';
 import { newPlace, openHost, useRedis } from './session-hosts.ts';

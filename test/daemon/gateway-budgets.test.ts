@@ -3,8 +3,8 @@
 import type { ServerResponse } from 'node:http';
 import { pino } from 'pino';
 import { afterAll, expect, it, vi } from 'vitest';
-import { UsageLedger } from '../../src/daemon/gateway/usage.ts';
 import { CellaError, errorCodes } from '../../src/protocol/errors.ts';
+import { UsageLedger } from '../../src/server/gateway/usage.ts';
 import type { GatewaySettings } from '../../src/settings/gateway-settings.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { at, Gateway, message, provide } from '../support/gateway.ts';

@@ -3,8 +3,8 @@
 import { once } from 'node:events';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import type { OpenApiDocument } from '../../src/daemon/http/document.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
+import type { OpenApiDocument } from '../../src/server/http/document.ts';
 import { Daemon } from '../support/daemon.ts';
 
 const OPEN = new Set(['get /', 'get /health', 'get /login', 'post /login']);

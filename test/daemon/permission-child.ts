@@ -1,7 +1,7 @@
 /** A process that hosts a session in which an agent waits for somebody's leave, and is killed then. */
 
 import { writeFileSync } from 'node:fs';
-import { LocalSessionHost } from '../../src/daemon/sessions/host.ts';
+import { LocalSessionHost } from '../../src/server/sessions/host.ts';
 import { storageFromBootstrap } from '../../src/storage/bootstrap.ts';
 
 const [, place = ''] = process.argv.slice(2);

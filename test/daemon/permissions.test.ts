@@ -2,8 +2,8 @@
 
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import type { HostedSession } from '../../src/daemon/sessions/contract.ts';
 import { checkMode } from '../../src/environments/mode.ts';
+import type { HostedSession } from '../../src/server/sessions/contract.ts';
 import { Child } from '../faults/storage-processes.ts';
 import { logged, newPlace, next, openHost, openHosted, useRedis } from './session-hosts.ts';
 

@@ -1,8 +1,8 @@
 /** A process that hosts sessions at work and comes to a bad end: it tells, line by line, what it has seen of them. */
 
 import { writeFileSync } from 'node:fs';
-import type { HostedSession } from '../../src/daemon/sessions/contract.ts';
-import { LocalSessionHost } from '../../src/daemon/sessions/host.ts';
+import type { HostedSession } from '../../src/server/sessions/contract.ts';
+import { LocalSessionHost } from '../../src/server/sessions/host.ts';
 import { storageFromBootstrap } from '../../src/storage/bootstrap.ts';
 
 const [, place = ''] = process.argv.slice(2);

@@ -3,11 +3,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
-import type { HostedSession } from '../../src/daemon/sessions/contract.ts';
-import { LocalSessionHost } from '../../src/daemon/sessions/host.ts';
-import type { HostOptions } from '../../src/daemon/sessions/host-options.ts';
 import type { FeedItem, SessionEvent } from '../../src/protocol/http/events.ts';
 import type { NewSession } from '../../src/protocol/http/sessions.ts';
+import type { HostedSession } from '../../src/server/sessions/contract.ts';
+import { LocalSessionHost } from '../../src/server/sessions/host.ts';
+import type { HostOptions } from '../../src/server/sessions/host-options.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';

@@ -1,8 +1,8 @@
 /** `cella agent`, `cella permissions` and the agent of a chat, as a person types them, at a server whose turns are scripted. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunTurn } from '../../src/daemon/turns/contract.ts';
 import type { PermissionInfo } from '../../src/protocol/http/permission-routes.ts';
+import type { RunTurn } from '../../src/server/turns/contract.ts';
 import { Daemon } from '../support/daemon.ts';
 import { Cella, type StartOptions } from './command.ts';
 

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { set as helpOfSet } from '../../src/cli/profiles/help.ts';
-import type { RunTurn } from '../../src/daemon/turns/contract.ts';
+import type { RunTurn } from '../../src/server/turns/contract.ts';
 import { Daemon } from '../support/daemon.ts';
 import { runCella, type Said } from '../support/in-process-cli.ts';
 import { scratchFolder } from '../support/session.ts';

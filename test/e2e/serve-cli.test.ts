@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ServeRequest } from '../../src/cli/context.ts';
 import { connect } from '../../src/client/index.ts';
-import { serveOptions } from '../../src/daemon/serve-options.ts';
+import { serveOptions } from '../../src/server/serve-options.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { Daemon } from '../support/daemon.ts';
 import { runCella } from '../support/in-process-cli.ts';

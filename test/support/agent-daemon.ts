@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { claudeProgram } from '../../src/agents/claude/program.ts';
 import { installProgram } from '../../src/agents/programs/install.ts';
-import type { ServeOptions } from '../../src/daemon/serve.ts';
 import { hostMcp } from '../../src/mcp/hosted.ts';
 import { SessionEvent } from '../../src/protocol/http/events.ts';
 import type { PermissionInfo } from '../../src/protocol/http/permission-routes.ts';
 import type { TurnInfo } from '../../src/protocol/http/turns.ts';
+import type { ServeOptions } from '../../src/server/serve.ts';
 import { Daemon } from './daemon.ts';
 import { scratchFolder } from './session.ts';
 

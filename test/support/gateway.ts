@@ -5,12 +5,12 @@ import { createServer, type IncomingHttpHeaders, type RequestListener, request, 
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { openAccess } from '../../src/daemon/access/access.ts';
-import type { Access, Principal, TokenBinding } from '../../src/daemon/access/contract.ts';
-import type { GateOf } from '../../src/daemon/gateway/gateway.ts';
-import { Models, type ModelsOptions } from '../../src/daemon/gateway/models.ts';
 import type { Quotas } from '../../src/protocol/access.ts';
 import { providers } from '../../src/protocol/providers.ts';
+import { openAccess } from '../../src/server/access/access.ts';
+import type { Access, Principal, TokenBinding } from '../../src/server/access/contract.ts';
+import type { GateOf } from '../../src/server/gateway/gateway.ts';
+import { Models, type ModelsOptions } from '../../src/server/gateway/models.ts';
 import { FileStorage } from '../../src/storage/file/storage.ts';
 import { scratchFolder } from './session.ts';
 

@@ -2,9 +2,9 @@
 
 import { readdirSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import type { Hold } from '../../../src/daemon/held-bytes.ts';
-import type { ExchangeContext } from '../../../src/daemon/http/exchange.ts';
 import type { Endpoint } from '../../../src/protocol/http/endpoint.ts';
+import type { Hold } from '../../../src/server/held-bytes.ts';
+import type { ExchangeContext } from '../../../src/server/http/exchange.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestOf } from './requests.ts';
 
@@ -64,12 +64,12 @@ export async function websocket(): Promise<Target> {
 /** Requests of clients for every endpoint: their addresses, heads and bodies. Paths and patterns of files are read too. */
 export async function bodies(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { hostProblem, originProblem } = await import('../../../src/daemon/http/hosts.ts');
-  const { partsOf } = await import('../../../src/daemon/http/request-parts.ts');
-  const { idempotencyKeyOf } = await import('../../../src/daemon/http/idempotency-key.ts');
-  const { parseSessionToken } = await import('../../../src/daemon/access/session-token-text.ts');
-  const { parseToken } = await import('../../../src/daemon/access/token-text.ts');
-  const { Hops } = await import('../../../src/daemon/cluster/hop.ts');
+  const { hostProblem, originProblem } = await import('../../../src/server/http/hosts.ts');
+  const { partsOf } = await import('../../../src/server/http/request-parts.ts');
+  const { idempotencyKeyOf } = await import('../../../src/server/http/idempotency-key.ts');
+  const { parseSessionToken } = await import('../../../src/server/access/session-token-text.ts');
+  const { parseToken } = await import('../../../src/server/access/token-text.ts');
+  const { Hops } = await import('../../../src/server/cluster/hop.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/path.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/http/terminal-routes.ts');

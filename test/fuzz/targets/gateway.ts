@@ -1,8 +1,8 @@
 /** What the gateway reads: requests of agents, and answers of providers. */
 
 import type { IncomingMessage } from 'node:http';
-import type { AnswerReader } from '../../../src/daemon/gateway/answer-reader.ts';
-import type { Shape } from '../../../src/daemon/gateway/fields.ts';
+import type { AnswerReader } from '../../../src/server/gateway/answer-reader.ts';
+import type { Shape } from '../../../src/server/gateway/fields.ts';
 import { messagesIn } from '../../support/streamed-messages.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestWithBody } from './requests.ts';
@@ -16,10 +16,10 @@ const SELDOM = 8;
 /** A request as it came in: it is refused by a typed error, or its fields are known and its body is as it was. */
 export async function requests(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { readAsked } = await import('../../../src/daemon/gateway/asked.ts');
-  const { doorOf, providerOf } = await import('../../../src/daemon/gateway/doors.ts');
-  const { askedHeaders } = await import('../../../src/daemon/gateway/headers.ts');
-  const { presentedToken } = await import('../../../src/daemon/gateway/presented-token.ts');
+  const { readAsked } = await import('../../../src/server/gateway/asked.ts');
+  const { doorOf, providerOf } = await import('../../../src/server/gateway/doors.ts');
+  const { askedHeaders } = await import('../../../src/server/gateway/headers.ts');
+  const { presentedToken } = await import('../../../src/server/gateway/presented-token.ts');
   return {
     name: 'requests',
     parser: [
@@ -67,12 +67,12 @@ export async function requests(): Promise<Target> {
 /** An answer, with the name of its API, its status and its type in the first line. */
 export async function answers(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { kindOf } = await import('../../../src/daemon/gateway/answer-kind.ts');
-  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/daemon/gateway/answer-reader.ts');
-  const { doorOf, errorFields } = await import('../../../src/daemon/gateway/doors.ts');
-  const { answeredHeaders } = await import('../../../src/daemon/gateway/headers.ts');
-  const { KeyWatch } = await import('../../../src/daemon/gateway/key-watch.ts');
-  const { UsageReader } = await import('../../../src/daemon/gateway/usage-reader.ts');
+  const { kindOf } = await import('../../../src/server/gateway/answer-kind.ts');
+  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/answer-reader.ts');
+  const { doorOf, errorFields } = await import('../../../src/server/gateway/doors.ts');
+  const { answeredHeaders } = await import('../../../src/server/gateway/headers.ts');
+  const { KeyWatch } = await import('../../../src/server/gateway/key-watch.ts');
+  const { UsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
   const doors = {
     messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),
     responses: doorOf('openai', 'POST', '/openai/v1/responses'),

@@ -1,6 +1,6 @@
 /** The executions of a hosted session: one at a time, each in the log from its beginning to its one ending. */
 
-import { Turns } from '../../pool/turns.ts';
+import { Turns } from '../../kernel-manager/turns.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ResultEvent } from '../../protocol/events.ts';
 import type { SessionEventBody } from '../../protocol/http/events.ts';

@@ -1,7 +1,7 @@
 /** What an executor for the agent of a session is made from: the same options and folder as its kernels have. */
 
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
-import type { Tenant } from '../workers/contract.ts';
+import type { Tenant } from '../runners/contract.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';
 import type { HostShare } from './share.ts';

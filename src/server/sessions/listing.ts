@@ -2,8 +2,7 @@
 
 import type { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
-import type { SessionInfo, SessionPage } from '../../protocol/http/sessions.ts';
-import { SessionQuery } from '../../protocol/http/sessions.ts';
+import { type SessionInfo, type SessionPage, SessionQuery } from '../../protocol/http/sessions.ts';
 import { checkPoolOptions } from '../../session/options.ts';
 import type { Viewer } from './contract.ts';
 import type { Definition } from './definition.ts';

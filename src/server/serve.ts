@@ -33,6 +33,7 @@ import { type MakeMcp, McpEndpoints } from './http/mcp-endpoints.ts';
 import type { HttpLimits } from './http/options.ts';
 import type { ServerLife } from './http/routes/server.ts';
 import { HttpServer } from './http/server.ts';
+import { type AgentOptions, Staff } from './runners/staff.ts';
 import { LocalSessionHost } from './sessions/host.ts';
 import type { HostOptions } from './sessions/host-options.ts';
 import { Leftovers } from './sessions/leftovers.ts';
@@ -40,7 +41,6 @@ import { StopWish } from './stop-wish.ts';
 import { StorageProbe } from './storage-probe.ts';
 import type { AgentRunner } from './turns/contract.ts';
 import { Profiles } from './turns/profiles.ts';
-import { type AgentOptions, Staff } from './workers/staff.ts';
 
 export interface ServeOptions {
   readonly version: string;

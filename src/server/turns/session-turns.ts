@@ -1,6 +1,6 @@
 /** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
 
-import { Turns } from '../../pool/turns.ts';
+import { Turns } from '../../kernel-manager/turns.ts';
 import type { AgentName } from '../../protocol/agent/names.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';

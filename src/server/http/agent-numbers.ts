@@ -2,7 +2,7 @@
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { ModelNumbers } from '../gateway/model-counts.ts';
-import type { PoolMetrics } from '../workers/pool.ts';
+import type { PoolMetrics } from '../runners/pool.ts';
 
 export interface AgentNumbers {
   readonly workers: PoolMetrics;

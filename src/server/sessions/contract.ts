@@ -22,8 +22,8 @@ import type { PoolMetrics } from '../../session/pool.ts';
 import type { Session } from '../../session/session.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { RuleBook, SessionPermissions } from '../permissions/contract.ts';
+import type { Tenant } from '../runners/contract.ts';
 import type { SessionTurnsApi } from '../turns/contract.ts';
-import type { Tenant } from '../workers/contract.ts';
 
 export interface SessionHost extends AsyncDisposable {
   /** The one that the owner has under this key, where the options are the same; `SESSION_CONFLICT` where they are not. */

@@ -1,0 +1,79 @@
+/**
+ * Which folder of src may import which. `npm run lint` fails where a file does not keep to this table.
+ * Every folder may import `lib` and itself. A path names one file of a folder. Tests may import anything.
+ */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, posix } from 'node:path';
+
+const BELOW_SESSION = [
+  'protocol',
+  'settings',
+  'storage',
+  'sandbox',
+  'interpreter',
+  'kernel',
+  'environments',
+  'executors',
+  'namespaces',
+  'kernel-manager',
+];
+const BELOW_SERVER = [...BELOW_SESSION, 'session', 'agents', 'runner'];
+
+const MAY_IMPORT = {
+  lib: [],
+  protocol: [],
+  settings: ['protocol'],
+  storage: ['protocol'],
+  sandbox: ['interpreter', 'protocol'],
+  kernel: ['protocol'],
+  environments: ['kernel', 'sandbox', 'interpreter', 'protocol'],
+  executors: ['kernel', 'environments', 'sandbox', 'interpreter', 'protocol'],
+  namespaces: ['storage', 'environments', 'sandbox', 'interpreter', 'protocol'],
+  'kernel-manager': ['kernel', 'environments', 'executors', 'storage', 'protocol'],
+  session: [...BELOW_SESSION, 'environment.ts'],
+  agents: ['protocol'],
+  // Bundled to one small file.
+  runner: ['agents', 'protocol'],
+  // Also runs in a browser.
+  client: ['protocol', 'session/api.ts'],
+  mcp: [...BELOW_SERVER, 'client', 'environment.ts'],
+  server: [...BELOW_SERVER, 'environment.ts'],
+  // At its start; what a command needs it may import from anywhere once it runs.
+  cli: ['client', 'settings', 'protocol', 'session/api.ts'],
+};
+/** May import anything, with `import()`. */
+const LAZY = ['cli'];
+
+const IMPORT =
+  /(?:^|\n)\s*(?:import|export)\s[^;]*?from\s+'([^']+)'|(?:^|\n)import\s+'([^']+)'|(\bimport)\(\s*'([^']+)'\s*\)/g;
+
+const wrong = [];
+const folders = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+for (const { name } of folders) {
+  if (!(name in MAY_IMPORT)) wrong.push(`src/${name} has no row in scripts/check-imports.mjs.`);
+}
+for (const name of Object.keys(MAY_IMPORT)) {
+  if (!folders.some((folder) => folder.name === name))
+    wrong.push(`scripts/check-imports.mjs has a row for src/${name}, which is not there.`);
+}
+let count = 0;
+for (const file of readdirSync('src', { recursive: true })
+  .map((path) => join('src', path))
+  .sort()) {
+  if (!/^src\/.+\/.+(?<!\.test)\.ts$/.test(file)) continue;
+  count++;
+  const folder = file.split('/')[1] ?? '';
+  const allowed = [...(MAY_IMPORT[folder] ?? []), 'lib', folder];
+  for (const [, from, alone, lazy, later] of readFileSync(file, 'utf8').matchAll(IMPORT)) {
+    const specifier = from ?? alone ?? later ?? '';
+    if (!specifier.startsWith('.') || (lazy && LAZY.includes(folder))) continue;
+    const path = posix.join(dirname(file), specifier).slice('src/'.length);
+    if (allowed.includes(path.split('/')[0]) || allowed.includes(path)) continue;
+    if (path.startsWith('..')) continue;
+    wrong.push(`${file} imports src/${path}; ${folder} may import ${allowed.join(', ')}.`);
+  }
+}
+for (const line of wrong) console.error(line);
+console.log(`Checked the imports of ${count} files.`);
+process.exit(wrong.length > 0 ? 1 : 0);
