@@ -193,6 +193,45 @@ const operators: Row[] = [
     { stalls: false },
   ),
   row(
+    'has the audit log looked through for what is not in it',
+    OPERATOR,
+    async (world) => {
+      const { mallory, admin } = world;
+      // Each of these is an entry of its own.
+      for (let at = 0; at < 2000; at += 50) {
+        const label = (more: number) => mallory.call('PATCH ~', { body: { labels: { x: `${at + more}` } } });
+        await Promise.all(Array.from({ length: 50 }, (_, more) => label(more)));
+      }
+      await world.pulse();
+      const filters = ['user=usr_0000000000000000', 'session=ses_0000000000000000', 'user=&session='];
+      const found = await Promise.all(filters.map((filter) => admin.call(`GET /v1/audit?${filter}&limit=1000`)));
+      expect(found.map(({ status }) => status)).toEqual([200, 200, 200]);
+    },
+    { on: once },
+  ),
+  row(
+    'has its kernels listed again and again',
+    OPERATOR,
+    async (world) => {
+      const { mallory, admin } = world;
+      const sessions = await Promise.all(Array.from({ length: 8 }, () => mallory.open()));
+      const running = sessions.map((session) =>
+        mallory.run('import os\nfor _ in range(20): os.fork() == 0 and __import__("signal").pause()', {
+          session,
+          timeoutMs: 2000,
+        }),
+      );
+      await Promise.all(running);
+      await world.pulse();
+      for (let at = 0; at < 20; at++) {
+        const lists = [mallory, admin].map(async (who) => (await who.call('GET /v1/agents')).status);
+        expect(await Promise.all(lists)).toEqual([200, 200]);
+      }
+      for (const session of sessions) await mallory.call(`DELETE /v1/sessions/${session}`);
+    },
+    { on: once },
+  ),
+  row(
     'writes lines of its own into the log of the server',
     OPERATOR,
     async (world) => {

@@ -2,10 +2,13 @@
 
 import { randomBytes } from 'node:crypto';
 import { once as happens } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import { WebSocket } from 'ws';
+import { Cella } from '../e2e/command.ts';
 import { everywhere, once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
@@ -239,6 +242,29 @@ told`;
       await mallory.run('skills.search("planted"); skills.planted()');
     },
     { on: everywhere, quick: true },
+  ),
+  row(
+    'has a terminal obey a skill that somebody looks at',
+    'What a tenant wrote is shown as text, and no terminal obeys it.',
+    async (world) => {
+      const source = `async def run():\n    "\u001b]0;owned\u0007\u001b[2J\u009b1;1H\u202e"\n`;
+      const body = { name: 'painted', source, description: '\u001b[31mred', replace: true };
+      expect((await world.admin.call('POST ~/skills', { body })).status).toBe(201);
+      using cella = new Cella();
+      const tokenFile = join(cella.temporary, 'token');
+      writeFileSync(tokenFile, world.admin.token, { mode: 0o600 });
+      const env = { CELLA_URL: world.url, CELLA_TOKEN_FILE: tokenFile };
+      for (const words of [
+        ['skills', 'show', 'painted'],
+        ['skills', 'list'],
+      ]) {
+        const { code, out } = await cella.run(words, { env, terminal: true });
+        expect.soft({ words, code, named: out.includes('painted') }).toEqual({ words, code: 0, named: true });
+        const obeyed = ['\u001b]', '\u001b[2J', '\u001b[31m', '\u0007', '\u009b', '\u202e'];
+        expect.soft(obeyed.filter((sequence) => out.includes(sequence))).toEqual([]);
+      }
+      await world.admin.call('DELETE ~/skills/painted');
+    },
   ),
   row('changes a skill of the operator for all, and takes its name', NAMES, async (world) => {
     const { mallory, victoria, admin } = world;
