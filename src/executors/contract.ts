@@ -1,6 +1,6 @@
 /** Executor: where kernels run. One contract, whatever stands between host and interpreter. */
 
-import type { ByteSource, Exit, KernelLink } from '../kernel/link.ts';
+import type { ByteSource, KernelConnection, ProcessExit } from '../kernel/kernel-connection.ts';
 import type { Capabilities } from '../protocol/capabilities.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
@@ -59,7 +59,7 @@ export interface CommandLink {
   /** Ends it and every process that it started. */
   kill(options?: KillOptions): void;
   /** `problem`: it never began. */
-  readonly exited: Promise<Exit & { readonly problem?: string }>;
+  readonly exited: Promise<ProcessExit & { readonly problem?: string }>;
 }
 
 /** A program on a terminal of its own. */
@@ -72,13 +72,13 @@ export interface TerminalLink {
   /** Takes the terminal away; whatever does not end by that is killed. */
   kill(): void;
   /** `problem`: it never began. */
-  readonly exited: Promise<Exit & { readonly problem?: string }>;
+  readonly exited: Promise<ProcessExit & { readonly problem?: string }>;
 }
 
 /** A closed place in which kernels and their frozen forks live; it outlives its kernels. */
 export interface Enclosure {
   /** A spare's first kernel is woken up before this returns. */
-  launch(options: LaunchOptions): Promise<KernelLink>;
+  launch(options: LaunchOptions): Promise<KernelConnection>;
   /** Told where the folder of a spare lies once it is somebody's, by those that do not hold it by its mount. */
   moveTo?(path: string): void;
   /** Starts a program. */

@@ -1,7 +1,7 @@
 /** One closed place with a pid 1 of ours: its connection, and those of the kernels that live in it. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Exit, KernelLink } from '../kernel/link.ts';
+import type { KernelConnection, ProcessExit } from '../kernel/kernel-connection.ts';
 import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
@@ -38,7 +38,7 @@ interface StartSettings {
 interface Attachment extends Connection {
   readonly kernel: number;
   /** What is short may have ended before anybody is connected to it. */
-  readonly exit: PromiseWithResolvers<Exit>;
+  readonly exit: PromiseWithResolvers<ProcessExit>;
 }
 
 export class SupervisedEnclosure implements Preparable {
@@ -48,14 +48,14 @@ export class SupervisedEnclosure implements Preparable {
   readonly #supervisor: FrameSocket;
   readonly #opened = Promise.withResolvers<void>();
   readonly #gone = Promise.withResolvers<void>();
-  readonly #exits = new Map<number, PromiseWithResolvers<Exit>>();
+  readonly #exits = new Map<number, PromiseWithResolvers<ProcessExit>>();
   readonly #measuring: PromiseWithResolvers<Usage>[] = [];
   #pid = 0;
   #kernels = 0;
   #connected = true;
   #closing = false;
   #failure: Error | undefined;
-  #fate: Exit | undefined;
+  #fate: ProcessExit | undefined;
   #prepared: Attachment | undefined;
   #woken = false;
 
@@ -110,7 +110,7 @@ export class SupervisedEnclosure implements Preparable {
     this.#prepared?.control.send(FrameType.start, processor + 1, NOTHING);
   }
 
-  launch({ env, from, packages, reseed = !from }: LaunchOptions): Promise<KernelLink> {
+  launch({ env, from, packages, reseed = !from }: LaunchOptions): Promise<KernelConnection> {
     const prepared = this.#prepared;
     if (prepared && !from) {
       this.#prepared = undefined;
@@ -136,7 +136,7 @@ export class SupervisedEnclosure implements Preparable {
       output: stdout,
       exited,
       kill: () => this.#kill(kernel),
-      type: (bytes) => control.sendSlowly(FrameType.typed, 0, bytes),
+      type: (bytes) => control.sendAndDrain(FrameType.typed, 0, bytes),
       resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
     };
   }
@@ -167,7 +167,7 @@ export class SupervisedEnclosure implements Preparable {
     return { ...attachment, exited };
   }
 
-  #start({ kernel, control, stdout, stderr, exit }: Attachment, settings?: StartSettings): KernelLink {
+  #start({ kernel, control, stdout, stderr, exit }: Attachment, settings?: StartSettings): KernelConnection {
     if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
     return {
       control,
@@ -176,7 +176,7 @@ export class SupervisedEnclosure implements Preparable {
       exited: exit.promise,
       interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
       kill: () => this.#kill(kernel),
-      heldStill: () => this.#way.stillness.heldStill(this.#pid),
+      isPaused: () => this.#way.stillness.heldStill(this.#pid),
     };
   }
 
@@ -294,8 +294,8 @@ export class SupervisedEnclosure implements Preparable {
     }
   }
 
-  #exit(kernel: number): PromiseWithResolvers<Exit> {
-    const known = this.#exits.get(kernel) ?? Promise.withResolvers<Exit>();
+  #exit(kernel: number): PromiseWithResolvers<ProcessExit> {
+    const known = this.#exits.get(kernel) ?? Promise.withResolvers<ProcessExit>();
     if (this.#fate) known.resolve(this.#fate);
     else this.#exits.set(kernel, known);
     return known;
@@ -310,7 +310,7 @@ export class SupervisedEnclosure implements Preparable {
   }
 
   async #settle(problem: Error | undefined): Promise<void> {
-    const closed: Exit = { outOfMemory: false, lost: 'its session was closed', signal: 'SIGKILL' };
+    const closed: ProcessExit = { outOfMemory: false, lost: 'its session was closed', signal: 'SIGKILL' };
     const fate = this.#closing ? closed : await this.#way.fate(problem);
     this.#fate = fate;
     for (const exit of this.#exits.values()) exit.resolve(fate);

@@ -1,7 +1,7 @@
 /** Runs a program in an enclosure to its end: its output kept up to a limit, its time bounded. */
 
-import { whenLate } from '../kernel/late.ts';
-import type { ByteSource } from '../kernel/link.ts';
+import type { ByteSource } from '../kernel/kernel-connection.ts';
+import { timeoutAfterIo } from '../lib/deadline.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { CommandLink, Enclosure } from './contract.ts';
@@ -39,7 +39,7 @@ async function finish(link: CommandLink, command: Command, timedOut: () => boole
   ]);
   const exit = await link.exited;
   // The program may have given its output to a process that lives on, and keeps it open.
-  const cancel = whenLate(LAST_WORDS_MS, () => {
+  const cancel = timeoutAfterIo(LAST_WORDS_MS, () => {
     link.stdout.close();
     link.stderr.close();
   });

@@ -2,14 +2,14 @@
 
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
-import type { ByteSource, FrameLink } from '../kernel/link.ts';
+import type { ByteSource, FrameConnection } from '../kernel/kernel-connection.ts';
 import { encodeFrame, FRAME_COST, type Frame, FrameDecoder } from '../protocol/frames.ts';
 
 /** Of frames that come before anybody reads them. */
 const MOST_EARLY_BYTES = 1024 * 1024;
 
 /** A frame connection: to the socket at a path, or over one that is connected. Frames that come before `read` wait. */
-export class FrameSocket implements FrameLink {
+export class FrameSocket implements FrameConnection {
   readonly #socket: Socket;
   readonly #decoder: FrameDecoder;
   #onFrame: ((frame: Frame) => void) | undefined;
@@ -34,7 +34,7 @@ export class FrameSocket implements FrameLink {
     if (!this.#silent) this.#socket.write(encodeFrame(type, id, payload));
   }
 
-  sendSlowly(type: number, id: number, payload: Uint8Array): Promise<void> {
+  sendAndDrain(type: number, id: number, payload: Uint8Array): Promise<void> {
     if (this.#silent) return Promise.resolve();
     return new Promise((resolve) => this.#socket.write(encodeFrame(type, id, payload), () => resolve()));
   }

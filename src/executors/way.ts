@@ -1,6 +1,6 @@
 /** The way into an enclosure: what differs between a sandbox of a template's and a container. */
 
-import type { Exit } from '../kernel/link.ts';
+import type { ProcessExit } from '../kernel/kernel-connection.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
 import type { NetworkProxy } from '../sandbox/proxy/proxy.ts';
 import type { LaunchOptions, Program } from './contract.ts';
@@ -32,7 +32,7 @@ export interface Way {
   /** `kernel` is the number that it will have; aborted where that has ended before anybody was connected to it. */
   attach(kernel: number, purpose: Purpose, signal: AbortSignal): Promise<Connection>;
   /** Asked once, when the connection to pid 1 is lost: how everything inside has ended. */
-  fate(problem: Error | undefined): Promise<Exit>;
+  fate(problem: Error | undefined): Promise<ProcessExit>;
   /** Ends what does not end by itself, and leaves nothing behind. May be called again; never rejects. */
   release(): Promise<void>;
   /** If it can be held still from outside: then all of it is ended by `kill` when something in it is killed. */

@@ -2,7 +2,7 @@
 
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { LoadableSegment } from '../kernel/segments.ts';
+import type { LoadableSegment } from '../kernel/kernel-requests.ts';
 import { FORMAT, type LostName, type Manifest, type Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FrameError } from '../protocol/frames.ts';

@@ -1,7 +1,7 @@
 /** Runs the cells of one kernel, each in its transaction, and lets go before them what cannot wait: a reset or a restart. */
 
-import type { Execution } from '../kernel/execution.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { History } from './history.ts';
@@ -35,7 +35,7 @@ export class Cells {
   }
 
   /** What it returns is over when the transaction is. */
-  async execute(execution: Execution, policy: TransactionPolicy): Promise<void> {
+  async execute(execution: KernelExecution, policy: TransactionPolicy): Promise<void> {
     const { life, recovery } = this.#parts;
     // With its sandbox a transaction ends too, though the death of the kernel may be a moment from being known.
     if (life.transaction.open !== undefined && life.quarters?.enclosure.alive === false) {
@@ -65,7 +65,7 @@ export class Cells {
     await Promise.all([turn, life.end()]);
   }
 
-  async #run(execution: Execution, policy: TransactionPolicy, { kernel, twin }: Ready): Promise<void> {
+  async #run(execution: KernelExecution, policy: TransactionPolicy, { kernel, twin }: Ready): Promise<void> {
     const { life, recovery, history, saver } = this.#parts;
     if (recovery.over) throw sessionClosed();
     if (this.#overtakers > 0) {

@@ -10,9 +10,9 @@
  */
 
 import type { Enclosure } from '../executors/contract.ts';
-import type { Execution } from '../kernel/execution.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
+import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { LoadedPayload } from '../protocol/kernel.ts';
@@ -129,7 +129,7 @@ export class Keeper implements Holder {
   }
 
   /** Runs a cell in its turn. What it returns is over when the transaction is. */
-  execute(execution: Execution, policy: TransactionPolicy): Promise<void> {
+  execute(execution: KernelExecution, policy: TransactionPolicy): Promise<void> {
     return this.#cells.execute(execution, policy);
   }
 
@@ -167,7 +167,7 @@ export class Keeper implements Holder {
   }
 
   /** Another kernel with the same memory, for another keeper: it lives in the same quarters. */
-  async branch(from: Moment | undefined): Promise<{ quarters: Quarters; link: KernelLink }> {
+  async branch(from: Moment | undefined): Promise<{ quarters: Quarters; link: KernelConnection }> {
     const kernel = await this.live();
     const quarters = this.#life.home;
     const twin = from?.twin ?? (await freeze(kernel, quarters));
@@ -181,7 +181,7 @@ export class Keeper implements Holder {
   }
 
   /** Takes over a kernel that was branched off another. */
-  async adopt(quarters: Quarters, link: KernelLink, executions: number): Promise<void> {
+  async adopt(quarters: Quarters, link: KernelConnection, executions: number): Promise<void> {
     const life = this.#life;
     life.next = EMPTY;
     life.executions = executions;

@@ -11,7 +11,7 @@
 import type { Enclosure } from '../executors/contract.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent } from '../protocol/events.ts';
 import { Guests } from './guests.ts';
@@ -115,7 +115,7 @@ export class Life {
   }
 
   /** Takes in the kernel at the other end, and gives it when it is ready. */
-  async welcome(link: KernelLink, notice: Notice | undefined, { fromTwin = false } = {}): Promise<Kernel> {
+  async welcome(link: KernelConnection, notice: Notice | undefined, { fromTwin = false } = {}): Promise<Kernel> {
     const quarters = this.home;
     this.#expectedEnd = false;
     const kernel = new Kernel(link, {

@@ -2,12 +2,12 @@
 
 import { randomInt } from 'node:crypto';
 import type { Enclosure, LaunchOptions } from '../executors/contract.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
 
 /** Makes the first enclosure of an agent, or another after the last one ended. */
 export interface Place {
   /** `fresh`: the agent had no folder before, and so nothing else. */
-  open(): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }>;
+  open(): Promise<{ enclosure: Enclosure; first?: Promise<KernelConnection>; fresh: boolean }>;
   /** What a kernel is to begin with. */
   begin(): LaunchOptions;
 }
@@ -48,7 +48,7 @@ export class Quarters {
     return randomInt(1, 2 ** 31);
   }
 
-  launch(options: LaunchOptions): Promise<KernelLink> {
+  launch(options: LaunchOptions): Promise<KernelConnection> {
     return this.enclosure.launch(options);
   }
 }

@@ -6,7 +6,7 @@
  */
 
 import type { Kernel } from '../kernel/kernel.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import type { LostName, Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Archive } from './archive.ts';
@@ -105,7 +105,7 @@ export class Recovery {
   async #startOnce(): Promise<Kernel> {
     const { place, archive } = this.#options;
     const life = this.#life;
-    let first: Promise<KernelLink> | undefined;
+    let first: Promise<KernelConnection> | undefined;
     let fresh = false;
     if (!life.quarters?.enclosure.alive) {
       await life.moveOut();
@@ -133,13 +133,13 @@ export class Recovery {
     const { cause } = this.#life;
     const link = await quarters.launch({ env: {}, from: { twin, keep: false } });
     const kernel = await this.#life.welcome(link, undefined, { fromTwin: true });
-    const restored = namesIn(await kernel.ask('variables', {}));
+    const restored = namesIn(await kernel.introspect('variables', {}));
     if (cause) kernel.notice = { recovered: { cause, savedAgoMs: 0, restored, lost: [] } };
     return kernel;
   }
 
   /** A fresh kernel, with the last save in it where there is one to come back to. */
-  async #bringBack(link: KernelLink, comesBack: boolean): Promise<Kernel> {
+  async #bringBack(link: KernelConnection, comesBack: boolean): Promise<Kernel> {
     const life = this.#life;
     const { cause } = life;
     const saves = await this.#saves;

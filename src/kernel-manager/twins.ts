@@ -11,7 +11,7 @@ const HELLO_MS = 60_000;
 /** Freezes the kernel as it is, and gives the number of the twin. */
 export async function freeze(kernel: Kernel, quarters: Quarters): Promise<number> {
   const twin = quarters.nextTwin();
-  await kernel.twin(twin);
+  await kernel.takeSnapshot(twin);
   return twin;
 }
 

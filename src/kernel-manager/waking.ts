@@ -1,7 +1,7 @@
 /** Brings the last save back into a fresh kernel: the newest that can be read, with word of what did not come back. */
 
 import type { Kernel } from '../kernel/kernel.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Woken } from '../protocol/events.ts';
@@ -30,7 +30,7 @@ export interface Sources {
 }
 
 /** Tries the saves one by one: one that is damaged, or ends its kernel, must not keep the agent from going on. */
-export async function wake(life: Life, link: KernelLink, { saves, archive, place }: Sources): Promise<Kernel> {
+export async function wake(life: Life, link: KernelConnection, { saves, archive, place }: Sources): Promise<Kernel> {
   const quarters = life.home;
   const before = life.next;
   const { cause } = life;

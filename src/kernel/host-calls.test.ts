@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { expectNoStall } from '../../test/support/stalls.ts';
-import { HostCalls } from './host-calls.ts';
+import { CallRunner } from './host-calls.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */
 function calls() {
@@ -13,7 +13,7 @@ function calls() {
     },
     close: () => undefined,
   };
-  const hostCalls = new HostCalls(handler, {
+  const hostCalls = new CallRunner(handler, {
     reply: (id, { length: bytes }) => new Promise((take) => replied.push({ id, bytes, take })),
     progress: () => undefined,
     asking: () => undefined,
@@ -61,7 +61,7 @@ test('a large reply is encoded with turns for others, and all of it', async () =
   const payloads: Buffer[] = [];
   const work = () =>
     new Promise<void>((resolve) => {
-      const hostCalls = new HostCalls(
+      const hostCalls = new CallRunner(
         { call: () => Promise.resolve(value), close: () => undefined },
         {
           reply: async (_id, payload) => {

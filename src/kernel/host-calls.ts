@@ -1,12 +1,217 @@
-/** Calls of the code that the host carries out: each runs on its own, is replied to once, and can be given up. */
+/** Calls of running code to the host: input(), and methods of the namespaces. Bounded; each gets exactly one reply. */
 
 import { giveWay } from '../lib/event-loop.ts';
 import { encodeValue, ValueEncoder } from '../protocol/encode-value.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
+import type { ExecutionEvent, ProgressEvent } from '../protocol/events.ts';
+import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/frames.ts';
+import { type InputCall, parseInputCall } from '../protocol/kernel.ts';
 import type { PyValue } from '../protocol/values.ts';
+import type { KernelBudget } from './kernel-budget.ts';
+import type { FrameConnection } from './kernel-connection.ts';
+import type { KernelExecution } from './kernel-execution.ts';
+import type { KernelOutput } from './kernel-output.ts';
+
+/** A kernel keeps to fewer; one that does not is cut off. */
+const MOST_CALLS = 256;
+/** What the reply to a call is reckoned to take until it is known: all that a kernel calls at once has room. */
+const REPLY_COST = 1024 * 1024;
+/** More than a kernel can number. */
+const IDS_PER_GENERATION = 2 ** 32;
+const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
+
+interface HostCallsOptions {
+  readonly link: Pick<FrameConnection, 'sendSlowly'>;
+  readonly outputs: Pick<KernelOutput, 'reached' | 'release'>;
+  readonly budget: Pick<KernelBudget, 'take' | 'give' | 'hasRoom' | 'readerHasRoom'>;
+  /** Carries out what the code asks for, beside input(). Without it such calls are refused. */
+  readonly handler: CallHandler | undefined;
+  /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
+  readonly generation: number;
+  running(): KernelExecution | undefined;
+  progress(event: ProgressEvent): void;
+  /** Whether the code waits for a person: that is not its own time. */
+  asking(waits: boolean): void;
+  /** There is room: a call that waits may go on. */
+  room(): void;
+}
+
+export class HostCalls {
+  readonly #parts: HostCallsOptions;
+  readonly #firstRequest: number;
+  readonly #inputs: PendingInputs;
+  readonly #hostCalls: CallRunner;
+  /** By the number of its call: what the prompt of each takes. */
+  readonly #prompts = new Map<number, number>();
+  /** Host calls that ask somebody right now. */
+  #asking = 0;
+
+  constructor(parts: HostCallsOptions) {
+    this.#parts = parts;
+    this.#firstRequest = parts.generation * IDS_PER_GENERATION;
+    this.#inputs = new PendingInputs((id, reply) => {
+      this.#forgetPrompt(id);
+      this.#asked();
+      const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
+      void this.#reply(id, encodeValue(answer));
+    });
+    this.#hostCalls = new CallRunner(parts.handler, {
+      reply: (id, payload, reckoned) => {
+        parts.budget.give('calls', reckoned);
+        return this.#reply(id, payload);
+      },
+      progress: (task, text) => parts.progress({ type: 'progress', task, text }),
+      asking: (begins) => {
+        this.#asking += begins ? 1 : -1;
+        if (begins) parts.asking(true);
+        else this.#asked();
+      },
+    });
+  }
+
+  answerInput(id: number, text: string): void {
+    this.#inputs.reply(id - this.#firstRequest, { value: text });
+  }
+
+  cancelInput(id: number, reason: string): void {
+    this.#inputs.reply(id - this.#firstRequest, { error: reason });
+  }
+
+  /** False where it must wait. */
+  take(frame: Frame, [method, params]: [string, PyValue]): boolean {
+    if (this.#inputs.has(frame.id) || this.#hostCalls.has(frame.id)) {
+      throw new FrameError(`a second call with the number ${frame.id}`);
+    }
+    if (this.#inputs.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
+    if (!this.#parts.budget.hasRoom('calls', 1)) return false;
+    if (method === 'input') return this.#input(frame.id, parseInputCall(params));
+    const reckoned = Math.max(frame.payload.length + FRAME_COST, REPLY_COST);
+    this.#parts.budget.take('calls', reckoned);
+    this.#hostCalls.start({ id: frame.id, method, params, reckoned });
+    return true;
+  }
+
+  /** The code gave up waiting. */
+  giveUp(id: number): void {
+    this.#hostCalls.cancel(id);
+    if (this.#inputs.has(id)) this.#inputs.reply(id, { error: 'the code no longer waits' });
+  }
+
+  /** Nobody will ever hear of these requests. */
+  refuseUnread(events: readonly ExecutionEvent[]): void {
+    for (const event of events) {
+      if (event.type !== 'input_request') continue;
+      const id = event.id - this.#firstRequest;
+      if (this.#inputs.has(id)) this.#inputs.reply(id, { error: NO_READER });
+    }
+  }
+
+  /** A thread may still wait in input(), and nobody hears of it any more. */
+  cellEnded(): void {
+    this.#inputs.replyAll({ error: 'the cell ended before input() was answered' });
+  }
+
+  /** Nobody is there to hear a reply to input() any more. */
+  forgetInputs(): void {
+    this.#inputs.forget();
+    for (const id of [...this.#prompts.keys()]) this.#forgetPrompt(id);
+  }
+
+  close(): void {
+    this.#hostCalls.close();
+  }
+
+  #input(id: number, call: InputCall): boolean {
+    const { outputs, running, asking } = this.#parts;
+    const execution = running();
+    if (execution?.number !== call.execution) {
+      this.#inputs.add(id);
+      this.#inputs.reply(id, { error: 'input() was called while no cell was running' });
+      return true;
+    }
+    // A question is an event too: it waits for a reader that is slow, or the code could ask without end.
+    if (!outputs.reached(call.marks) || !this.#parts.budget.readerHasRoom) return false;
+    outputs.release(call.marks);
+    const size = 2 * call.prompt.length + FRAME_COST;
+    this.#parts.budget.take('kept', size);
+    this.#prompts.set(id, size);
+    this.#inputs.add(id, execution.settings.inputTimeoutMs);
+    if (execution.events.abandoned) {
+      this.#inputs.reply(id, { error: NO_READER });
+      return true;
+    }
+    asking(true);
+    const { prompt, password } = call;
+    execution.requestInput({ type: 'input_request', id: this.#firstRequest + id, prompt, password });
+    return true;
+  }
+
+  #forgetPrompt(id: number): void {
+    this.#parts.budget.give('kept', this.#prompts.get(id) ?? 0);
+    this.#prompts.delete(id);
+  }
+
+  /** A question was answered: where it was the last one, the cell's time goes on. */
+  #asked(): void {
+    if (this.#inputs.size === 0 && this.#asking === 0) this.#parts.asking(false);
+  }
+
+  /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
+  async #reply(id: number, payload: Buffer): Promise<void> {
+    const size = payload.length + FRAME_COST;
+    this.#parts.budget.take('calls', size);
+    await this.#parts.link.sendAndDrain(FrameType.reply, id, payload);
+    this.#parts.budget.give('calls', size);
+    this.#parts.room();
+  }
+}
+
+type InputReply = { readonly value: string } | { readonly error: string };
+
+class PendingInputs {
+  readonly #send: (id: number, reply: InputReply) => void;
+  readonly #timers = new Map<number, NodeJS.Timeout | undefined>();
+
+  constructor(send: (id: number, reply: InputReply) => void) {
+    this.#send = send;
+  }
+
+  get size(): number {
+    return this.#timers.size;
+  }
+
+  has(id: number): boolean {
+    return this.#timers.has(id);
+  }
+
+  /** `timeoutMs` 0 waits for ever. */
+  add(id: number, timeoutMs = 0): void {
+    const giveUp = () => this.reply(id, { error: `nobody answered within ${timeoutMs / 1000} s` });
+    this.#timers.set(id, timeoutMs > 0 ? setTimeout(giveUp, timeoutMs) : undefined);
+  }
+
+  reply(id: number, reply: InputReply): void {
+    if (!this.#timers.has(id)) {
+      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+    }
+    clearTimeout(this.#timers.get(id));
+    this.#timers.delete(id);
+    this.#send(id, reply);
+  }
+
+  replyAll(reply: InputReply): void {
+    for (const id of [...this.#timers.keys()]) this.reply(id, reply);
+  }
+
+  /** Nobody is there to hear a reply any more. */
+  forget(): void {
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+  }
+}
 
 /** What the work may do beside its reply. */
-export interface HostCallContext {
+interface HostCallContext {
   /** Aborted when the code no longer waits, or is dead. */
   readonly signal: AbortSignal;
   progress(text: string): void;
@@ -20,7 +225,7 @@ export interface CallHandler {
   close(): void;
 }
 
-export interface HostCall {
+interface HostCall {
   readonly id: number;
   readonly method: string;
   readonly params: PyValue;
@@ -28,7 +233,7 @@ export interface HostCall {
   readonly reckoned: number;
 }
 
-export interface HostCallEvents {
+interface CallRunnerHooks {
   /** Resolves when the kernel has taken it, or is gone. */
   reply(id: number, payload: Buffer, reckoned: number): Promise<void>;
   progress(method: string, text: string): void;
@@ -37,20 +242,25 @@ export interface HostCallEvents {
 }
 
 /** How Python tells refusals apart: by the class of the exception that it raises. */
-type Kind = 'value' | 'lookup' | 'permission' | 'timeout' | 'runtime';
+type PythonErrorKind = 'value' | 'lookup' | 'permission' | 'timeout' | 'runtime';
 
 /** Their replies may be large: one after the other, so that the host holds one of them at a time. */
-const BULKY: ReadonlySet<string> = new Set(['artifacts.read', 'artifacts.list', 'skills.list', 'skills.search']);
+const LARGE_REPLY_METHODS: ReadonlySet<string> = new Set([
+  'artifacts.read',
+  'artifacts.list',
+  'skills.list',
+  'skills.search',
+]);
 /** More than the largest `output_limit` of a tool. */
 const MOST_REPLY_BYTES = 80 * 1024 * 1024;
 
-export class HostCalls {
+export class CallRunner {
   readonly #handler: CallHandler | undefined;
-  readonly #events: HostCallEvents;
+  readonly #events: CallRunnerHooks;
   readonly #running = new Map<number, AbortController>();
   #bulky: Promise<void> = Promise.resolve();
 
-  constructor(handler: CallHandler | undefined, events: HostCallEvents) {
+  constructor(handler: CallHandler | undefined, events: CallRunnerHooks) {
     this.#handler = handler;
     this.#events = events;
   }
@@ -72,7 +282,7 @@ export class HostCalls {
       // A kernel that is dead hears nothing any more.
       if (this.#running.delete(id)) await this.#events.reply(id, reply, reckoned);
     };
-    if (BULKY.has(method)) this.#bulky = this.#bulky.then(work);
+    if (LARGE_REPLY_METHODS.has(method)) this.#bulky = this.#bulky.then(work);
     else void work();
   }
 
@@ -128,7 +338,7 @@ function encodeRefusal(error: unknown): Buffer {
   return encodeValue({ error: [error.code, kindOf(error), error.message] });
 }
 
-function kindOf({ code }: CellaError): Kind {
+function kindOf({ code }: CellaError): PythonErrorKind {
   const { http } = errorCodes[code];
   if (http === 404) return 'lookup';
   if (http === 403) return 'permission';

@@ -1,27 +1,27 @@
 import { expect, test } from 'vitest';
 import { encodeValue } from '../protocol/encode-value.ts';
 import { type Frame, FrameType } from '../protocol/frames.ts';
-import { EventListener } from './events.ts';
-import { Execution } from './execution.ts';
+import { EventListener } from './event-queue.ts';
 import { Kernel } from './kernel.ts';
-import type { ByteSource, Exit, FrameLink, KernelLink } from './link.ts';
+import type { ByteSource, FrameConnection, KernelConnection, ProcessExit } from './kernel-connection.ts';
+import { KernelExecution } from './kernel-execution.ts';
 
 const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {}, close: () => {} };
 
 /** A kernel that says and does what the test says. */
 function scripted() {
-  const exited = Promise.withResolvers<Exit>();
+  const exited = Promise.withResolvers<ProcessExit>();
   const killed = Promise.withResolvers<void>();
   let [say, hangUp]: [(frame: Frame) => void, () => void] = [() => {}, () => {}];
-  const control: FrameLink = {
+  const control: FrameConnection = {
     read: (onFrame, onEnd) => {
       [say, hangUp] = [onFrame, onEnd];
     },
     send: () => {},
-    sendSlowly: async () => {},
+    sendAndDrain: async () => {},
     ...{ pause: () => {}, resume: () => {}, close: () => {} },
   };
-  const link: KernelLink = {
+  const link: KernelConnection = {
     ...{ control, stdout: silent, stderr: silent, exited: exited.promise },
     ...{ interrupt: () => {}, kill: killed.resolve },
   };
@@ -67,7 +67,7 @@ test('what a kernel answers after it was killed is no sign of life: its cell end
   say({ type: FrameType.hello, id: 0, payload: encodeValue({ python: '3.11.2', implementation: 'cpython', label }) });
   await kernel.ready;
   const settings = { timeoutMs: 1, graceMs: 1, inputTimeoutMs: 1000, outputLimitBytes: 1000 };
-  const execution = new Execution(1, 'while True: pass', settings, new EventListener(() => {}));
+  const execution = new KernelExecution(1, 'while True: pass', settings, new EventListener(() => {}));
   const result = kernel.execute(execution);
   await killed;
   say({ type: FrameType.result, id: 1, payload: encodeValue({ status: 'ok', marks: [0, 0] }) });

@@ -1,5 +1,7 @@
 /** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
 
+import { timeoutAfterIo } from '../lib/deadline.ts';
+import { spinBriefly, stopSpinning } from '../lib/spin.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent, ResultEvent } from '../protocol/events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/frames.ts';
@@ -17,30 +19,27 @@ import {
 } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import { encodeText, type PyValue } from '../protocol/values.ts';
-import { KernelBudget } from './budget.ts';
-import { describeDeath } from './death.ts';
-import type { Execution, StopReason } from './execution.ts';
-import type { CallHandler } from './host-calls.ts';
-import { Inbox, once, type Waiting } from './inbox.ts';
-import { whenLate } from './late.ts';
-import type { Exit, KernelLink } from './link.ts';
-import { newMark } from './mark.ts';
-import { Outputs, type StreamName } from './outputs.ts';
-import type { AnyQuestion } from './question.ts';
-import { Questions, type SaveSettings } from './questions.ts';
-import { Requests } from './requests.ts';
-import type { LoadableSegment } from './segments.ts';
-import { StopClock } from './stop-clock.ts';
-import { stopWatching, watchFor } from './vigil.ts';
+import { FrameQueue, parsedOnce, type QueuedFrame } from './frame-queue.ts';
+import { type CallHandler, HostCalls } from './host-calls.ts';
+import { KernelBudget } from './kernel-budget.ts';
+import { describeDeath, type KernelConnection, type ProcessExit } from './kernel-connection.ts';
+import { ExecutionDeadline, type KernelExecution, type StopReason } from './kernel-execution.ts';
+import { KernelOutput, newOutputMarker, type StreamName } from './kernel-output.ts';
+import {
+  KernelRequests,
+  type LoadableSegment,
+  type PendingKernelRequest,
+  type SaveSettings,
+} from './kernel-requests.ts';
 
 /** A kernel that has ended before it said hello has said why by then. */
-const LAST_WORDS_MS = 1000;
+const DRAIN_TIMEOUT_MS = 1000;
 
 /** What an item of a display is reckoned to take. */
 const ITEM_COST = 64;
 
 /** What a kernel is told when it begins. */
-export interface KernelSettings {
+export interface KernelOptions {
   /** Takes what the code shows while no cell runs. */
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
   /** Carries out what the code asks of the host, beside input(). Without it such calls are refused. */
@@ -56,36 +55,36 @@ export interface KernelSettings {
 type State =
   | { readonly kind: 'starting' }
   | { readonly kind: 'idle' }
-  | { readonly kind: 'running'; readonly execution: Execution }
-  | { readonly kind: 'answering'; readonly question: AnyQuestion }
+  | { readonly kind: 'running'; readonly execution: KernelExecution }
+  | { readonly kind: 'answering'; readonly question: PendingKernelRequest }
   | { readonly kind: 'dead'; readonly death: Death };
 
 export class Kernel {
-  readonly #link: KernelLink;
+  readonly #link: KernelConnection;
   /** What it makes the host hold. */
   readonly budget: KernelBudget;
-  readonly #outputs: Outputs;
-  readonly #background: KernelSettings['background'];
+  readonly #outputs: KernelOutput;
+  readonly #background: KernelOptions['background'];
   readonly #executions: () => number;
   #lastEnded: number | undefined;
   /** For the first result. */
   notice: Notice | undefined;
-  readonly #requests: Requests;
-  readonly #questions: Questions;
-  readonly #inbox: Inbox;
+  readonly #hostCalls: HostCalls;
+  readonly #requests: KernelRequests;
+  readonly #frames: FrameQueue;
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
-  #clock: StopClock | undefined;
+  #clock: ExecutionDeadline | undefined;
   #finished = 0;
   #violation: string | undefined;
   #closing = false;
   /** It was killed, and may not know it yet. */
-  #doomed = false;
+  #killRequested = false;
   /** Nothing more comes from the kernel. */
-  readonly #heard = Promise.withResolvers<void>();
+  readonly #disconnectedPromise = Promise.withResolvers<void>();
 
-  constructor(link: KernelLink, { background, handler, notice, generation = 0, executions }: KernelSettings) {
+  constructor(link: KernelConnection, { background, handler, notice, generation = 0, executions }: KernelOptions) {
     this.#link = link;
     this.budget = new KernelBudget(link.control);
     this.#executions = executions ?? (() => 0);
@@ -94,25 +93,25 @@ export class Kernel {
     // A kernel that nobody asks about must not end the host with an unhandled rejection.
     this.#ready.promise.catch(() => {});
     // First: output may end while the reader is put on it.
-    this.#inbox = new Inbox(this.budget, {
+    this.#frames = new FrameQueue(this.budget, {
       handle: (next) => this.#handle(next),
-      broken: (reason) => this.#cutOff(reason),
+      broken: (reason) => this.#abortOnViolation(reason),
     });
-    this.#outputs = new Outputs(
+    this.#outputs = new KernelOutput(
       link,
       (name, text, owner) => this.#output(name, text, owner),
-      () => this.#inbox.pump(),
+      () => this.#frames.pump(),
     );
-    this.#requests = new Requests({
+    this.#hostCalls = new HostCalls({
       ...{ link: link.control, outputs: this.#outputs, budget: this.budget, handler, generation },
       running: () => this.running,
       progress: (event) => this.#progress(event),
       asking: (waits) => (waits ? this.#clock?.pause() : this.#clock?.resume()),
-      room: () => this.#inbox.pump(),
+      room: () => this.#frames.pump(),
     });
-    this.#questions = new Questions(link, {
+    this.#requests = new KernelRequests(link, {
       checkIdle: () => this.#checkIdle(),
-      unanswered: () => this.#doom(),
+      unanswered: () => this.#requestKill(),
       asked: (question) => {
         this.#state = { kind: 'answering', question };
       },
@@ -120,14 +119,14 @@ export class Kernel {
     link.control.read(
       (frame) => {
         // One that was killed is dying: nothing that it still sends is heard.
-        if (!this.#doomed) this.#inbox.receive(frame);
+        if (!this.#killRequested) this.#frames.receive(frame);
       },
       (problem) => this.#disconnected(problem),
     );
     void link.exited.then(async (exit) => {
       // Why it could not be closed in is said on another connection than that it has ended, and may come after it.
-      if (this.#state.kind === 'starting' && !this.#closing) await this.#lastWords();
-      await this.#bury(exit);
+      if (this.#state.kind === 'starting' && !this.#closing) await this.#drainBeforeExit();
+      await this.#finishExit(exit);
     });
   }
 
@@ -148,44 +147,44 @@ export class Kernel {
     return this.#state.kind === 'idle';
   }
 
-  get running(): Execution | undefined {
+  get running(): KernelExecution | undefined {
     return this.#state.kind === 'running' ? this.#state.execution : undefined;
   }
 
   /** The caller keeps to one execution at a time. */
-  execute(execution: Execution): Promise<ResultEvent> {
+  execute(execution: KernelExecution): Promise<ResultEvent> {
     this.#checkIdle();
     const payload = encodeText(execution.code);
-    const mark = newMark();
+    const mark = newOutputMarker();
     this.#outputs.begin(mark);
     this.#state = { kind: 'running', execution };
     execution.events.onRoom = () => this.#resumeOutput();
-    execution.events.onUnread = (events) => this.#requests.refuseUnread(events);
+    execution.events.onUnread = (events) => this.#hostCalls.refuseUnread(events);
     this.budget.waitForReader(true);
     execution.start(this.budget);
-    this.#clock = new StopClock(execution.settings, {
+    this.#clock = new ExecutionDeadline(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
-      kill: () => this.#doom(),
+      kill: () => this.#requestKill(),
     });
     this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
-    watchFor(this, this.#lastEnded === undefined);
+    spinBriefly(this, this.#lastEnded === undefined);
     return execution.result;
   }
 
-  ask(method: string, params: Record<string, unknown>): Promise<PyValue> {
-    return this.#questions.ask(method, params);
+  introspect(method: string, params: Record<string, unknown>): Promise<PyValue> {
+    return this.#requests.introspect(method, params);
   }
 
-  twin(number: number): Promise<void> {
-    return this.#questions.twin(number);
+  takeSnapshot(number: number): Promise<void> {
+    return this.#requests.takeSnapshot(number);
   }
 
   save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
-    return this.#questions.save(settings, part);
+    return this.#requests.save(settings, part);
   }
 
   load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
-    return this.#questions.load(python, segments, timeoutMs);
+    return this.#requests.load(python, segments, timeoutMs);
   }
 
   interrupt(): boolean {
@@ -195,17 +194,17 @@ export class Kernel {
   }
 
   answerInput(id: number, text: string): void {
-    this.#requests.answerInput(id, text);
+    this.#hostCalls.answerInput(id, text);
   }
 
   cancelInput(id: number, reason: string): void {
-    this.#requests.cancelInput(id, reason);
+    this.#hostCalls.cancelInput(id, reason);
   }
 
   /** Ends the kernel; what ran gets a result that says so. */
   async kill(): Promise<void> {
     // The sandbox may have another kernel by the time that one is dead.
-    if (this.#state.kind !== 'dead') this.#doom();
+    if (this.#state.kind !== 'dead') this.#requestKill();
     await this.#died.promise;
   }
 
@@ -220,7 +219,7 @@ export class Kernel {
     const stated = owner !== undefined && this.#knows(owner) ? owner : undefined;
     const { running } = this;
     if (running && (stated ?? running.number) === running.number) return running.output(type, text);
-    this.#background({ type, text, ...late(stated ?? this.#lastEnded) }, text.length);
+    this.#background({ type, text, ...executionPart(stated ?? this.#lastEnded) }, text.length);
     return true;
   }
 
@@ -230,32 +229,32 @@ export class Kernel {
 
   #resumeOutput(): void {
     this.#outputs.resume();
-    this.#inbox.pump();
+    this.#frames.pump();
   }
 
-  #stop(execution: Execution, reason: StopReason): void {
+  #stop(execution: KernelExecution, reason: StopReason): void {
     if (this.running !== execution) return;
     execution.stopped ??= reason;
     this.#link.interrupt(execution.number);
-    this.#clock?.grace();
+    this.#clock?.startGrace();
     // A reader that has stopped reading must not keep the code from stopping.
-    execution.events.drain();
+    execution.events.dropWhenFull();
   }
 
   /** Returns false where the frame must wait. */
-  #handle(next: Waiting): boolean {
+  #handle(next: QueuedFrame): boolean {
     const { frame } = next;
     switch (frame.type) {
       case FrameType.hello:
         return this.#hello(parseHello(frame.payload));
       case FrameType.result:
-        return this.#result(frame, once(next, parseResult));
+        return this.#result(frame, parsedOnce(next, parseResult));
       case FrameType.display:
-        return this.#display(frame, once(next, parseDisplay));
+        return this.#display(frame, parsedOnce(next, parseDisplay));
       case FrameType.call:
-        return this.#requests.take(frame, once(next, parseCall));
+        return this.#hostCalls.take(frame, parsedOnce(next, parseCall));
       case FrameType.cancel:
-        this.#requests.giveUp(frame.id);
+        this.#hostCalls.giveUp(frame.id);
         return true;
       case FrameType.answer:
       case FrameType.twinned:
@@ -286,10 +285,10 @@ export class Kernel {
     const { execution } = this.#state;
     if (!this.#outputs.reached(payload.marks)) return false;
     // It came before the kill, and has waited: no other cell may run where the next moment is the last.
-    if (this.#doomed) return true;
+    if (this.#killRequested) return true;
     this.#outputs.finish();
-    this.#requests.cellEnded();
-    this.#leave();
+    this.#hostCalls.cellEnded();
+    this.#endExecution();
     this.#state = { kind: 'idle' };
     this.#lastEnded = execution.number;
     const notice = this.#finished++ === 0 ? this.notice : undefined;
@@ -310,7 +309,7 @@ export class Kernel {
     // By a thread or a task whose cell is over: the next may be on its way to the kernel already.
     if (frame.id !== running?.number) {
       if (frame.id !== 0 && !this.#knows(frame.id)) throw new FrameError(`a display for execution ${frame.id}`);
-      this.#background({ ...event, ...late(frame.id || this.#lastEnded) }, size);
+      this.#background({ ...event, ...executionPart(frame.id || this.#lastEnded) }, size);
       return true;
     }
     if (!this.#outputs.reached(payload.marks) || !this.budget.readerHasRoom) return false;
@@ -329,7 +328,7 @@ export class Kernel {
   #answer(frame: Frame): boolean {
     const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
     if (question?.id !== frame.id || question.answer !== frame.type) throw new FrameError('an answer to no question');
-    if (this.#doomed) return true;
+    if (this.#killRequested) return true;
     this.#state = { kind: 'idle' };
     question.settle(frame.payload);
     return true;
@@ -347,49 +346,49 @@ export class Kernel {
     if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
     const { layer, message } = parseFailed(frame.payload);
     this.#ready.reject(refusal(layer, message));
-    void this.#bury({ outOfMemory: false, lost: 'it could not be closed in' });
+    void this.#finishExit({ outOfMemory: false, lost: 'it could not be closed in' });
     return true;
   }
 
   /** The connection ended. Where the process lives on, it has closed it, and is no kernel any more. */
   #disconnected(problem?: Error): void {
-    this.#heard.resolve();
+    this.#disconnectedPromise.resolve();
     if (this.#state.kind === 'dead') return;
     if (problem instanceof FrameError) this.#violation ??= problem.message;
     this.#link.kill();
   }
 
-  async #lastWords(): Promise<void> {
-    const stop = whenLate(LAST_WORDS_MS, this.#heard.resolve);
-    await this.#heard.promise;
+  async #drainBeforeExit(): Promise<void> {
+    const stop = timeoutAfterIo(DRAIN_TIMEOUT_MS, this.#disconnectedPromise.resolve);
+    await this.#disconnectedPromise.promise;
     stop();
   }
 
   /** From here on it is given nothing more to do, even where it answers before it ends. */
-  #doom(): void {
-    this.#doomed = true;
+  #requestKill(): void {
+    this.#killRequested = true;
     this.#link.kill();
   }
 
-  #cutOff(reason: string): void {
+  #abortOnViolation(reason: string): void {
     this.#violation ??= reason;
-    this.#inbox.close();
+    this.#frames.close();
     this.#link.kill();
   }
 
-  async #bury(exit: Exit): Promise<void> {
-    if (this.#state.kind === 'running') this.#state.execution.events.drain();
-    await this.#outputs.last();
+  async #finishExit(exit: ProcessExit): Promise<void> {
+    if (this.#state.kind === 'running') this.#state.execution.events.dropWhenFull();
+    await this.#outputs.drainRemaining();
     if (this.#state.kind === 'dead') return;
     const before = this.#state;
-    this.#inbox.close();
+    this.#frames.close();
     this.#outputs.finish();
-    this.#leave();
+    this.#endExecution();
     const lastStderr = before.kind === 'running' ? before.execution.lastStderr : '';
     const death = describeDeath(exit, this.#violation, this.#closing, lastStderr);
     this.#state = { kind: 'dead', death };
     this.#outputs.close();
-    this.#requests.close();
+    this.#hostCalls.close();
     this.#link.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
     this.#ready.reject(error);
@@ -401,13 +400,13 @@ export class Kernel {
     this.#died.resolve(death);
   }
 
-  #leave(): void {
-    stopWatching(this);
+  #endExecution(): void {
+    stopSpinning(this);
     this.#outputs.stopWaiting();
     this.#clock?.stop();
     this.#clock = undefined;
-    this.#requests.forgetInputs();
+    this.#hostCalls.forgetInputs();
   }
 }
 
-const late = (execution: number | undefined) => (execution === undefined ? {} : { execution });
+const executionPart = (execution: number | undefined) => (execution === undefined ? {} : { execution });

@@ -1,12 +1,9 @@
-/**
- * Waits that end. Other processes have a deadline: one that was stopped, or that hangs, takes what it is sent and never
- * answers.
- */
+/** Timeouts for answers from other processes: one that was stopped, or hangs, accepts what it is sent and never answers. */
 
 import { readFileSync } from 'node:fs';
 
 /** Rejects with `late` if `work` has not settled after `ms`. The work itself goes on. */
-export async function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
+export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const over = Promise.withResolvers<never>();
   // A process that was busy hears of the time first: what has come meanwhile is read before that.
   const timer = setTimeout(() => setImmediate(() => over.reject(late())), ms);
@@ -23,11 +20,11 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
     () => true,
     () => true,
   );
-  return await inTime(settled, ms, () => new Error('late')).catch(() => false);
+  return await withTimeout(settled, ms, () => new Error('late')).catch(() => false);
 }
 
 /** Rejects with `why` once the signal is aborted. The work itself goes on, for others who may wait for it. */
-export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, why: () => Error): Promise<T> {
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal, why: () => Error): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const stop = () => aborted.reject(why());
   signal.addEventListener('abort', stop);
@@ -60,7 +57,7 @@ function isFrozen(pid: number): boolean {
 }
 
 /** After how long without an answer it is worth a look whether a process was stopped. */
-const LOOK_MS = 1500;
+const STOPPED_CHECK_MS = 1500;
 
 interface Answering {
   readonly pid: number;
@@ -69,7 +66,7 @@ interface Answering {
 }
 
 /** Waits for another process: rejects with `silent` once it was stopped, or has had its time. */
-export async function answered<T>(
+export async function answerFromProcess<T>(
   answer: Promise<T>,
   { pid, timeoutMs }: Answering,
   silent: (why: string) => Error,
@@ -81,10 +78,22 @@ export async function answered<T>(
     else if (performance.now() - began >= timeoutMs)
       late.reject(silent(`process ${pid} has not answered for ${timeoutMs / 1000} s`));
   };
-  const timer = setInterval(look, Math.min(LOOK_MS, timeoutMs));
+  const timer = setInterval(look, Math.min(STOPPED_CHECK_MS, timeoutMs));
   try {
     return await Promise.race([answer, late.promise]);
   } finally {
     clearInterval(timer);
   }
+}
+
+/** Calls `act` where nobody has called what this returns by then. */
+export function timeoutAfterIo(ms: number, act: () => void): () => void {
+  let last: NodeJS.Immediate | undefined;
+  const timer = setTimeout(() => {
+    last = setImmediate(act);
+  }, ms);
+  return () => {
+    clearTimeout(timer);
+    clearImmediate(last);
+  };
 }

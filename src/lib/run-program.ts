@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { inTime } from './deadline.ts';
+import { withTimeout } from './deadline.ts';
 import { LONGEST_KILL_MS } from './process-end.ts';
 
 const run = promisify(execFile);
@@ -11,5 +11,5 @@ const run = promisify(execFile);
 export async function runProgram(program: string, args: readonly string[], timeoutMs: number): Promise<string> {
   const running = run(program, args, { timeout: timeoutMs, killSignal: 'SIGKILL', encoding: 'utf8' });
   const late = () => new Error(`it was killed after ${timeoutMs / 1000} s and does not end`);
-  return (await inTime(running, timeoutMs + LONGEST_KILL_MS, late)).stdout;
+  return (await withTimeout(running, timeoutMs + LONGEST_KILL_MS, late)).stdout;
 }

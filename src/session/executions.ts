@@ -1,7 +1,7 @@
 /** The executions of a session: checked, counted, in their turn, and taken back where nobody wants them any more. */
 
-import type { EventSink } from '../kernel/events.ts';
-import { Execution, type ExecutionSettings } from '../kernel/execution.ts';
+import type { EventSink } from '../kernel/event-queue.ts';
+import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent } from '../protocol/events.ts';
@@ -33,7 +33,7 @@ export class Executions {
     return this.#pending;
   }
 
-  enqueue(code: string, options: ExecuteOptions, events: EventSink<ExecutionEvent>): Execution {
+  enqueue(code: string, options: ExecuteOptions, events: EventSink<ExecutionEvent>): KernelExecution {
     this.#checkOpen();
     if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
     if (this.#pending > this.#options.queueLimit) {
@@ -43,7 +43,7 @@ export class Executions {
       });
     }
     const { settings, transaction } = this.#settings(options);
-    const execution = new Execution(this.#keeper.countExecution(), code, settings, events);
+    const execution = new KernelExecution(this.#keeper.countExecution(), code, settings, events);
     const { signal } = options;
     const takeBack = () =>
       execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
@@ -78,7 +78,7 @@ export class Executions {
   }
 
   async #perform(
-    execution: Execution,
+    execution: KernelExecution,
     transaction: TransactionPolicy,
     signal: AbortSignal | undefined,
     takeBack: () => void,

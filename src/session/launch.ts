@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { FilesRoot } from '../environments/files/files.ts';
 import { removeFolder } from '../environments/files/remove-folder.ts';
 import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
-import type { KernelLink } from '../kernel/link.ts';
+import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import type { SessionRecord } from '../protocol/record.ts';
 import { type AgentFolders, agentFolders, checkPlace } from '../sandbox/agent-place.ts';
@@ -173,7 +173,7 @@ export class Launch {
   }
 
   /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
-  async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelLink>; fresh: boolean }> {
+  async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelConnection>; fresh: boolean }> {
     const missing = !exists(this.#own);
     // What it has saved may lie elsewhere: in another agent's folder that it shares, or in a storage of its own.
     const fresh = missing && !this.#borrowed && !this.#elsewhereStored;

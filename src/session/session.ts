@@ -3,7 +3,7 @@
 import type { FilesRoot } from '../environments/files/files.ts';
 import type { Executor } from '../executors/contract.ts';
 import { runCommand } from '../executors/run-command.ts';
-import { EventListener, EventQueue } from '../kernel/events.ts';
+import { EventListener, EventQueue } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
 import { type Slots, unlimited } from '../kernel-manager/slots.ts';
@@ -379,7 +379,7 @@ export class Session implements SessionApi {
     const folder = await this.#namespaces.currentPackages();
     this.#parts.launch.packages = folder;
     if (this.pid === 0) return;
-    await this.#inTurn(async () => (await this.#keeper.live()).ask('usePackages', { folder: folder ?? null }));
+    await this.#inTurn(async () => (await this.#keeper.live()).introspect('usePackages', { folder: folder ?? null }));
   }
 
   close(): Promise<void> {
@@ -484,7 +484,7 @@ export class Session implements SessionApi {
     if (this.#executions.pending > 0) {
       throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
     }
-    return this.#inTurn(async () => (await this.#keeper.live()).ask(method, params));
+    return this.#inTurn(async () => (await this.#keeper.live()).introspect(method, params));
   }
 
   #checkOpen(): void {

@@ -1,9 +1,9 @@
 /** A terminal in the sandbox of a session in this process. */
 
 import type { TerminalLink } from '../executors/contract.ts';
-import { whenLate } from '../kernel/late.ts';
-import type { ByteSource } from '../kernel/link.ts';
+import type { ByteSource } from '../kernel/kernel-connection.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
+import { timeoutAfterIo } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { type Terminal, type TerminalExit, TerminalOptions, TerminalSize, typedPieces } from '../protocol/terminal.ts';
 import { checkPoolOptions } from './options.ts';
@@ -122,7 +122,7 @@ class Output implements AsyncIterable<Uint8Array> {
   #expectEnd(): void {
     this.#late();
     if (this.#exited && this.#state === 'reading') {
-      this.#late = whenLate(LAST_WORDS_MS, () => this.#source.close());
+      this.#late = timeoutAfterIo(LAST_WORDS_MS, () => this.#source.close());
     }
   }
 }

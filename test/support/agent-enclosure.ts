@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { CommandLink, Program } from '../../src/executors/contract.ts';
 import type { SessionOptions } from '../../src/index.ts';
-import type { ByteSource, Exit } from '../../src/kernel/link.ts';
+import type { ByteSource, ProcessExit } from '../../src/kernel/kernel-connection.ts';
 import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
 import type { Denied } from '../../src/sandbox/proxy/denials.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
@@ -56,7 +56,7 @@ export async function openGateway(server: Server = createServer((socket) => sock
   return folder;
 }
 
-export interface Finished extends Exit {
+export interface Finished extends ProcessExit {
   readonly stdout: string;
   readonly stderr: string;
   readonly problem?: string;

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { answered } from '../../lib/deadline.ts';
+import { answerFromProcess } from '../../lib/deadline.ts';
 import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
@@ -77,7 +77,7 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
     const waiting = { pid: child.pid ?? 0, timeoutMs: LONGEST_INSTALL_MS };
     const silent = (why: string) => new CellaError('AGENT_INSTALL_FAILED', `npm was ended: ${why}.`);
     const ended = Promise.race([over, aborted.promise]);
-    const { code, signal: killedBy } = await answered(ended, waiting, silent).catch(async (error) => {
+    const { code, signal: killedBy } = await answerFromProcess(ended, waiting, silent).catch(async (error) => {
       stop();
       if (child.pid !== undefined) await endsAfterKill(over, `npm (process ${child.pid})`);
       throw error;

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync, readSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { answered, isStopped, settlesWithin } from '../../lib/deadline.ts';
+import { answerFromProcess, isStopped, settlesWithin } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ServeRequest } from '../context.ts';
 import { Exit } from '../exit.ts';
@@ -97,7 +97,7 @@ function openLog(dataDir: string): Log {
 /** All that it says of its start. */
 async function ready(child: ChildProcess, logPath: string): Promise<string> {
   const { pid = 0 } = child;
-  return await answered(textOf(child.stdio[READY_FD]), { pid, timeoutMs: LONGEST_START_MS }, (why) => {
+  return await answerFromProcess(textOf(child.stdio[READY_FD]), { pid, timeoutMs: LONGEST_START_MS }, (why) => {
     const message = `The server was not ready, and was ended: ${why}. Its log is ${logPath}.`;
     return new CellaError('DAEMON_UNREACHABLE', message);
   });

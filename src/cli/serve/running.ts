@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
-import { inTime, isStopped } from '../../lib/deadline.ts';
+import { isStopped, withTimeout } from '../../lib/deadline.ts';
 import { FACTS_FILE, SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import type { FolderWatch, Holder } from '../context.ts';
 
@@ -38,10 +38,10 @@ export async function answerOf(
   watch: Pick<FolderWatch, 'holder'>,
 ): Promise<Client> {
   const late = () => new CellaError('DAEMON_UNREACHABLE', `Nobody answers at ${socket}.`);
-  return await inTime(connecting, SOON_MS, late).catch(async (error) => {
+  return await withTimeout(connecting, SOON_MS, late).catch(async (error) => {
     const holder = await watch.holder();
     if (!holder || isStopped(holder.pid)) throw error;
-    return await inTime(connecting, PATIENCE_MS, late);
+    return await withTimeout(connecting, PATIENCE_MS, late);
   });
 }
 

@@ -2,7 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { CellaError, type Client } from '../../client/index.ts';
-import { inTime } from '../../lib/deadline.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import type { FolderWatch, Holder, Servers } from '../context.ts';
 import { Exit } from '../exit.ts';
 import type { Report } from '../report.ts';
@@ -44,9 +44,9 @@ export async function stop(
   const silent = () => stuck(dataDir, { pid: holder?.pid ?? 0 }, 'does not answer');
   // Asked first, and kept open: its answer is the last that the server says.
   const telling = client.server.end().catch((error: unknown) => ({ untold: error }));
-  const { pid, graceMs } = await inTime(client.server.status(), ANSWER_MS, silent);
+  const { pid, graceMs } = await withTimeout(client.server.status(), ANSWER_MS, silent);
   // The process that is meant: should another one have taken its place by now, that one goes on.
-  await inTime(client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) }), ANSWER_MS, silent);
+  await withTimeout(client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) }), ANSWER_MS, silent);
   const patience = timeoutMs ?? (now ? 0 : graceMs) + PATIENCE_MS;
   const began = performance.now();
   const waiting = {
@@ -111,7 +111,7 @@ async function untilGone({ watch, holder, telling, client, patience, report, sig
 async function doing(client: Client, leftMs: number): Promise<string> {
   try {
     const ms = Math.min(TELL_MS, leftMs);
-    const { executions, kernels } = await inTime(client.server.status(), ms, () => new Error('it is silent'));
+    const { executions, kernels } = await withTimeout(client.server.status(), ms, () => new Error('it is silent'));
     if (executions.running > 0) return `${counted(executions.running, 'execution')} running`;
     return kernels.live > 0 ? `${counted(kernels.live, 'kernel')} saved` : 'the last things are put away';
   } catch {

@@ -4,7 +4,7 @@ import { lstat } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
-import { inTime } from '../../lib/deadline.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { UsageError } from '../exit.ts';
@@ -52,7 +52,7 @@ export async function connectOn(socket: string, dataDir: string): Promise<Client
 
 async function answerOf(connecting: Promise<Client>, server: string): Promise<Client> {
   const message = `${server} does not answer: it has said nothing for ${PATIENCE_MS / 1000} s.`;
-  return await inTime(connecting, PATIENCE_MS, () => new CellaError('DAEMON_UNREACHABLE', message));
+  return await withTimeout(connecting, PATIENCE_MS, () => new CellaError('DAEMON_UNREACHABLE', message));
 }
 
 /** Whom the system keeps from looking cannot know. */

@@ -2,7 +2,7 @@
 
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { answered } from '../../lib/deadline.ts';
+import { answerFromProcess } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { interpreterFacts, parseJson } from '../../sandbox/python.ts';
 import { type BuiltImage, DEFAULT_IMAGE, labelsOfImage, Made, splitName } from './default-image.ts';
@@ -43,7 +43,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
     return new CellaError('CONTAINER_FAILED', `${options.python} could not be packed: ${why}.`);
   };
   try {
-    const found = await answered(facts, { pid, timeoutMs: LOOK_MS }, silent);
+    const found = await answerFromProcess(facts, { pid, timeoutMs: LOOK_MS }, silent);
     onProgress(`Packing ${found.files} files, ${(found.bytes / 1_000_000).toFixed(0)} MB`);
     const changes = settings(found, options.version);
     const send = async (abortSignal: AbortSignal) => {
@@ -53,7 +53,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
       return await Promise.race([request.then((answer) => text(answer)), broken]);
     };
     const importing = call(engine, 'importing the image', send, { timeoutMs: IMPORT_MS, signal });
-    const answer = await answered(importing, { pid, timeoutMs: 2 * IMPORT_MS }, silent);
+    const answer = await answerFromProcess(importing, { pid, timeoutMs: 2 * IMPORT_MS }, silent);
     const image = engine.docker.getImage(idIn(answer));
     // Podman takes no tag with an import.
     await call(engine, 'naming the image', () => image.tag({ repo, tag }));

@@ -4,8 +4,8 @@ import { chmodSync, mkdirSync, unlinkSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Exit } from '../../kernel/link.ts';
-import { inTime, unlessAborted } from '../../lib/deadline.ts';
+import type { ProcessExit } from '../../kernel/kernel-connection.ts';
+import { untilAborted, withTimeout } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
@@ -133,7 +133,7 @@ export class ContainerWay implements Way {
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
-    await unlessAborted(supervisor.spoken, deadline, () => notReady(site.startTimeoutMs, deadline.reason));
+    await untilAborted(supervisor.spoken, deadline, () => notReady(site.startTimeoutMs, deadline.reason));
     undo.move();
     stop.abort();
     return new ContainerWay(site, berth, { supervisor, pid, container, door, pipes, proxy });
@@ -167,13 +167,13 @@ export class ContainerWay implements Way {
 
   /** Whoever made the image may have written a pid 1 that speaks, and never says that it is ready. */
   async answered<T>(answer: Promise<T>): Promise<T> {
-    return await inTime(answer, this.#startTimeoutMs, () => {
+    return await withTimeout(answer, this.#startTimeoutMs, () => {
       void this.release();
       return notReady(this.#startTimeoutMs, undefined);
     });
   }
 
-  async fate(): Promise<Exit> {
+  async fate(): Promise<ProcessExit> {
     try {
       // Its pid 1 is known to have ended a moment before the engine notices.
       if (!this.#released) await this.#container.ended(LONGEST_END_MS);

@@ -1,6 +1,6 @@
 /** One agent's place in this process: a worker for its kernel, and earlier ones that hold moments to go back to. */
 
-import type { KernelLink } from '../../kernel/link.ts';
+import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import type { CommandLink, LaunchOptions, Program, TerminalLink, Usage } from '../contract.ts';
@@ -21,7 +21,7 @@ export class InProcessEnclosure implements Preparable {
   #order: PlaceOrder;
   readonly #onClosed: () => void;
   readonly #lodgings = new Set<Lodging>();
-  #prepared: { readonly lodging: Lodging; readonly link: KernelLink } | undefined;
+  #prepared: { readonly lodging: Lodging; readonly link: KernelConnection } | undefined;
   #closed = false;
 
   constructor(order: PlaceOrder, onClosed: () => void) {
@@ -50,7 +50,7 @@ export class InProcessEnclosure implements Preparable {
     for (const lodging of this.#lodgings) lodging.moveTo(path);
   }
 
-  async launch({ env, packages, from, reseed = !from }: LaunchOptions): Promise<KernelLink> {
+  async launch({ env, packages, from, reseed = !from }: LaunchOptions): Promise<KernelConnection> {
     if (this.#closed) throw new CellaError('KERNEL_DIED', 'The place of this kernel was closed.');
     const link = from ? this.#goBack(from) : this.#begin();
     link.control.send(FrameType.start, 0, JSON.stringify({ env, packages, reseed }));
@@ -84,13 +84,13 @@ export class InProcessEnclosure implements Preparable {
     this.#onClosed();
   }
 
-  #begin(): KernelLink {
+  #begin(): KernelConnection {
     const prepared = this.#prepared;
     this.#prepared = undefined;
     return prepared?.lodging.alive ? prepared.link : this.#open().enter();
   }
 
-  #goBack(from: { readonly twin: number; readonly keep: boolean }): KernelLink {
+  #goBack(from: { readonly twin: number; readonly keep: boolean }): KernelConnection {
     const lodging = this.#holderOf(from.twin);
     if (!lodging) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
     if (lodging.taken) {

@@ -1,6 +1,6 @@
 /** Frames to and from a worker through two shared pipes. One kernel after the other may speak through them. */
 
-import type { FrameLink } from '../../kernel/link.ts';
+import type { FrameConnection } from '../../kernel/kernel-connection.ts';
 import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import type { Wires } from './wires.ts';
 
@@ -15,7 +15,7 @@ export interface Passing {
   received(frame: Frame): void;
 }
 
-export class FramePipe implements FrameLink {
+export class FramePipe implements FrameConnection {
   readonly #wires: Wires;
   readonly #passing: Passing;
   readonly #decoder: FrameDecoder;
@@ -38,7 +38,7 @@ export class FramePipe implements FrameLink {
     void this.#put(type, id, payload);
   }
 
-  sendSlowly(type: number, id: number, payload: Uint8Array): Promise<void> {
+  sendAndDrain(type: number, id: number, payload: Uint8Array): Promise<void> {
     return this.#put(type, id, payload);
   }
 

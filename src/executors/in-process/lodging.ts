@@ -3,7 +3,7 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { Exit, KernelLink } from '../../kernel/link.ts';
+import type { KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
 import { packageFile } from '../../sandbox/home.ts';
@@ -35,7 +35,7 @@ const ANSWERS: ReadonlySet<number> = new Set([
 ]);
 /** So that a line which is printed in two parts comes as one. */
 const GATHER_MS = 2;
-const KILLED: Exit = { signal: 'SIGKILL', outOfMemory: false };
+const KILLED: ProcessExit = { signal: 'SIGKILL', outOfMemory: false };
 
 export function startWorker(order: object): Worker {
   // What Node keeps of compiled code, where it does, is a fifth of the start.
@@ -58,14 +58,14 @@ interface Tenancy {
   readonly control: FramePipe;
   readonly stdout: SharedPipeSource;
   readonly stderr: SharedPipeSource;
-  readonly exited: PromiseWithResolvers<Exit>;
+  readonly exited: PromiseWithResolvers<ProcessExit>;
 }
 
 export class Lodging {
   /** Moments of the names, by number. */
   readonly twins = new Set<number>();
   /** Resolves when the worker is gone, with how it ended. */
-  readonly gone: Promise<Exit>;
+  readonly gone: Promise<ProcessExit>;
   readonly #worker: Worker;
   readonly #wires = new Wires();
   readonly #ringer = new Ringer(this.#wires);
@@ -76,11 +76,11 @@ export class Lodging {
   #busy = false;
   #dropped: number[] = [];
   #soon: NodeJS.Timeout | undefined;
-  #ending: Exit | undefined;
+  #ending: ProcessExit | undefined;
   #dead = false;
 
   constructor(order: Omit<KernelOrder, 'memory'>) {
-    const gone = Promise.withResolvers<Exit>();
+    const gone = Promise.withResolvers<ProcessExit>();
     this.gone = gone.promise;
     const whole: KernelOrder = { ...order, memory: this.#wires.memory };
     this.#worker = startWorker(whole);
@@ -119,7 +119,7 @@ export class Lodging {
   }
 
   /** A kernel takes hold of it: the first one, or one that goes back to a moment that is kept here. */
-  enter(from?: { readonly twin: number; readonly keep: boolean }): KernelLink {
+  enter(from?: { readonly twin: number; readonly keep: boolean }): KernelConnection {
     const wires = this.#wires;
     const wake = () => wires.wakeWorker();
     wires.pipe('stdout').clear();
@@ -131,7 +131,7 @@ export class Lodging {
       }),
       stdout: new SharedPipeSource(wires.pipe('stdout'), wake),
       stderr: new SharedPipeSource(wires.pipe('stderr'), wake),
-      exited: Promise.withResolvers<Exit>(),
+      exited: Promise.withResolvers<ProcessExit>(),
     };
     this.#tenancy = tenancy;
     this.#busy = true;
@@ -177,7 +177,7 @@ export class Lodging {
     else this.#leave(KILLED);
   }
 
-  #leave(exit: Exit): void {
+  #leave(exit: ProcessExit): void {
     const tenancy = this.#tenancy;
     if (!tenancy) return;
     this.#tenancy = undefined;
@@ -248,12 +248,12 @@ export class Lodging {
       this.twins.delete(frame.id);
   }
 
-  #ended(exitCode: number): Exit {
+  #ended(exitCode: number): ProcessExit {
     const signal = this.#wires.get('killedBy');
     return { outOfMemory: false, ...(signal > 0 ? { signal: signalName(signal) } : { exitCode }) };
   }
 
-  #lost(why: string): Exit {
+  #lost(why: string): ProcessExit {
     const outOfMemory = this.#wires.get('refused') > 0;
     // What a process would have been killed by.
     if (/abort|unreachable/i.test(why)) return { outOfMemory, signal: 'SIGABRT' };

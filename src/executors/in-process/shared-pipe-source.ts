@@ -1,6 +1,6 @@
 /** What the code writes, as it comes out of a shared pipe: no more is taken than its reader wants. */
 
-import type { ByteSource } from '../../kernel/link.ts';
+import type { ByteSource } from '../../kernel/kernel-connection.ts';
 import type { Pipe } from './wires.ts';
 
 /** Reads of every pipe go through one buffer: a chunk is used up before the next read. */

@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { realpathSync, rmSync } from 'node:fs';
-import type { Exit } from '../../kernel/link.ts';
-import { answered, isStopped } from '../../lib/deadline.ts';
+import type { ProcessExit } from '../../kernel/kernel-connection.ts';
+import { answerFromProcess, isStopped } from '../../lib/deadline.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel.ts';
 import { refusal } from '../../protocol/refusal.ts';
@@ -78,7 +78,7 @@ export class TemplateWay implements Way {
   /** A template that does not answer makes no more kernels: the next session gets another one. */
   answered<T>(answer: Promise<T>): Promise<T> {
     const { pid, startTimeoutMs: timeoutMs } = this.#template;
-    return answered(answer, { pid, timeoutMs }, (why) => {
+    return answerFromProcess(answer, { pid, timeoutMs }, (why) => {
       this.#template.lost();
       return refusal('template', `the process that kernels are forked from does not answer: ${why}`);
     });
@@ -88,7 +88,7 @@ export class TemplateWay implements Way {
     return !this.#template.alive;
   }
 
-  async fate(problem: Error | undefined): Promise<Exit> {
+  async fate(problem: Error | undefined): Promise<ProcessExit> {
     if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
       this.#template.lost();
     return { outOfMemory: false, lost: 'the sandbox it lived in has ended' };

@@ -1,6 +1,6 @@
 /** One change at a time: the second builds on what the first has done. */
 
-import { unlessAborted } from '../../lib/deadline.ts';
+import { untilAborted } from '../../lib/deadline.ts';
 import { aborted } from './shared-work.ts';
 
 export class Turns {
@@ -12,7 +12,7 @@ export class Turns {
     const { promise: done, resolve } = Promise.withResolvers<void>();
     this.#last = before.then(() => done);
     try {
-      await unlessAborted(before, signal, aborted);
+      await untilAborted(before, signal, aborted);
       return await work();
     } finally {
       resolve();

@@ -1,6 +1,6 @@
 /** Asks a person before a tool that requires it is used. */
 
-import { unlessAborted } from '../../lib/deadline.ts';
+import { untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CallContext } from '../contract.ts';
@@ -34,7 +34,7 @@ export async function askApproval(
     .catch((error: unknown) => {
       throw refused(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
     });
-  const answer = await unlessAborted(asked, context.signal, () => stopped(calleeOf(request)));
+  const answer = await untilAborted(asked, context.signal, () => stopped(calleeOf(request)));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
   if (allowed !== true) throw refused(request, reason ?? 'the person who was asked did not allow it');
 }

@@ -1,7 +1,7 @@
 /** One open connection to an MCP server, with the tools that it has. */
 
 import { type CallToolResult, Client, SdkError, SdkErrorCode, type Tool } from '@modelcontextprotocol/client';
-import { inTime } from '../../lib/deadline.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import { BoundedSchemas } from './bounded-schemas.ts';
 import type { Credentials } from './credentials.ts';
 import type { HostPlace } from './host-command.ts';
@@ -47,7 +47,11 @@ export class McpConnection {
     try {
       // The SDK has a limit for what it asks. An SSE server first has to say where to ask.
       const connecting = connection.#client.connect(transport.transport, options);
-      await inTime(connecting, options.timeout, () => new SdkError(SdkErrorCode.RequestTimeout, 'it does not answer'));
+      await withTimeout(
+        connecting,
+        options.timeout,
+        () => new SdkError(SdkErrorCode.RequestTimeout, 'it does not answer'),
+      );
       const { tools } = await connection.#client.listTools(undefined, options);
       connection.#know(tools);
       return connection;

@@ -1,6 +1,6 @@
 /** The MCP servers of the tools: started when first needed, shared by all calls, started again after they have died. */
 
-import { settlesWithin, unlessAborted } from '../../lib/deadline.ts';
+import { settlesWithin, untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/values.ts';
 import type { CallContext } from '../contract.ts';
@@ -52,7 +52,7 @@ export class McpServers {
 
   async prepare(tool: McpTool, recipe: string | undefined, given: Given, signal: AbortSignal): Promise<McpCall> {
     const { prepareMcp } = await import('./mcp-arguments.ts');
-    const { tools } = await unlessAborted(this.#connect(tool), signal, () => stopped(tool.name));
+    const { tools } = await untilAborted(this.#connect(tool), signal, () => stopped(tool.name));
     return prepareMcp(tool, tools, recipe, given);
   }
 
@@ -66,7 +66,7 @@ export class McpServers {
       progress: (text: string) => context.progress(text),
     };
     for (let again = true; ; again = false) {
-      const connection = await unlessAborted(this.#connect(tool), context.signal, () => stopped(callee));
+      const connection = await untilAborted(this.#connect(tool), context.signal, () => stopped(callee));
       try {
         const result = await connection.call(call.name, call.arguments, options);
         return await mcpValue(callee, tool, result, connection.secrets);

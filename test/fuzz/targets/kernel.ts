@@ -143,7 +143,7 @@ const LABEL = '\xffa label of ours';
 
 /** What code writes, with marks and labelled pieces in it: it is the same text wherever it is cut, and nothing is lost. */
 export async function output(): Promise<Target> {
-  const { OutputStream } = await import('../../../src/kernel/output.ts');
+  const { OutputStream } = await import('../../../src/kernel/kernel-output.ts');
   const read = (input: Buffer, size: number): string => {
     let [told, lastOwner, marks, taken, at] = ['', undefined as number | undefined, 0, 0, 0];
     let give: (chunk: Buffer) => boolean = () => false;

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { StopClock } from './stop-clock.ts';
+import { ExecutionDeadline } from './kernel-execution.ts';
 
 let told: string[] = [];
 const start = (timeoutMs: number, graceMs = 100) =>
-  new StopClock({ timeoutMs, graceMs }, { timeout: () => told.push('timeout'), kill: () => told.push('kill') });
+  new ExecutionDeadline({ timeoutMs, graceMs }, { timeout: () => told.push('timeout'), kill: () => told.push('kill') });
 
 /** What is late is told once all that has come was read: in the next turn of the loop. */
 async function pass(ms: number): Promise<void> {
@@ -34,7 +34,7 @@ describe('a stop clock', () => {
   it('kills when the grace period is over', async () => {
     const clock = start(1000);
     await pass(1000);
-    clock.grace();
+    clock.startGrace();
     await pass(99);
     expect(told).toEqual(['timeout']);
     await pass(1);
@@ -45,7 +45,7 @@ describe('a stop clock', () => {
     const clock = start(0);
     await pass(1_000_000);
     expect(told).toEqual([]);
-    clock.grace();
+    clock.startGrace();
     await pass(100);
     expect(told).toEqual(['kill']);
   });
@@ -79,9 +79,9 @@ describe('a stop clock', () => {
 
   it('has one grace period, which no second stop makes longer, and in which no timeout is told', async () => {
     const clock = start(1000);
-    clock.grace();
+    clock.startGrace();
     await pass(60);
-    clock.grace();
+    clock.startGrace();
     clock.pause();
     clock.resume();
     await pass(40);
@@ -92,7 +92,7 @@ describe('a stop clock', () => {
 
   it('tells nothing after it is stopped', async () => {
     const clock = start(1000);
-    clock.grace();
+    clock.startGrace();
     clock.stop();
     const other = start(1000);
     other.stop();

@@ -1,11 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LABEL_BYTES } from '../protocol/kernel.ts';
-import type { ByteSource } from './link.ts';
-import { MARK_BYTES } from './mark.ts';
-import { OutputStream } from './output.ts';
+import type { ByteSource } from './kernel-connection.ts';
+import { MARKER_BYTES, OutputStream } from './kernel-output.ts';
 
-const mark = Buffer.alloc(MARK_BYTES, 0xff);
+const mark = Buffer.alloc(MARKER_BYTES, 0xff);
 mark.write('a mark of chaos', 1, 'latin1');
 
 const label = Buffer.alloc(LABEL_BYTES, 0xff);

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { whenLate } from './late.ts';
-import { StopClock } from './stop-clock.ts';
+import { ExecutionDeadline } from '../kernel/kernel-execution.ts';
+import { timeoutAfterIo } from './deadline.ts';
 
 /** A connection in which something has come that nobody has read yet. */
 async function unread(): Promise<Socket> {
@@ -26,7 +26,7 @@ const stall = (ms: number): void => void Atomics.wait(new Int32Array(new SharedA
 test('what was said in time is heard first, however late this process comes to hear it', async () => {
   const socket = await unread();
   const late = vi.fn<() => void>();
-  const cancel = whenLate(20, late);
+  const cancel = timeoutAfterIo(20, late);
   const heard = once(socket, 'data').then(cancel);
   socket.resume();
   stall(100);
@@ -38,8 +38,8 @@ test('what was said in time is heard first, however late this process comes to h
 test('code that has stopped within the grace is not killed, however late its result is read', async () => {
   const socket = await unread();
   const on = { timeout: vi.fn<() => void>(), kill: vi.fn<() => void>() };
-  const clock = new StopClock({ timeoutMs: 60_000, graceMs: 20 }, on);
-  clock.grace();
+  const clock = new ExecutionDeadline({ timeoutMs: 60_000, graceMs: 20 }, on);
+  clock.startGrace();
   const heard = once(socket, 'data').then(() => clock.stop());
   socket.resume();
   stall(100);
@@ -49,5 +49,5 @@ test('code that has stopped within the grace is not killed, however late its res
 });
 
 test('where nothing was said, it is told', async () => {
-  await new Promise<void>((resolve) => void whenLate(5, resolve));
+  await new Promise<void>((resolve) => void timeoutAfterIo(5, resolve));
 });

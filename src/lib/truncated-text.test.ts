@@ -1,17 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Capture } from './capture.ts';
+import { TruncatedText } from './truncated-text.ts';
 
 describe('a capture', () => {
   it('keeps everything up to its limit', () => {
-    const capture = new Capture(10);
+    const capture = new TruncatedText(10);
     for (const text of ['01234', '', '56', '789']) capture.push(text);
     expect(capture.text).toBe('0123456789');
     expect(capture.cutBytes).toBe(0);
   });
 
   it('keeps the beginning and the end, and says between them what it leaves out', () => {
-    const capture = new Capture(10);
+    const capture = new TruncatedText(10);
     capture.push('aaaaa');
     capture.push('lost!');
     capture.push('zzzzz');
@@ -22,9 +22,9 @@ describe('a capture', () => {
   it('is the same whether the text came in one piece or in many', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ maxLength: 30 })), fc.integer({ min: 0, max: 60 }), (pieces, limit) => {
-        const many = new Capture(limit);
+        const many = new TruncatedText(limit);
         for (const piece of pieces) many.push(piece);
-        const one = new Capture(limit);
+        const one = new TruncatedText(limit);
         one.push(pieces.join(''));
         expect(many.text).toBe(one.text);
         expect(many.cutBytes).toBe(one.cutBytes);
@@ -33,13 +33,13 @@ describe('a capture', () => {
   });
 
   it('counts bytes, not characters, of what it leaves out', () => {
-    const capture = new Capture(2);
+    const capture = new TruncatedText(2);
     capture.push('aéééz');
     expect(capture.cutBytes).toBe(6);
   });
 
   it('with a limit of nothing keeps nothing and counts all', () => {
-    const capture = new Capture(0);
+    const capture = new TruncatedText(0);
     capture.push('text');
     expect(capture.cutBytes).toBe(4);
     expect(capture.text).not.toContain('text');
@@ -47,7 +47,7 @@ describe('a capture', () => {
 
   it('accounts for every byte of a long stream, and stays near its limit', () => {
     const limit = 1 << 20;
-    const capture = new Capture(limit);
+    const capture = new TruncatedText(limit);
     const piece = 'x'.repeat(99_991);
     for (let count = 0; count < 100; count++) capture.push(piece);
     const kept = capture.text.length - `\n… ${capture.cutBytes} bytes are left out here …\n`.length;
@@ -56,16 +56,16 @@ describe('a capture', () => {
   });
 
   it('tells its last characters', () => {
-    const capture = new Capture(4);
+    const capture = new TruncatedText(4);
     capture.push('first');
     capture.push('last');
     expect(capture.end(2)).toBe('st');
-    expect(new Capture(4).end(10)).toBe('');
+    expect(new TruncatedText(4).end(10)).toBe('');
   });
 
   it('takes small pieces past a large limit as fast as before it', () => {
     const limit = 8 * 1024 * 1024;
-    const capture = new Capture(limit);
+    const capture = new TruncatedText(limit);
     const pushed = (count: number) => {
       const begun = performance.now();
       for (let at = 0; at < count; at++) capture.push('ab');

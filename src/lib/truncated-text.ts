@@ -49,7 +49,7 @@ class Pieces {
   }
 }
 
-export class Capture {
+export class TruncatedText {
   readonly #limit: number;
   readonly #head: Pieces;
   readonly #tail: Pieces;

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { KernelLink } from './link.ts';
-import type { AnyQuestion } from './question.ts';
-import { Questions } from './questions.ts';
+import type { KernelConnection } from './kernel-connection.ts';
+import { KernelRequests, type PendingKernelRequest } from './kernel-requests.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -13,9 +12,9 @@ afterEach(() => {
 /** A save that may take 60 s, of a kernel whose sandbox is held still or not. */
 function saving(heldStill: () => Promise<boolean>) {
   const unanswered = vi.fn();
-  let asked: AnyQuestion | undefined;
-  const link = { control: { send: () => {} }, heldStill } as unknown as KernelLink;
-  const questions = new Questions(link, {
+  let asked: PendingKernelRequest | undefined;
+  const link = { control: { send: () => {} }, heldStill } as unknown as KernelConnection;
+  const questions = new KernelRequests(link, {
     checkIdle: () => {},
     unanswered,
     asked: (question) => {
@@ -24,7 +23,7 @@ function saving(heldStill: () => Promise<boolean>) {
   });
   const result = questions.save({ limitBytes: 1000, seconds: 60 }, () => {});
   result.catch(() => {});
-  return { unanswered, question: asked as unknown as AnyQuestion };
+  return { unanswered, question: asked as unknown as PendingKernelRequest };
 }
 
 test('a save has all its time where the kernel is not held still', async () => {

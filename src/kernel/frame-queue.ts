@@ -1,30 +1,30 @@
-/** Frames from a kernel in their order: each is handled when its time has come, and what waits has a bound. */
+/** Frames from a kernel, handled in order. What waits is counted in the kernel's budget. */
 
+import { FifoQueue } from '../lib/fifo-queue.ts';
 import { FRAME_COST, type Frame, FrameError } from '../protocol/frames.ts';
-import type { KernelBudget } from './budget.ts';
-import { Queue } from './queue.ts';
+import type { KernelBudget } from './kernel-budget.ts';
 
 /** A frame in its turn: taken apart once, however often it has to wait. */
-export interface Waiting {
+export interface QueuedFrame {
   readonly frame: Frame;
   parsed?: unknown;
 }
 
-export interface InboxEvents {
+export interface FrameHandler {
   /** False where the frame must wait; FrameError where it must not be. */
-  handle(next: Waiting): boolean;
+  handle(next: QueuedFrame): boolean;
   /** The kernel has broken the rules. */
   broken(reason: string): void;
 }
 
-export class Inbox {
+export class FrameQueue {
   readonly #budget: Pick<KernelBudget, 'take' | 'give'>;
-  readonly #events: InboxEvents;
-  readonly #frames = new Queue<Waiting>();
+  readonly #events: FrameHandler;
+  readonly #frames = new FifoQueue<QueuedFrame>();
   #pumping = false;
   #closed = false;
 
-  constructor(budget: Pick<KernelBudget, 'take' | 'give'>, events: InboxEvents) {
+  constructor(budget: Pick<KernelBudget, 'take' | 'give'>, events: FrameHandler) {
     this.#budget = budget;
     this.#events = events;
   }
@@ -65,7 +65,7 @@ export class Inbox {
   }
 }
 
-export function once<T>(next: Waiting, parse: (payload: Buffer) => T): T {
+export function parsedOnce<T>(next: QueuedFrame, parse: (payload: Buffer) => T): T {
   next.parsed ??= parse(next.frame.payload);
   return next.parsed as T;
 }

@@ -1,6 +1,6 @@
-/** How events come from a kernel to one reader: one at a time as they come, or through a queue that says when it is full. */
+/** How a kernel's events reach their one reader: through a callback, or through a queue with backpressure. */
 
-import { KernelBudget } from './budget.ts';
+import { KernelBudget } from './kernel-budget.ts';
 
 /** Where a kernel's events go. */
 export interface EventSink<T> {
@@ -15,7 +15,7 @@ export interface EventSink<T> {
   /** Ends with an error instead of a last event. */
   fail(error: Error): void;
   /** From here on the writer must not be held up: what has no room is lost, and counted. */
-  drain(): void;
+  dropWhenFull(): void;
   /** Bytes that the reader missed. */
   readonly lost: number;
   /** Whether the reader has left: nobody will see what comes. */
@@ -56,7 +56,7 @@ export class EventListener<T> implements EventSink<T> {
   /** Told by the execution's result. */
   fail(): void {}
 
-  drain(): void {}
+  dropWhenFull(): void {}
 }
 
 export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
@@ -108,7 +108,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
     this.end();
   }
 
-  drain(): void {
+  dropWhenFull(): void {
     this.#draining = true;
     this.#budget.waitForReader(false);
     this.onRoom();

@@ -1,5 +1,7 @@
-/** One execution on its way: its events, what its result keeps, and its clock. */
+/** One execution of a cell: its events, what its result keeps, and its deadline. */
 
+import { timeoutAfterIo } from '../lib/deadline.ts';
+import { TruncatedText } from '../lib/truncated-text.ts';
 import type {
   Death,
   DisplayEvent,
@@ -13,9 +15,8 @@ import type {
   Truncated,
 } from '../protocol/events.ts';
 import type { ResultPayload } from '../protocol/kernel.ts';
-import { KernelBudget, MOST_STREAM_BYTES } from './budget.ts';
-import { Capture } from './capture.ts';
-import type { EventSink } from './events.ts';
+import type { EventSink } from './event-queue.ts';
+import { KernelBudget, MOST_STREAM_BYTES } from './kernel-budget.ts';
 
 /** What a result keeps of displays: with more, whoever writes it down or sends it would hold everybody up. */
 const MOST_DISPLAYS = 1000;
@@ -29,7 +30,7 @@ export interface ExecutionSettings {
 
 export type StopReason = 'timeout' | 'interrupt';
 
-export class Execution {
+export class KernelExecution {
   readonly number: number;
   readonly code: string;
   readonly settings: ExecutionSettings;
@@ -40,8 +41,8 @@ export class Execution {
   settle: ((result: ResultEvent) => Promise<ResultEvent>) | undefined;
   /** Why the code was asked to stop, once it was. */
   stopped: StopReason | undefined;
-  readonly #stdout: Capture;
-  readonly #stderr: Capture;
+  readonly #stdout: TruncatedText;
+  readonly #stderr: TruncatedText;
   readonly #displays: DisplayEvent[] = [];
   /** Of the kernel that runs it. */
   #budget = new KernelBudget();
@@ -58,8 +59,8 @@ export class Execution {
     this.settings = settings;
     this.events = events;
     const limitBytes = Math.min(settings.outputLimitBytes, MOST_STREAM_BYTES);
-    this.#stdout = new Capture(limitBytes);
-    this.#stderr = new Capture(limitBytes);
+    this.#stdout = new TruncatedText(limitBytes);
+    this.#stderr = new TruncatedText(limitBytes);
     // A reader of the events learns of a failure there; nobody may be waiting for the result.
     this.#settled.promise.catch(() => {});
   }
@@ -95,7 +96,7 @@ export class Execution {
     this.events.offer(event, event.text.length);
   }
 
-  ask(event: InputRequestEvent): void {
+  requestInput(event: InputRequestEvent): void {
     this.events.push(event, event.prompt.length);
   }
 
@@ -152,8 +153,8 @@ export class Execution {
       ...(truncated && { truncated }),
       durationMs: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
     };
-    if (this.settle) void this.settle(result).then((settled) => this.#tell(settled), this.abandon.bind(this));
-    else this.#tell(result);
+    if (this.settle) void this.settle(result).then((settled) => this.#publish(settled), this.abandon.bind(this));
+    else this.#publish(result);
   }
 
   /** What was more than one may have, where something was. */
@@ -171,7 +172,7 @@ export class Execution {
     };
   }
 
-  #tell(result: ResultEvent): void {
+  #publish(result: ResultEvent): void {
     this.onEnd(result);
     this.events.end(result);
     this.#settled.resolve(result);
@@ -184,4 +185,46 @@ function errorPart(status: Status, error: ExecutionError | undefined, timeoutMs:
     return { error: { name: 'TimeoutError', message, traceback: error?.traceback ?? '' } };
   }
   return error ? { error } : {};
+}
+
+export class ExecutionDeadline {
+  readonly #graceMs: number;
+  readonly #on: { timeout: () => void; kill: () => void };
+  #leftMs: number;
+  #startedAt = 0;
+  #timer: (() => void) | undefined;
+  #kill: (() => void) | undefined;
+
+  constructor(settings: { timeoutMs: number; graceMs: number }, on: { timeout: () => void; kill: () => void }) {
+    this.#leftMs = settings.timeoutMs;
+    this.#graceMs = settings.graceMs;
+    this.#on = on;
+    this.resume();
+  }
+
+  /** Waiting for a person does not count. */
+  pause(): void {
+    if (!this.#timer) return;
+    this.#timer();
+    this.#timer = undefined;
+    this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#startedAt));
+  }
+
+  resume(): void {
+    if (this.#leftMs <= 0 || this.#timer || this.#kill) return;
+    this.#startedAt = performance.now();
+    this.#timer = timeoutAfterIo(this.#leftMs, this.#on.timeout);
+  }
+
+  /** The code was asked to stop: from here it has the grace period. */
+  startGrace(): void {
+    this.#timer?.();
+    this.#timer = undefined;
+    this.#kill ??= timeoutAfterIo(this.#graceMs, this.#on.kill);
+  }
+
+  stop(): void {
+    this.#timer?.();
+    this.#kill?.();
+  }
 }

@@ -1,8 +1,8 @@
-/** First in, first out, however many wait: taking the first of a long array moves all the others. */
+/** A first-in, first-out queue. Unlike Array.shift, taking an item costs the same however many wait. */
 
 const FEW = 1024;
 
-export class Queue<T> {
+export class FifoQueue<T> {
   #items: (T | undefined)[] = [];
   #taken = 0;
 

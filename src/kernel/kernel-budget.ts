@@ -17,7 +17,7 @@
  */
 
 import { FrameError } from '../protocol/frames.ts';
-import type { FrameLink } from './link.ts';
+import type { FrameConnection } from './kernel-connection.ts';
 
 const MIB = 1024 * 1024;
 
@@ -42,13 +42,13 @@ export type Held = keyof typeof MOST;
 const NO_LINK = { pause: () => {}, resume: () => {} };
 
 export class KernelBudget {
-  readonly #link: Pick<FrameLink, 'pause' | 'resume'>;
+  readonly #link: Pick<FrameConnection, 'pause' | 'resume'>;
   readonly #held = { waiting: 0, calls: 0, unread: 0, kept: 0, displays: 0, output: 0 };
   #waitsForReader = true;
   #paused = false;
 
   /** `link`: what is paused when the kernel must wait. Without it nothing is. */
-  constructor(link: Pick<FrameLink, 'pause' | 'resume'> = NO_LINK) {
+  constructor(link: Pick<FrameConnection, 'pause' | 'resume'> = NO_LINK) {
     this.#link = link;
   }
 

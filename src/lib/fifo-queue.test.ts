@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { Queue } from './queue.ts';
+import { FifoQueue } from './fifo-queue.ts';
 
 it('gives what was put into it in order, also where others come meanwhile', () => {
-  const queue = new Queue<number>();
+  const queue = new FifoQueue<number>();
   const seen: number[] = [];
   let next = 0;
   for (let round = 0; round < 200; round++) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EventQueue } from './events.ts';
+import { EventQueue } from './event-queue.ts';
 
 const MB = 1024 * 1024;
 
@@ -79,7 +79,7 @@ describe('an event queue', () => {
     const queue = new EventQueue<string>();
     queue.onRoom = () => rooms++;
     expect(queue.push('kept', 2 * MB)).toBe(false);
-    queue.drain();
+    queue.dropWhenFull();
     expect(rooms).toBe(1);
     expect(queue.push('kept too', 5 * MB)).toBe(true);
     expect(queue.push('lost', 2 * MB)).toBe(true);

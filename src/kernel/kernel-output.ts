@@ -1,0 +1,342 @@
+/** The output streams of a kernel, kept in order with its frames.
+ *
+ * The kernel writes the execution's marker into a stream at the point where a frame belongs. Text before a marker is
+ * delivered before that frame; text after it waits until the frame is handled. Text of an execution that has ended comes
+ * tagged with the number of that execution.
+ */
+
+import { randomFillSync } from 'node:crypto';
+import { StringDecoder } from 'node:string_decoder';
+import { timeoutAfterIo } from '../lib/deadline.ts';
+import { LABEL_BYTES } from '../protocol/kernel.ts';
+import type { ByteSource, KernelConnection } from './kernel-connection.ts';
+
+export type StreamName = 'stdout' | 'stderr';
+/** `owner` is set where the kernel says which execution, other than the one that runs, the text belongs to. */
+export type Deliver = (name: StreamName, text: string, owner?: number) => boolean;
+export type OutputMarkers = readonly [stdout: number, stderr: number];
+
+/** How long a frame waits for output that was marked before it, while that output is being read. */
+const MARKER_TIMEOUT_MS = 1000;
+/** How long a dead kernel's output may take to end. */
+const REMAINING_OUTPUT_TIMEOUT_MS = 300;
+const ALL_MARKERS: OutputMarkers = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+
+export class KernelOutput {
+  readonly #stdout: OutputStream;
+  readonly #stderr: OutputStream;
+  readonly #onChange: () => void;
+  #late: (() => void) | undefined;
+
+  /** `deliver` answers whether to go on reading; `onChange` is told when a frame that waits may go on. */
+  constructor(link: KernelConnection, deliver: Deliver, onChange: () => void) {
+    this.#onChange = onChange;
+    this.#stdout = new OutputStream(link.stdout, (text, owner) => deliver('stdout', text, owner), onChange);
+    this.#stderr = new OutputStream(link.stderr, (text, owner) => deliver('stderr', text, owner), onChange);
+  }
+
+  /** Nothing is delivered before it: until then nobody knows how the kernel labels output. */
+  open(label?: Uint8Array): void {
+    this.#stdout.open(label);
+    this.#stderr.open(label);
+  }
+
+  begin(mark: Buffer): void {
+    this.#stdout.begin(mark);
+    this.#stderr.begin(mark);
+  }
+
+  /** Whether everything that was written before these marks is delivered. */
+  reached(marks: OutputMarkers): boolean {
+    if (this.#stdout.reached(marks[0]) && this.#stderr.reached(marks[1])) {
+      this.stopWaiting();
+      return true;
+    }
+    this.#late ??= timeoutAfterIo(MARKER_TIMEOUT_MS, () => {
+      this.#late = undefined;
+      // A reader that is slow is waited for; a mark that the code has swallowed is not.
+      if (!this.#stdout.paused && !this.#stderr.paused) this.release(marks);
+      this.#onChange();
+    });
+    return false;
+  }
+
+  /** The frame that belongs to these marks is handled: what follows them may come. */
+  release([out, err]: OutputMarkers): void {
+    this.#stdout.release(out);
+    this.#stderr.release(err);
+  }
+
+  resume(): void {
+    this.#stdout.resume();
+    this.#stderr.resume();
+  }
+
+  /** The execution is over. */
+  finish(): void {
+    this.#stdout.finish();
+    this.#stderr.finish();
+  }
+
+  stopWaiting(): void {
+    this.#late?.();
+    this.#late = undefined;
+  }
+
+  /** What the kernel wrote before it died is still in its pipes. */
+  async drainRemaining(): Promise<void> {
+    this.open();
+    this.release(ALL_MARKERS);
+    const late = Promise.withResolvers<void>();
+    const cancel = timeoutAfterIo(REMAINING_OUTPUT_TIMEOUT_MS, late.resolve);
+    await Promise.race([Promise.all([this.#stdout.end, this.#stderr.end]), late.promise]);
+    cancel();
+  }
+
+  close(): void {
+    this.#stdout.close();
+    this.#stderr.close();
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+export class OutputStream {
+  readonly #source: ByteSource;
+  readonly #deliver: (text: string, owner?: number) => boolean;
+  readonly #onChange: () => void;
+  readonly #decoder = new StringDecoder('utf8');
+  readonly #over = Promise.withResolvers<void>();
+  #opened = false;
+  #mark: Buffer | undefined;
+  #label: Uint8Array | undefined;
+  #pending: Buffer = NOTHING;
+  #seen = 0;
+  #released = 0;
+  #paused = false;
+  #ended = false;
+  #working = false;
+
+  /**
+   * `deliver` answers whether to go on reading, and gets the number that a label names; `onChange` is told of every mark
+   * and of the end.
+   */
+  constructor(source: ByteSource, deliver: (text: string, owner?: number) => boolean, onChange: () => void) {
+    this.#source = source;
+    this.#deliver = deliver;
+    this.#onChange = onChange;
+    source.read(
+      (chunk) => this.#feed(chunk),
+      () => this.#end(),
+    );
+  }
+
+  /** Nothing is delivered before it. */
+  open(label?: Uint8Array): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    this.#label = label;
+    this.#goOn();
+  }
+
+  begin(mark: Buffer): void {
+    this.#mark = mark;
+    this.#seen = 0;
+    this.#released = 0;
+  }
+
+  /** Whether everything before the kernel's `count`-th mark is delivered, or where it needed no mark, all that was read. */
+  reached(count: number): boolean {
+    const held = this.#paused && this.#pending.length > 0;
+    return this.#ended || (this.#seen >= count && !held);
+  }
+
+  /** Whether it stands still because its reader is slow. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** Resolves when nothing more will come. */
+  get end(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** The frame that belongs to the `count`-th mark is handled: what follows the mark may come. */
+  release(count: number): void {
+    this.#seen = Math.max(this.#seen, count);
+    this.#released = Math.max(this.#released, count);
+    this.#goOn();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#goOn();
+  }
+
+  /** The execution is over: half a character, or what looked like the start of a mark, is text after all. */
+  finish(): void {
+    this.#mark = undefined;
+    this.#released = this.#seen;
+    this.#paused = false;
+    this.#goOn();
+    const rest = this.#decoder.end();
+    if (rest) this.#deliver(rest);
+  }
+
+  close(): void {
+    this.#source.close();
+  }
+
+  #goOn(): void {
+    if (!this.#working && this.#process()) this.#source.resume();
+  }
+
+  /** Returns whether to go on reading. The chunk is only lent. */
+  #feed(chunk: Buffer): boolean {
+    this.#pending = this.#pending.length > 0 ? Buffer.concat([this.#pending, chunk]) : chunk;
+    const more = this.#process();
+    this.#pending = this.#pending.length > 0 ? Buffer.from(this.#pending) : NOTHING;
+    return more;
+  }
+
+  get #held(): boolean {
+    return !this.#opened || this.#paused || this.#seen > this.#released;
+  }
+
+  #process(): boolean {
+    this.#working = true;
+    while (!this.#held && this.#pending.length > 0) {
+      const bytes = this.#pending;
+      const sign = nextSign(bytes, this.#mark, this.#label);
+      // Where nothing more comes, what looked like the beginning of a sign is text after all.
+      const at = !sign || (this.#ended && sign.kind === 'part') ? bytes.length : sign.at;
+      this.#pending = bytes.subarray(at);
+      this.#text(this.#decoder.write(bytes.subarray(0, at)));
+      if (sign?.kind === 'mark') this.#pass(bytes.subarray(at + MARKER_BYTES));
+      else if (sign?.kind === 'labelled' && !this.#held) this.#unwrap(bytes, sign);
+      else break;
+    }
+    this.#working = false;
+    return !this.#held;
+  }
+
+  #pass(rest: Buffer): void {
+    this.#pending = rest;
+    this.#seen++;
+    // The kernel may handle the frame of this mark right here, and so move `released` on.
+    this.#onChange();
+  }
+
+  /** Pieces that follow one another are one text: a line is often written in two. */
+  #unwrap(bytes: Buffer, first: TaggedText): void {
+    const { owner } = first;
+    let text = bytes.toString('utf8', first.begin, first.end);
+    let { end } = first;
+    for (let next = this.#pieceAt(bytes, end); next?.owner === owner; next = this.#pieceAt(bytes, end)) {
+      text += bytes.toString('utf8', next.begin, next.end);
+      end = next.end;
+    }
+    this.#pending = bytes.subarray(end);
+    this.#text(text, owner);
+  }
+
+  #pieceAt(bytes: Buffer, at: number): TaggedText | undefined {
+    const sign = this.#label && taggedTextAt(bytes, at, this.#label);
+    return sign?.kind === 'labelled' ? sign : undefined;
+  }
+
+  #text(text: string, owner?: number): void {
+    if (text.length > 0 && !this.#deliver(text, owner)) this.#paused = true;
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#goOn();
+    this.#over.resolve();
+    this.#onChange();
+  }
+}
+
+export const MARKER_BYTES = 16;
+
+/** Random bytes are made in bulk: one call costs as much as a thousand bytes. */
+const randomBytes = Buffer.alloc(256 * MARKER_BYTES);
+let randomBytesUsed = randomBytes.length;
+
+export function newOutputMarker(): Buffer {
+  if (randomBytesUsed === randomBytes.length) {
+    randomFillSync(randomBytes);
+    randomBytesUsed = 0;
+  }
+  const mark = Buffer.from(randomBytes.subarray(randomBytesUsed, randomBytesUsed + MARKER_BYTES));
+  randomBytesUsed += MARKER_BYTES;
+  // No byte of UTF-8 text is 0xff, so a search for the mark rarely has to look twice.
+  mark[0] = 0xff;
+  return mark;
+}
+
+/** Marks and labels begin with it, and no UTF-8 text holds it: to look for it is all that most output costs. */
+const SIGN_FIRST_BYTE = 0xff;
+/** Behind the label: the number of the execution, and how long its text is. */
+const HEADER_BYTES = LABEL_BYTES + 6;
+/** A kernel writes each piece as a whole; what is longer was not written by it. */
+const LARGEST_TAGGED_TEXT = 4096;
+
+/** Text of the execution `owner`, from `begin` to `end`. */
+export interface TaggedText {
+  readonly kind: 'labelled';
+  readonly at: number;
+  readonly owner: number;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** A `part` may be the beginning of a sign whose rest has not come. */
+export type OutputSign = { readonly kind: 'mark' | 'part'; readonly at: number } | TaggedText;
+
+export function nextSign(
+  bytes: Buffer,
+  mark: Uint8Array | undefined,
+  label: Uint8Array | undefined,
+): OutputSign | undefined {
+  if (!mark && !label) return undefined;
+  let at = bytes.indexOf(SIGN_FIRST_BYTE);
+  while (at >= 0) {
+    const second = bytes[at + 1];
+    // Bytes that only begin like a sign are told by the second one: there may be many of them.
+    if (second === undefined || second === mark?.[1] || second === label?.[1]) {
+      const sign = signAt(bytes, at, mark, label);
+      if (sign) return sign;
+    }
+    at = second === SIGN_FIRST_BYTE ? at + 1 : bytes.indexOf(SIGN_FIRST_BYTE, at + 1);
+  }
+  return undefined;
+}
+
+function signAt(
+  bytes: Buffer,
+  at: number,
+  mark: Uint8Array | undefined,
+  label: Uint8Array | undefined,
+): OutputSign | undefined {
+  if (mark && begins(bytes, at, mark)) return { kind: at + mark.length > bytes.length ? 'part' : 'mark', at };
+  return label && taggedTextAt(bytes, at, label);
+}
+
+/** A labelled piece that begins just there. */
+export function taggedTextAt(bytes: Buffer, at: number, label: Uint8Array): OutputSign | undefined {
+  if (!begins(bytes, at, label)) return undefined;
+  const begin = at + HEADER_BYTES;
+  if (begin > bytes.length) return { kind: 'part', at };
+  const end = begin + bytes.readUInt16LE(at + LABEL_BYTES + 4);
+  if (end - at > LARGEST_TAGGED_TEXT) return undefined;
+  if (end > bytes.length) return { kind: 'part', at };
+  return { kind: 'labelled', at, owner: bytes.readUInt32LE(at + LABEL_BYTES), begin, end };
+}
+
+/** Whether this sign is there, as far as the bytes go. */
+function begins(bytes: Buffer, at: number, sign: Uint8Array): boolean {
+  const length = Math.min(sign.length, bytes.length - at);
+  return bytes.compare(sign, 0, length, at, at + length) === 0;
+}

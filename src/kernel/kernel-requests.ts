@@ -1,0 +1,248 @@
+/** Requests of the host to an idle kernel, one at a time: introspection, snapshots, saving and loading checkpoints. */
+
+import type { Segment } from '../protocol/checkpoint.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { FrameError, FrameType } from '../protocol/frames.ts';
+import {
+  encodePart,
+  type LoadedPayload,
+  type PartHeader,
+  parseAnswer,
+  parseLoaded,
+  parsePart,
+  parseSaved,
+  parseTwinned,
+  type SavedPayload,
+} from '../protocol/kernel.ts';
+import type { PyValue } from '../protocol/values.ts';
+import type { FrameConnection, KernelConnection } from './kernel-connection.ts';
+
+const REQUEST_TIMEOUT_MS = 10_000;
+const REQUEST_GRACE_MS = 2000;
+/** There is one save or load at a time. */
+const CHECKPOINT_REQUEST_ID = 1;
+/** Past its own deadline, a kernel that saves has this long to say how it went. */
+const SAVE_GRACE_MS = 5000;
+/** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
+const REQUEST_ID_BIT = 0x80000000;
+
+/** How a kernel saves its namespace. */
+export interface SaveSettings {
+  readonly limitBytes: number;
+  readonly seconds: number;
+}
+
+interface KernelRequestHooks {
+  /** Throws where the kernel is not idle. */
+  checkIdle(): void;
+  /** It does not answer, and is no use any more. */
+  unanswered(): void;
+  /** From here on it is the one that the kernel answers. */
+  asked(question: PendingKernelRequest): void;
+}
+
+type StartOptions<T> = Omit<KernelRequestOptions<T>, 'onTimeout'> & Partial<Pick<KernelRequestOptions<T>, 'onTimeout'>>;
+
+export class KernelRequests {
+  readonly #link: KernelConnection;
+  readonly #events: KernelRequestHooks;
+  #count = 0;
+
+  constructor(link: KernelConnection, events: KernelRequestHooks) {
+    this.#link = link;
+    this.#events = events;
+  }
+
+  /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
+  introspect(method: string, params: Record<string, unknown>): Promise<PyValue> {
+    this.#count = (this.#count + 1) % 0x7fffffff;
+    const question: KernelRequest<PyValue> = this.#start((REQUEST_ID_BIT | this.#count) >>> 0, {
+      answer: FrameType.answer,
+      parse: parseAnswerValue,
+      timeoutMs: REQUEST_TIMEOUT_MS,
+      onTimeout: () => {
+        this.#link.interrupt(question.id);
+        question.extend(REQUEST_GRACE_MS, () => this.#events.unanswered());
+      },
+    });
+    this.#link.control.send(FrameType.request, question.id, JSON.stringify({ method, params }));
+    return question.result;
+  }
+
+  /** Has the kernel keep this moment as a frozen fork of that number; rejects with FORK_UNSAFE where it cannot. */
+  takeSnapshot(number: number): Promise<void> {
+    const parse = (payload: Buffer): void => {
+      const { unsafe } = parseTwinned(payload);
+      if (unsafe !== undefined) throw new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`);
+    };
+    const question = this.#start(number, { answer: FrameType.twinned, parse, timeoutMs: REQUEST_TIMEOUT_MS });
+    this.#link.control.send(FrameType.twin, number);
+    return question.result;
+  }
+
+  /** Has the kernel take its namespace apart. `part` gets the pieces as they come. */
+  save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
+    const question = this.#startLong({
+      answer: FrameType.saved,
+      parse: parseSaved,
+      timeoutMs: settings.seconds * 1000 + SAVE_GRACE_MS,
+      part: (payload) => {
+        const { header, bytes } = parsePart(payload);
+        part(header, bytes);
+      },
+    });
+    this.#link.control.send(FrameType.save, CHECKPOINT_REQUEST_ID, JSON.stringify(settings));
+    return question.result;
+  }
+
+  /** Has the kernel replace its namespace by what was saved, on the Python that is named. */
+  async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
+    const question = this.#startLong({ answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
+    await sendSegments(this.#link.control, CHECKPOINT_REQUEST_ID, python, segments);
+    return await question.result;
+  }
+
+  /** To save or load may take long. A kernel that was stopped from outside, and says nothing, is not given all that time. */
+  #startLong<T>(settings: StartOptions<T>): KernelRequest<T> {
+    let leftMs = settings.timeoutMs;
+    let silent = true;
+    const look = async (): Promise<void> => {
+      const wasSilent = silent;
+      silent = true;
+      leftMs -= REQUEST_TIMEOUT_MS;
+      const given = leftMs > 0 && !(wasSilent && (await this.#link.isPaused?.()));
+      if (given) question.extend(Math.min(REQUEST_TIMEOUT_MS, leftMs), look);
+      else if (!question.over) this.#events.unanswered();
+    };
+    const question: KernelRequest<T> = this.#start(CHECKPOINT_REQUEST_ID, {
+      ...settings,
+      timeoutMs: Math.min(REQUEST_TIMEOUT_MS, leftMs),
+      onTimeout: look,
+      part:
+        settings.part &&
+        ((payload) => {
+          silent = false;
+          settings.part?.(payload);
+        }),
+    });
+    return question;
+  }
+
+  #start<T>(id: number, settings: StartOptions<T>): KernelRequest<T> {
+    this.#events.checkIdle();
+    const question = new KernelRequest(id, { onTimeout: () => this.#events.unanswered(), ...settings });
+    this.#events.asked(question);
+    return question;
+  }
+}
+
+function parseAnswerValue(payload: Buffer): PyValue {
+  const answer = parseAnswer(payload);
+  if (!('error' in answer)) return answer.value;
+  const { name, message, traceback } = answer.error;
+  throw new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } });
+}
+
+interface KernelRequestOptions<T> {
+  /** The type of the frame that answers. */
+  readonly answer: number;
+  readonly parse: (payload: Buffer) => T;
+  readonly timeoutMs: number;
+  readonly onTimeout: () => void;
+  /** Takes what comes before the answer. */
+  readonly part?: ((payload: Buffer) => void) | undefined;
+}
+
+/** What a kernel needs of a question, whatever its answer is. */
+export type PendingKernelRequest = Pick<KernelRequest<never>, 'id' | 'answer' | 'part' | 'settle' | 'reject'>;
+
+class KernelRequest<T> {
+  readonly id: number;
+  readonly answer: number;
+  readonly #settings: KernelRequestOptions<T>;
+  readonly #settled = Promise.withResolvers<T>();
+  #timer: NodeJS.Timeout;
+  #over = false;
+
+  constructor(id: number, settings: KernelRequestOptions<T>) {
+    this.id = id;
+    this.answer = settings.answer;
+    this.#settings = settings;
+    this.#timer = setTimeout(settings.onTimeout, settings.timeoutMs);
+    // A kernel that dies may have nobody who waits any more.
+    this.#settled.promise.catch(() => {});
+  }
+
+  get result(): Promise<T> {
+    return this.#settled.promise;
+  }
+
+  /** Whether it was answered, or never will be. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Another chance to answer, before something else is done about it. */
+  extend(timeoutMs: number, onTimeout: () => void): void {
+    if (this.#over) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(onTimeout, timeoutMs);
+  }
+
+  part(payload: Buffer): void {
+    if (!this.#settings.part) throw new FrameError('a part of an answer that has none');
+    this.#settings.part(payload);
+  }
+
+  settle(payload: Buffer): void {
+    this.#end();
+    try {
+      this.#settled.resolve(this.#settings.parse(payload));
+    } catch (error) {
+      this.#settled.reject(error);
+      // A kernel that answers in the wrong shape is cut off; what an answer says is the asker's to hear.
+      if (error instanceof FrameError) throw error;
+    }
+  }
+
+  reject(error: Error): void {
+    this.#end();
+    this.#settled.reject(error);
+  }
+
+  #end(): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
+  }
+}
+
+export interface LoadableSegment {
+  readonly header: Pick<Segment, 'kind' | 'names' | 'portable'>;
+  readonly bytes: Uint8Array;
+}
+
+const PART_BYTES = 8 * 1024 * 1024;
+/** How much may be on its way. */
+const MAX_IN_FLIGHT_BYTES = 4 * 1024 * 1024;
+
+async function sendSegments(
+  control: FrameConnection,
+  id: number,
+  python: string,
+  segments: AsyncIterable<LoadableSegment>,
+): Promise<void> {
+  let ahead = 0;
+  for await (const { header, bytes } of segments) {
+    for (let at = 0; at === 0 || at < bytes.length; at += PART_BYTES) {
+      const piece = bytes.subarray(at, at + PART_BYTES);
+      const last = at + PART_BYTES >= bytes.length;
+      const sent = control.sendAndDrain(FrameType.load, id, encodePart({ ...header, last }, piece));
+      ahead += piece.length;
+      if (ahead < MAX_IN_FLIGHT_BYTES) continue;
+      // The kernel takes its time: what waits for it must not fill the host's memory.
+      await sent;
+      ahead = 0;
+    }
+  }
+  control.send(FrameType.load, id, encodePart({ end: true, python }, Buffer.alloc(0)));
+}
