@@ -21,7 +21,7 @@ const IDS_PER_GENERATION = 2 ** 32;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 
 interface HostCallsOptions {
-  readonly link: Pick<FrameConnection, 'sendSlowly'>;
+  readonly link: Pick<FrameConnection, 'sendAndDrain'>;
   readonly outputs: Pick<KernelOutput, 'reached' | 'release'>;
   readonly budget: Pick<KernelBudget, 'take' | 'give' | 'hasRoom' | 'readerHasRoom'>;
   /** Carries out what the code asks for, beside input(). Without it such calls are refused. */
