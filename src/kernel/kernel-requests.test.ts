@@ -10,10 +10,10 @@ afterEach(() => {
 });
 
 /** A save that may take 60 s, of a kernel whose sandbox is held still or not. */
-function saving(heldStill: () => Promise<boolean>) {
+function saving(isPaused: () => Promise<boolean>) {
   const unanswered = vi.fn();
   let asked: PendingKernelRequest | undefined;
-  const link = { control: { send: () => {} }, heldStill } as unknown as KernelConnection;
+  const link = { control: { send: () => {} }, isPaused } as unknown as KernelConnection;
   const questions = new KernelRequests(link, {
     checkIdle: () => {},
     unanswered,
