@@ -19,7 +19,7 @@ export async function detect({ python: named, place, ...container }: DetectOptio
   const redis = place.redis ? { redis: await lookAtRedis(place) } : {};
   const others = [await lookAtContainers(container), await lookAtPyodide()];
   const [{ findPython }, { detectLayers }] = await Promise.all([
-    import('./sandbox/python.ts'),
+    import('./interpreter/find-python.ts'),
     import('./sandbox/detect.ts'),
   ]);
   try {

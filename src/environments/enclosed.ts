@@ -5,8 +5,8 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { CellaError } from '../protocol/errors.ts';
-import { folderId } from '../sandbox/folder-id.ts';
-import { fileRights } from '../sandbox/uid.ts';
+import { fileRights } from '../sandbox/sandbox-user.ts';
+import { folderId } from '../sandbox/spec.ts';
 import { readableOf, writableOf } from './byte-streams.ts';
 import type { EnvironmentHandle, EnvironmentPrimitive, ExecExit, ExecOptions, Execution } from './contract.ts';
 import type { EnclosedExit, EnclosedLink, EnclosurePort } from './enclosure-port.ts';

@@ -4,8 +4,7 @@ import { spawn } from 'node:child_process';
 import { PassThrough, type Readable } from 'node:stream';
 import { endsAfterKill } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { enterGroup } from '../sandbox/marked-group.ts';
-import { killTree, newTreeMark, termTree } from '../sandbox/process-tree.ts';
+import { enterGroup, killTree, newProcessTag, termTree } from '../sandbox/process-tree.ts';
 import type { ExecExit, Execution } from './contract.ts';
 import { feed, GRACE_MS } from './program.ts';
 
@@ -24,7 +23,7 @@ export interface LocalProgram {
 
 export function startLocal({ argv, env, cwd, stdin, owner }: LocalProgram): Execution {
   const [program = '', ...args] = argv;
-  const mark = newTreeMark(owner);
+  const mark = newProcessTag(owner);
   const child = begin(program, args, { cwd, env: { ...env, ...mark.env }, stdin: stdin !== undefined });
   const group = child.pid === undefined ? undefined : enterGroup(child.pid, mark.group);
   let over = false;

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runs } from '../../test/support/half-dead.ts';
-import { canMakeGroups } from '../sandbox/marked-group.ts';
+import { canMakeGroups } from '../sandbox/process-tree.ts';
 import { LocalEnvironment } from './local.ts';
 
 /** Begins a program that nothing leads back to: no parent, no group, no session, no variable. Tells its number. */

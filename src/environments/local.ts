@@ -3,9 +3,8 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
-import { folderId } from '../sandbox/folder-id.ts';
-import { removeGroups } from '../sandbox/marked-group.ts';
-import { killMarked } from '../sandbox/process-tree.ts';
+import { killTagged, removeGroups } from '../sandbox/process-tree.ts';
+import { folderId } from '../sandbox/spec.ts';
 import type { EnvironmentHandle, EnvironmentPrimitive, ExecOptions, Execution } from './contract.ts';
 import { EnvironmentFiles } from './environment-files.ts';
 import { Executions } from './executions.ts';
@@ -64,7 +63,7 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
   /** One that another process had. What that has left running is ended. */
   static async attach(handle: unknown, { env }: Pick<LocalOptions, 'env'> = {}): Promise<LocalEnvironment> {
     const { id, folders } = readHandle(handle, ['local']);
-    killMarked(MARK, id);
+    killTagged(MARK, id);
     removeGroups(id);
     return new LocalEnvironment(id, folders, env, { kind: 'left', reason: RESTARTED });
   }
@@ -100,7 +99,7 @@ export class LocalEnvironment extends EnvironmentFiles implements EnvironmentPri
   async terminate(): Promise<void> {
     if (this.#state.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
     await this.#running.end();
-    killMarked(MARK, this.#id);
+    killTagged(MARK, this.#id);
     removeGroups(this.#id);
   }
 

@@ -4,8 +4,8 @@ import type { ByteSource, KernelConnection, ProcessExit } from '../kernel/kernel
 import type { Capabilities } from '../protocol/capabilities.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
-import type { Denied } from '../sandbox/proxy/denials.ts';
-import type { LaunchSpec } from '../sandbox/spec.ts';
+import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
+import type { EnvironmentSpec } from '../sandbox/spec.ts';
 
 export interface LaunchOptions {
   /** Variables beside those that every kernel has. One that comes from a twin keeps what it had. */
@@ -90,7 +90,7 @@ export interface Enclosure {
   /** Told when a twin has ended without being asked to. */
   onGone: (twin: number, outOfMemory: boolean) => void;
   /** Told of hosts that something in here tried to reach, and may not; not of each in a flood of them. */
-  onDenied: (attempt: Denied) => void;
+  onDenied: (attempt: DeniedAttempt) => void;
   measure(): Promise<Usage>;
   /** Set where no second kernel can begin with a twin while the one that it was kept of lives. */
   readonly forkless?: true;
@@ -108,14 +108,14 @@ export interface SpareOrder {
   readonly shape: string;
   readonly count: number;
   /** A policy with a folder that is nobody's yet. */
-  make(): LaunchSpec;
+  make(): EnvironmentSpec;
   /** Told of a policy whose enclosure is not needed, or could not be made. */
-  discard(spec: LaunchSpec): void;
+  discard(spec: EnvironmentSpec): void;
 }
 
 export interface Spare {
   readonly enclosure: Enclosure;
-  readonly spec: LaunchSpec;
+  readonly spec: EnvironmentSpec;
 }
 
 /** Enclosures that wait for somebody. */
@@ -135,7 +135,7 @@ export interface Executor {
   readonly spares: SpareRack;
   /** The Python that its kernels run, as far as packages must fit it. */
   interpreter(): Promise<Interpreter>;
-  open(spec: LaunchSpec): Promise<Enclosure>;
+  open(spec: EnvironmentSpec): Promise<Enclosure>;
   /** Sessions that are still open lose their kernels. */
   close(): Promise<void>;
 }

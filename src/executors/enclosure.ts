@@ -6,7 +6,7 @@ import { type Frame, FrameType } from '../protocol/frames.ts';
 import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../protocol/kernel.ts';
 import { refusal } from '../protocol/refusal.ts';
 import type { TerminalSize } from '../protocol/terminal.ts';
-import type { Denied } from '../sandbox/proxy/denials.ts';
+import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
 import type { CommandLink, KillOptions, LaunchOptions, Program, TerminalLink, Usage } from './contract.ts';
 import { endWhereHeld } from './held-still.ts';
 import { inputOver } from './input.ts';
@@ -43,7 +43,7 @@ interface Attachment extends Connection {
 
 export class SupervisedEnclosure implements Preparable {
   onGone: (twin: number, outOfMemory: boolean) => void = () => {};
-  onDenied: (attempt: Denied) => void = () => {};
+  onDenied: (attempt: DeniedAttempt) => void = () => {};
   readonly #way: Way;
   readonly #supervisor: FrameSocket;
   readonly #opened = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 /** Enclosures that are ready before anybody asks for one: closed in, with a kernel that has said hello. */
 
-import type { LaunchSpec } from '../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../sandbox/spec.ts';
 import type { Enclosure, Spare, SpareOrder, SpareRack } from './contract.ts';
 import { Processor } from './processor.ts';
 
@@ -17,12 +17,12 @@ export interface Preparable extends Enclosure {
 /** Where spares are made; one that has ended makes no more. */
 export interface Workshop {
   readonly alive: boolean;
-  make(spec: LaunchSpec): Preparable | Promise<Preparable>;
+  make(spec: EnvironmentSpec): Preparable | Promise<Preparable>;
 }
 
 interface Ready {
   readonly enclosure: Preparable;
-  readonly spec: LaunchSpec;
+  readonly spec: EnvironmentSpec;
 }
 
 interface Stock {
@@ -101,7 +101,7 @@ export class Spares implements SpareRack {
   }
 }
 
-async function prepared(workshop: Workshop, order: SpareOrder, spec: LaunchSpec): Promise<Preparable> {
+async function prepared(workshop: Workshop, order: SpareOrder, spec: EnvironmentSpec): Promise<Preparable> {
   let enclosure: Preparable | undefined;
   try {
     enclosure = await workshop.make(spec);

@@ -1,10 +1,10 @@
 /** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
 
 import { z } from 'zod';
+import { describeRunFailure, kernelPackage, parseJson } from '../interpreter/find-python.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { failureOf, kernelPackage, parseJson } from './python.ts';
-import { firstUids } from './uid.ts';
+import { firstUids } from './sandbox-user.ts';
 
 /** More than all trials together may take. */
 const DETECTION_MS = 60_000;
@@ -52,8 +52,12 @@ async function reportOf(python: string): Promise<string> {
     if (code === 'ENOENT' || code === 'EACCES') {
       throw new CellaError('PYTHON_NOT_FOUND', `${python} is not a program that this user can run.`, { cause });
     }
-    throw new CellaError('TEMPLATE_FAILED', `The layers of isolation could not be tried: ${failureOf(cause)}.`, {
-      cause,
-    });
+    throw new CellaError(
+      'TEMPLATE_FAILED',
+      `The layers of isolation could not be tried: ${describeRunFailure(cause)}.`,
+      {
+        cause,
+      },
+    );
   }
 }

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { runs, startHalfDead } from '../../test/support/half-dead.ts';
-import { killTree, newTreeMark } from './process-tree.ts';
+import { killTree, newProcessTag } from './process-tree.ts';
 
 test.runIf(process.platform === 'linux')(
   'a process whose first thread has ended is found alive, and what it has started',
   async () => {
     const { root, pids } = await startHalfDead();
     expect(pids.map(runs)).toEqual([true, true]);
-    killTree(root, newTreeMark(), { ownGroup: false });
+    killTree(root, newProcessTag(), { ownGroup: false });
     await expect.poll(() => pids.map(runs)).toEqual([false, false]);
   },
 );

@@ -1,11 +1,11 @@
-/** The policy of one sandbox, resolved: what pid 1 is told before it closes itself in. */
+/** The resolved spec of an environment (user, mounts, network, limits), and the checks of folders that a caller names. */
 
-import { accessSync, constants, realpathSync, statSync } from 'node:fs';
+import { accessSync, type BigIntStats, constants, readFileSync, realpathSync, statSync } from 'node:fs';
+import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/policy.ts';
-import { type FolderId, folderId, isSameFolder } from './folder-id.ts';
 
-export interface Folder {
+export interface Mount {
   readonly path: string;
   /** Where it is inside the sandbox, if not at the same path. */
   readonly at?: string;
@@ -15,14 +15,14 @@ export interface Folder {
   readonly owner?: readonly [uid: number, gid: number];
 }
 
-export interface LaunchSpec {
+export interface EnvironmentSpec {
   readonly uid: number;
   readonly gid: number;
   readonly network: NetworkPolicy;
-  readonly readable: readonly Folder[];
+  readonly readable: readonly Mount[];
   /** The agent's own, which is among the writable ones too. */
-  readonly folder: Folder;
-  readonly writable: readonly Folder[];
+  readonly folder: Mount;
+  readonly writable: readonly Mount[];
   /** Paths as they are inside. */
   readonly home: string;
   readonly cwd: string;
@@ -44,11 +44,24 @@ export interface LaunchSpec {
 
 const MB = 1024 * 1024;
 /** Places that a sandbox fills itself, or that would open the host to it. */
-const SYSTEM = ['/', '/bin', '/boot', '/etc', '/lib', '/lib64', '/root', '/run', '/sbin', '/tmp', '/usr', '/var'];
+const SYSTEM_FOLDERS = [
+  '/',
+  '/bin',
+  '/boot',
+  '/etc',
+  '/lib',
+  '/lib64',
+  '/root',
+  '/run',
+  '/sbin',
+  '/tmp',
+  '/usr',
+  '/var',
+];
 /** The same, with everything in them. */
 const SYSTEM_TREES = ['/dev', '/proc', '/sys'];
 
-export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
+export function limitsToSpec(limits: Limits): EnvironmentSpec['limits'] {
   return {
     memoryBytes: limits.memoryMb * MB,
     processes: limits.processes,
@@ -63,7 +76,7 @@ export function limitsToSpec(limits: Limits): LaunchSpec['limits'] {
 // Calls of a few microseconds each on local files: going through the thread pool would cost more than they do.
 
 /** `refused`: the path was resolved before. If a link stands in it by now, somebody has put it there. */
-export type FolderLinks = 'followed' | 'refused';
+type FolderLinks = 'followed' | 'refused';
 
 /** A folder that is named by a caller: it must exist, be a folder, and show nothing that it must not. */
 export function resolveFolder(path: string, option: string, dataDir: string, links: FolderLinks = 'followed'): string {
@@ -81,7 +94,7 @@ export function resolveFolder(path: string, option: string, dataDir: string, lin
       advice: 'Look who may write to the folders above it, or make the session again.',
     });
   }
-  if (SYSTEM.includes(real)) {
+  if (SYSTEM_FOLDERS.includes(real)) {
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name a folder inside it.`);
   }
   if (SYSTEM_TREES.some((tree) => `${real}/`.startsWith(`${tree}/`))) {
@@ -111,7 +124,7 @@ export function folderProblem(path: string, cause: unknown): string {
 }
 
 /** A folder the code may change. A root host brings it in under its owner; any other must be able to write to it. */
-export function writableFolder(path: string, root: boolean): Folder {
+export function writableFolder(path: string, root: boolean): Mount {
   if (root) {
     const { uid, gid } = statSync(path);
     return { path, owner: [uid, gid] };
@@ -125,11 +138,46 @@ export function writableFolder(path: string, root: boolean): Folder {
 }
 
 /** A folder the code may read. Where its owner keeps it from others, a root host brings it in under that owner. */
-export function readableFolder(path: string, root: boolean): Folder {
+export function readableFolder(path: string, root: boolean): Mount {
   const { uid, gid, mode } = statSync(path);
   return root && (mode & 0o005) !== 0o005 ? { path, owner: [uid, gid] } : { path };
 }
 
 export function policyOf(sandbox: 'on' | 'off' | SandboxPolicy): SandboxPolicy {
   return typeof sandbox === 'string' ? { readable: [], writable: [], network: 'none' } : sandbox;
+}
+
+export const FolderId = z.object({
+  device: z.string(),
+  inode: z.string(),
+  /** Devices may have other numbers after the machine was started anew. */
+  boot: z.string(),
+});
+export type FolderId = z.infer<typeof FolderId>;
+
+let knownBootId: string | undefined;
+
+function bootId(): string {
+  knownBootId ??= readBootId();
+  return knownBootId;
+}
+
+function readBootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return ''; // no Linux: folders are not held there either
+  }
+}
+
+export function folderId(path: string): FolderId {
+  return folderIdOfStats(statSync(path, { bigint: true }));
+}
+
+export function folderIdOfStats({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): FolderId {
+  return { device: String(dev), inode: String(ino), boot: bootId() };
+}
+
+export function isSameFolder(one: FolderId, other: FolderId): boolean {
+  return one.inode === other.inode && (one.device === other.device || one.boot !== other.boot);
 }

@@ -3,7 +3,7 @@
 import type { FilesRoot } from '../environments/files/files.ts';
 import type { CommandLink, Enclosure, Program } from '../executors/contract.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { AGENT_PLACE, type AgentFolders } from '../sandbox/agent-place.ts';
+import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
 import { requireNode } from './agent-node.ts';
 import { dataFolder } from './data-folder.ts';
 import { borrowExecutor } from './executors.ts';
@@ -16,7 +16,7 @@ export interface AgentEnclosureOptions {
   readonly session: SessionOptions;
   /** The agent whose folder the session works in, where it is a fork. */
   readonly workspaceOf?: string | undefined;
-  readonly folders: AgentFolders;
+  readonly folders: AgentMounts;
   /** Told of hosts that something in it tried to reach, and that the session's network policy does not allow. */
   readonly onDenied?: Enclosure['onDenied'] | undefined;
 }
@@ -24,7 +24,7 @@ export interface AgentEnclosureOptions {
 export interface AgentEnclosure extends AsyncDisposable {
   readonly kind: 'sandbox' | 'docker';
   /** Paths as they are inside. */
-  readonly paths: typeof AGENT_PLACE & { readonly workspace: string; readonly home: string };
+  readonly paths: typeof AGENT_PATHS & { readonly workspace: string; readonly home: string };
   /** The same two, on the host. */
   readonly onHost: { readonly workspace: string; readonly home: string };
   /** How their files are reached there. */
@@ -63,7 +63,7 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
     };
     return {
       kind: kind === 'container' ? 'docker' : 'sandbox',
-      paths: { ...AGENT_PLACE, workspace: spec.cwd, home: spec.home },
+      paths: { ...AGENT_PATHS, workspace: spec.cwd, home: spec.home },
       onHost: { workspace: launch.cwd, home: launch.home },
       files: { workspace: launch.files, home: launch.homeFiles },
       get pid() {

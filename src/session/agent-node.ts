@@ -3,7 +3,7 @@
 import type { Enclosure, Executor } from '../executors/contract.ts';
 import { runCommand } from '../executors/run-command.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { AGENT_PLACE } from '../sandbox/agent-place.ts';
+import { AGENT_PATHS } from '../sandbox/mount-points.ts';
 
 const LONGEST_MS = 30_000;
 const MOST_WORDS = 4000;
@@ -14,7 +14,7 @@ const proven = new WeakSet<Executor>();
 export async function requireNode(executor: Executor, enclosure: Enclosure, image: string | undefined): Promise<void> {
   if (proven.has(executor)) return;
   const command = {
-    argv: [`${AGENT_PLACE.node}/node`, '--version'],
+    argv: [`${AGENT_PATHS.node}/node`, '--version'],
     timeoutMs: LONGEST_MS,
     outputLimitBytes: MOST_WORDS,
   };

@@ -3,7 +3,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
-import type { AgentFolders } from '../sandbox/agent-place.ts';
+import type { AgentMounts } from '../sandbox/mount-points.ts';
 
 interface User {
   readonly uid: number;
@@ -13,7 +13,7 @@ interface User {
 const [READ, ENTER] = [4, 5];
 
 /** As deep as it goes by itself: a program's own files are of one piece, and are opened when it is installed. */
-export function checkReadable({ node, runner, programs }: AgentFolders, user: User): void {
+export function checkReadable({ node, runner, programs }: AgentMounts, user: User): void {
   for (const path of [node, join(node, 'node')]) check(node, path, ENTER, user);
   if (runner !== undefined) {
     check(runner, runner, ENTER, user);

@@ -7,13 +7,13 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { CellaError } from '../protocol/errors.ts';
-import { type Identity, identityOf, isOurs } from '../sandbox/uid.ts';
+import { isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
 
 /** What it is called inside a sandbox, whatever the key is. */
 export const INSIDE = '/agent';
 const NOBODYS = '.new-';
 
-export interface Home extends Identity {
+export interface Home extends SandboxUser {
   /** Holds `workspace` and `home`, and nothing else. */
   readonly own: string;
   /** Set where the files on disk belong to another user than the sandbox's. */
@@ -29,7 +29,7 @@ export function makeHome(agents: string, isolated: boolean): Home {
   mkdirSync(own);
   // Only the host's user comes as far as here, so that all may look at it. Whatever the umask of this process is.
   chmodSync(own, 0o755);
-  const identity = identityOf(own, isolated);
+  const identity = sandboxUser(own, isolated);
   fill({ own, ...identity });
   return { own, ...identity };
 }
@@ -40,7 +40,7 @@ function findHome(own: string, isolated: boolean): Home | undefined {
   if (facts === undefined) return undefined;
   if (!facts.isDirectory()) throw new CellaError('INVALID_OPTIONS', `dataDir: ${own} is not a folder.`);
   if ((facts.mode & 0o777) !== 0o755) chmodSync(own, 0o755);
-  const fresh = identityOf(own, isolated);
+  const fresh = sandboxUser(own, isolated);
   const workspace = lstatSync(join(own, 'workspace'), { throwIfNoEntry: false });
   if (!fresh.root || workspace === undefined) {
     fill({ own, ...fresh });
@@ -48,7 +48,7 @@ function findHome(own: string, isolated: boolean): Home | undefined {
   }
   const { uid, gid } = workspace;
   // Copied from elsewhere, or made without a sandbox: it is shown to the code as its own, and stays as it is on disk.
-  const home: Home = isOurs(uid) ? { own, root: true, uid, gid } : { own, ...fresh, owner: [uid, gid] };
+  const home: Home = isSandboxUid(uid) ? { own, root: true, uid, gid } : { own, ...fresh, owner: [uid, gid] };
   fill(home);
   return home;
 }

@@ -7,19 +7,19 @@ import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import type { SessionRecord } from '../protocol/record.ts';
-import { type AgentFolders, agentFolders, checkPlace } from '../sandbox/agent-place.ts';
-import type { FolderId } from '../sandbox/folder-id.ts';
+import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
+import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import {
   checkFolderId,
-  type Folder,
-  type LaunchSpec,
+  type EnvironmentSpec,
+  type FolderId,
   limitsToSpec,
+  type Mount,
   policyOf,
   readableFolder,
   resolveFolder,
   writableFolder,
 } from '../sandbox/spec.ts';
-import { type FileRights, fileRights } from '../sandbox/uid.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import { checkReadable } from './agent-readable.ts';
@@ -60,7 +60,7 @@ export class Launch {
   readonly #elsewhere: string | undefined;
   readonly #elsewhereId: FolderId | undefined;
   readonly #elsewhereStored: boolean;
-  readonly #shared: Pick<LaunchSpec, 'network' | 'readable' | 'writable' | 'limits'>;
+  readonly #shared: Pick<EnvironmentSpec, 'network' | 'readable' | 'writable' | 'limits'>;
   #shape: string | undefined;
 
   private constructor(options: CheckedOptions, recipe: Recipe, dataDir: string) {
@@ -74,7 +74,7 @@ export class Launch {
     this.#own = join(dataDir, 'agents', folderName(options.agentKey));
     const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir, options.folderLinks);
     this.#elsewhere = options.cwd === undefined ? undefined : folder('cwd')(resolve(options.cwd));
-    const named = (made: Folder): Folder => ({ ...made, id: checkFolderId(made.path, options.folderIds?.[made.path]) });
+    const named = (made: Mount): Mount => ({ ...made, id: checkFolderId(made.path, options.folderIds?.[made.path]) });
     const readable = policy.readable.map(folder('sandbox.readable')).map((path) => named(readableFolder(path, root)));
     const writable = policy.writable.map(folder('sandbox.writable')).map((path) => named(writableFolder(path, root)));
     if (this.#elsewhere !== undefined) {
@@ -163,11 +163,14 @@ export class Launch {
   }
 
   /** A sandbox for a coding agent, beside the one that kernels live in; no kernel ever does in this one. */
-  async openForAgent(executor: Executor, folders: AgentFolders): Promise<{ enclosure: Enclosure; spec: LaunchSpec }> {
+  async openForAgent(
+    executor: Executor,
+    folders: AgentMounts,
+  ): Promise<{ enclosure: Enclosure; spec: EnvironmentSpec }> {
     const own = this.#spec(homeOf(this.#own, this.#ownUser));
-    checkPlace([...own.readable, ...own.writable]);
-    const readable = [...own.readable, ...agentFolders(folders, this.#ownUser)];
-    const spec: LaunchSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
+    checkAgentMounts([...own.readable, ...own.writable]);
+    const readable = [...own.readable, ...agentMounts(folders, this.#ownUser)];
+    const spec: EnvironmentSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
     if (this.recipe.kind === 'container') checkReadable(folders, spec);
     return { enclosure: await executor.open(spec), spec };
   }
@@ -213,7 +216,7 @@ export class Launch {
     return this.#shape;
   }
 
-  #spec(home: Home): LaunchSpec {
+  #spec(home: Home): EnvironmentSpec {
     const { own, uid, gid, owner } = home;
     const inside = this.isolated ? INSIDE : own;
     const folder = { path: own, at: inside, ...(owner ? { owner } : {}) };

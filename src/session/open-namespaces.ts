@@ -1,11 +1,11 @@
 /** The four namespaces of a storage without a kernel: to look at them and to change them. */
 
 import { join } from 'node:path';
+import { probeInterpreter } from '../interpreter/find-python.ts';
 import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/source.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
-import { askInterpreter } from '../sandbox/interpreter.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 import { dataFolder } from './data-folder.ts';
@@ -60,7 +60,7 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
 /** Asked when packages are first installed: to look at what is configured no Python is needed. */
 async function interpreterFor(options: CheckedOptions, dataDir: string): Promise<Interpreter> {
   const { executor: kind, python } = options;
-  if (kind === 'auto' || kind === 'subprocess') return await askInterpreter(await locatePython(python));
+  if (kind === 'auto' || kind === 'subprocess') return await probeInterpreter(await locatePython(python));
   const { executor, giveBack } = borrowExecutor(await recipeFor(options, dataDir));
   try {
     return await executor.interpreter();

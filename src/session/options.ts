@@ -10,7 +10,7 @@ import { problemsOf } from '../protocol/problems.ts';
 import { isReserved } from '../protocol/reserved-key.ts';
 import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
 import { TransactionPolicy } from '../protocol/transaction.ts';
-import { FolderId } from '../sandbox/folder-id.ts';
+import { FolderId } from '../sandbox/spec.ts';
 import type { Storage } from '../storage/contract.ts';
 import { SeenOptions } from './seen-options.ts';
 

@@ -1,7 +1,7 @@
 /** The machine's Python, looked up once a process: a new session must not wait for the disk. */
 
 import { readEnvironment } from '../environment.ts';
-import { findPython } from '../sandbox/python.ts';
+import { findPython } from '../interpreter/find-python.ts';
 
 const located = new Map<string | undefined, Promise<string>>();
 

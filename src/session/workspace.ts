@@ -2,8 +2,8 @@
 
 import { join, resolve } from 'node:path';
 import type { FilesRoot } from '../environments/files/files.ts';
+import { fileRights } from '../sandbox/sandbox-user.ts';
 import { checkFolderId, resolveFolder } from '../sandbox/spec.ts';
-import { fileRights } from '../sandbox/uid.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import { exists, INSIDE } from './homes.ts';

@@ -9,7 +9,7 @@ import type { ClientSession } from '../../src/client/session.ts';
 import type { SessionWish } from '../../src/client/sessions.ts';
 import { AgentLogEvent } from '../../src/protocol/agent/events.ts';
 import type { PermissionDecision } from '../../src/protocol/http/permission-routes.ts';
-import { AGENT_PLACE } from '../../src/sandbox/agent-place.ts';
+import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
 import { defined } from '../../src/server/permissions/told.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';
 import { folderName } from '../../src/storage/folder-name.ts';
@@ -46,7 +46,7 @@ export function servedPlace({ executor, program, process, session, keys, sandbox
     const gateway = { providers: [`anthropic=${modelUrl}`], ...defined({ keys }) };
     const start = () => agentDaemon({ modelUrl, runner, programs, dataDir, session, gateway });
     const place = await ServedPlace.start({ executor, dataDir, process, start, sandbox });
-    await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PLACE.node, 'node') }));
+    await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PATHS.node, 'node') }));
     return place;
   };
 }

@@ -10,7 +10,7 @@ import { connectEngine, type Engine } from '../../src/executors/container/engine
 import { imageFacts } from '../../src/executors/container/image.ts';
 import { listImages, removeImage } from '../../src/executors/container/image-list.ts';
 import { dataId, LABEL } from '../../src/executors/container/owner.ts';
-import { kernelPackage } from '../../src/sandbox/python.ts';
+import { kernelPackage } from '../../src/interpreter/find-python.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { anotherImageModule, bareImage, imageWith, python, runIn } from '../support/images.ts';

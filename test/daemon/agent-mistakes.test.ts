@@ -34,7 +34,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import type { SessionEvent } from '../../src/protocol/http/events.ts';
-import { makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
+import { makeGatewayFolder } from '../../src/sandbox/mount-points.ts';
 import { agentDaemon, decide, eventsOf, hostileRunner, namedPrograms, prompt, until } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { descendants } from '../support/processes.ts';

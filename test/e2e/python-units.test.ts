@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { findPython } from '../../src/sandbox/python.ts';
+import { findPython } from '../../src/interpreter/find-python.ts';
 
 const run = promisify(execFile);
 

@@ -3,7 +3,7 @@
 import { chmod, mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { isOurs } from '../../src/sandbox/uid.ts';
+import { isSandboxUid } from '../../src/sandbox/sandbox-user.ts';
 import { recordingUv } from '../contract/deps-installers.ts';
 import { openDeps, openPlace, PYTHON } from '../support/deps.ts';
 
@@ -13,7 +13,7 @@ it('the installer runs as a user of its own, with no group of root’s', async (
   const { deps, context } = await openDeps({ place, searchPath });
   expect(await deps.add('tiny-b', context)).toMatchObject({ installed: ['tiny-b'] });
   const { uid, groups } = await record();
-  expect(isOurs(uid)).toBe(true);
+  expect(isSandboxUid(uid)).toBe(true);
   expect(groups).not.toContain(0);
 });
 

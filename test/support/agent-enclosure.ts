@@ -7,8 +7,8 @@ import { onTestFinished } from 'vitest';
 import type { CommandLink, Program } from '../../src/executors/contract.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import type { ByteSource, ProcessExit } from '../../src/kernel/kernel-connection.ts';
-import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/gateway-folder.ts';
-import type { Denied } from '../../src/sandbox/proxy/denials.ts';
+import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/mount-points.ts';
+import type { DeniedAttempt } from '../../src/sandbox/proxy/allow-list.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 import { scratchFolder } from './session.ts';
 import { shareCache } from './shared-cache.ts';
@@ -23,7 +23,7 @@ export interface OpenAgent {
   /** The folder of installed agents. */
   readonly programs?: string;
   readonly gateway?: string;
-  readonly onDenied?: (attempt: Denied) => void;
+  readonly onDenied?: (attempt: DeniedAttempt) => void;
   /** Whoever opened it closes it; else it is closed after the test. */
   readonly lasting?: boolean;
 }

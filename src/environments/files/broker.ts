@@ -10,8 +10,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
+import { findPython, kernelPackage } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { findPython, kernelPackage } from '../../sandbox/python.ts';
 import { errorOf, replaced } from './path.ts';
 
 /** From when it was begun. No request takes this long on a file system that works. */

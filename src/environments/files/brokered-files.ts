@@ -4,7 +4,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
-import type { FileRights } from '../../sandbox/uid.ts';
+import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import { type Broker, fileBroker, NotBegun, Stuck } from './broker.ts';
 import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
 import { BoundedListing } from './gathering.ts';

@@ -2,8 +2,8 @@
 
 import type { FileHandle } from 'node:fs/promises';
 import { CellaError } from '../../protocol/errors.ts';
-import type { FolderId } from '../../sandbox/folder-id.ts';
-import type { FileRights } from '../../sandbox/uid.ts';
+import type { FileRights } from '../../sandbox/sandbox-user.ts';
+import type { FolderId } from '../../sandbox/spec.ts';
 import { BrokeredFiles } from './brokered-files.ts';
 import type { FileKind } from './kind.ts';
 import { OwnFiles } from './own-files.ts';

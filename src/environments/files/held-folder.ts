@@ -8,7 +8,7 @@
 
 import { constants, type Stats } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
-import { idOf, isSameFolder } from '../../sandbox/folder-id.ts';
+import { folderIdOfStats, isSameFolder } from '../../sandbox/spec.ts';
 import type { FilesRoot } from './files.ts';
 import { replaced } from './path.ts';
 
@@ -36,7 +36,7 @@ export class HeldFolder implements AsyncDisposable {
     try {
       const real = await held.realPath();
       if (real !== Buffer.from(path).toString('latin1')) throw replaced(path);
-      if (id && !isSameFolder(id, idOf(await handle.stat({ bigint: true })))) throw replaced(path);
+      if (id && !isSameFolder(id, folderIdOfStats(await handle.stat({ bigint: true })))) throw replaced(path);
       return held;
     } catch (error) {
       await handle.close();

@@ -1,7 +1,7 @@
 /** Asks the Python of an image about itself, and has it compile the kernel's code. */
 
 import { z } from 'zod';
-import { parseJson } from '../../sandbox/python.ts';
+import { parseJson } from '../../interpreter/find-python.ts';
 import { ASKING_PROGRAM, MARK } from './asking-program.ts';
 import type { Engine } from './engine.ts';
 import { type Heard, type Once, runOnce, unusable } from './run-once.ts';

@@ -1,6 +1,6 @@
 /** What the Python of an image is given to run: it tells about itself, and compiles the kernel's code for itself. */
 
-import { TAG_PROGRAM } from '../../sandbox/interpreter.ts';
+import { TAG_PROGRAM } from '../../interpreter/find-python.ts';
 
 /** The line that begins with it is the answer; anything else is whoever else writes there. */
 export const MARK = 'cella-image:';

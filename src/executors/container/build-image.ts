@@ -2,9 +2,9 @@
 
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
+import { interpreterFacts, parseJson } from '../../interpreter/find-python.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { interpreterFacts, parseJson } from '../../sandbox/python.ts';
 import { type BuiltImage, DEFAULT_IMAGE, labelsOfImage, Made, splitName } from './default-image.ts';
 import { ask, call, type Engine } from './engine.ts';
 import { type PackedPython, packPython } from './pack-python.ts';

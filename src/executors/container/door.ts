@@ -9,8 +9,8 @@ import { randomBytes } from 'node:crypto';
 import { unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { FrameType, HEADER_BYTES } from '../../protocol/frames.ts';
-import { listenInFolder } from '../../sandbox/listen-in-folder.ts';
 
 const SOCKET_NAME = 'host';
 const WORD_BYTES = 32;

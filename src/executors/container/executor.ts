@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor } from '../contract.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
 import { Spares } from '../spares.ts';
@@ -62,7 +62,7 @@ export class ContainerExecutor implements Executor {
     return (await this.#live()).interpreter;
   }
 
-  async open(spec: LaunchSpec): Promise<Enclosure> {
+  async open(spec: EnvironmentSpec): Promise<Enclosure> {
     checkFolders(spec);
     return await this.#make(await this.#live(), spec);
   }
@@ -74,7 +74,7 @@ export class ContainerExecutor implements Executor {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  async #make(site: Site, spec: LaunchSpec): Promise<SupervisedEnclosure> {
+  async #make(site: Site, spec: EnvironmentSpec): Promise<SupervisedEnclosure> {
     const number = String(this.#made++);
     this.#inUse.add(number);
     try {

@@ -3,8 +3,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { kernelPackage } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { kernelPackage } from '../../sandbox/python.ts';
 import type { ImageAnswer } from './ask-image.ts';
 
 export interface Sources {

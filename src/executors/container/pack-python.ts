@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
+import { kernelPackage, parseJson } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { kernelPackage, parseJson } from '../../sandbox/python.ts';
 
 export interface PackOptions {
   /** A Python of this machine. */

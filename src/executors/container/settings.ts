@@ -1,7 +1,7 @@
 /** What the engine is told of a container: every layer of its isolation that is the engine's to put in place. */
 
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
-import type { Folder, LaunchSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec, Mount } from '../../sandbox/spec.ts';
 import type { Engine } from './engine.ts';
 import { outermost } from './folders.ts';
 import { closedVolumes } from './volumes.ts';
@@ -21,7 +21,7 @@ const OWN_MEMORY = 32 * 1024 * 1024;
 const MOST_OF_A_USER = 32_768;
 
 export interface ContainerPlan {
-  readonly spec: LaunchSpec;
+  readonly spec: EnvironmentSpec;
   /** By its id: a name may mean another one by now. */
   readonly image: string;
   /** Where it wants to have volumes. */
@@ -98,7 +98,7 @@ function userNamespace({ name, rootless }: ContainerPlan['engine']): { UsernsMod
   return name === 'podman' && rootless ? { UsernsMode: 'keep-id' } : {};
 }
 
-function bind({ path, at }: Folder, readOnly: boolean): MountSettings {
+function bind({ path, at }: Mount, readOnly: boolean): MountSettings {
   // Not every engine can make what is mounted inside read-only too: there it is not shown.
   const alone = readOnly ? { BindOptions: { Propagation: 'rprivate' as const, NonRecursive: true } } : {};
   return { Type: 'bind', Source: path, Target: at ?? path, ReadOnly: readOnly, ...alone };

@@ -10,10 +10,10 @@ import { CellaError } from '../../protocol/errors.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel.ts';
+import { openProxy, proxySpec } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Stillness } from '../held-still.ts';
-import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
 import { Container } from './container.ts';
@@ -92,7 +92,7 @@ export class ContainerWay implements Way {
     this.stillness = { lookMs: STRANGE_KILL_MS, heldStill: () => isPaused(parts.container) };
   }
 
-  static async open(site: Site, spec: LaunchSpec, berth: Berth): Promise<ContainerWay> {
+  static async open(site: Site, spec: EnvironmentSpec, berth: Berth): Promise<ContainerWay> {
     const { number, folder } = berth;
     await using undo = new AsyncDisposableStack();
     const stop = new AbortController();
@@ -209,7 +209,7 @@ export class ContainerWay implements Way {
 }
 
 /** What the container finds at its door, beside the socket and the pipes: who it is. */
-function fillFolder(folder: string, { uid, gid, home }: LaunchSpec): void {
+function fillFolder(folder: string, { uid, gid, home }: EnvironmentSpec): void {
   // Calls of a few microseconds each: going through the thread pool would cost more than they do.
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`);

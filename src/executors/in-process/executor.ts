@@ -1,10 +1,10 @@
 /** The in-process executor: CPython in WebAssembly, a worker thread a kernel. For trusted code: it is no security boundary. */
 
+import { kernelPackage } from '../../interpreter/find-python.ts';
 import { IN_PROCESS_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import { kernelPackage } from '../../sandbox/python.ts';
-import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor } from '../contract.ts';
 import { Spares, type Workshop } from '../spares.ts';
 import { InProcessEnclosure, type PlaceOrder } from './enclosure.ts';
@@ -37,7 +37,7 @@ export class InProcessExecutor implements Executor {
     return { tag: `cp${major}${minor}-wasm32`, version: [major, minor], patch, platforms: [] };
   }
 
-  async open(spec: LaunchSpec): Promise<Enclosure> {
+  async open(spec: EnvironmentSpec): Promise<Enclosure> {
     return (await this.#live()).make(spec);
   }
 

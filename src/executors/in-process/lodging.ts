@@ -3,10 +3,10 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { packageFile } from '../../interpreter/package-file.ts';
 import type { KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
-import { packageFile } from '../../sandbox/home.ts';
 import { signalName } from '../signals.ts';
 import { FramePipe } from './frame-pipe.ts';
 import type { KernelOrder, Word } from './inside/orders.ts';

@@ -2,8 +2,8 @@
 
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
+import { kernelPackage } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { kernelPackage } from '../../sandbox/python.ts';
 import type { ProgramOrder, Word } from './inside/orders.ts';
 import { startWorker } from './lodging.ts';
 import { findPyodide } from './pyodide.ts';

@@ -1,10 +1,10 @@
 /** The subprocess executor: CPython in a sandbox, forked from a warm template. */
 
+import { probeInterpreter } from '../../interpreter/find-python.ts';
 import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import { askInterpreter } from '../../sandbox/interpreter.ts';
-import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Enclosure, Executor } from '../contract.ts';
 import { SupervisedEnclosure } from '../enclosure.ts';
 import { Spares } from '../spares.ts';
@@ -36,10 +36,10 @@ export class SubprocessExecutor implements Executor {
   }
 
   interpreter(): Promise<Interpreter> {
-    return askInterpreter(this.#config.python);
+    return probeInterpreter(this.#config.python);
   }
 
-  async open(spec: LaunchSpec): Promise<Enclosure> {
+  async open(spec: EnvironmentSpec): Promise<Enclosure> {
     for (let left = MOST_TEMPLATES; ; left--) {
       const template = await this.#live();
       const way = await TemplateWay.open(template, spec);

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import { interpreterFacts, kernelPackage } from '../../interpreter/find-python.ts';
 import { isStopped } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { refusal } from '../../protocol/refusal.ts';
-import { interpreterFacts, kernelPackage } from '../../sandbox/python.ts';
 
 export interface TemplateConfig {
   readonly python: string;

@@ -7,10 +7,10 @@ import { answerFromProcess, isStopped } from '../../lib/deadline.ts';
 import { FrameType } from '../../protocol/frames.ts';
 import { fromKernel, fromSupervisor, parseAttached, parseFailed } from '../../protocol/kernel.ts';
 import { refusal } from '../../protocol/refusal.ts';
+import { openProxy, proxySpec } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
-import type { LaunchSpec } from '../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type { Stillness } from '../held-still.ts';
-import { openProxy, proxySpec } from '../network.ts';
 import { FrameSocket, PipeSource } from '../sockets.ts';
 import { type Connection, type Purpose, placeOf, type Way } from '../way.ts';
 import type { Template } from './template.ts';
@@ -38,7 +38,7 @@ export class TemplateWay implements Way {
     this.supervisor.send(FrameType.open, 0, JSON.stringify({ id, policy }));
   }
 
-  static open(template: Template, spec: LaunchSpec): TemplateWay | Promise<TemplateWay> {
+  static open(template: Template, spec: EnvironmentSpec): TemplateWay | Promise<TemplateWay> {
     const id = randomUUID();
     return typeof spec.network === 'string'
       ? new TemplateWay(template, spec, id)
@@ -46,7 +46,7 @@ export class TemplateWay implements Way {
   }
 
   /** A network with nothing but loopback, and the socket of a proxy. */
-  static async #openWithProxy(template: Template, spec: LaunchSpec, id: string): Promise<TemplateWay> {
+  static async #openWithProxy(template: Template, spec: EnvironmentSpec, id: string): Promise<TemplateWay> {
     const folder = template.networkFolder(id);
     const proxy = await openProxy(spec, folder);
     const readable = [...spec.readable, { path: realpathSync.native(folder), at: NETWORK_INSIDE }];

@@ -2,9 +2,9 @@
 
 import { access, constants } from 'node:fs/promises';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { type HostInterpreter, probeArgs, readProbeAnswer } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
-import { askingArgs, type HostInterpreter, readAnswer } from '../../sandbox/interpreter.ts';
 import { foreignPip, foreignProbe } from './foreign-pip.ts';
 import { type Installer, pip, uv } from './installer.ts';
 import { type InstallerRun, runInstaller } from './process.ts';
@@ -90,8 +90,8 @@ export async function findForeignInstaller(
  */
 async function reachable({ executable, tag }: HostInterpreter, others: string[], attempt: Attempt): Promise<string> {
   for (const python of [executable, ...others]) {
-    const line = await firstLine(python, askingArgs(), attempt);
-    if (readAnswer(line ?? '')?.tag === tag) return python;
+    const line = await firstLine(python, probeArgs(), attempt);
+    if (readProbeAnswer(line ?? '')?.tag === tag) return python;
   }
   const why = `the user that installs packages (${attempt.identity.uid}) cannot run ${executable}, nor another ${tag}`;
   throw new CellaError('INSTALLER_MISSING', `Packages cannot be installed: ${why}. Install a Python for all users.`);

@@ -3,7 +3,7 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { askInterpreter } from '../../sandbox/interpreter.ts';
+import { probeInterpreter } from '../../interpreter/find-python.ts';
 import { findInstaller } from './find-installer.ts';
 import { removeTree } from './frozen.ts';
 import { ownSearchPath } from './search-path.ts';
@@ -16,7 +16,7 @@ export async function installerHere(python: string): Promise<string> {
     await using workplace = await openWorkplace(folder, '');
     const { identity, cwd, env } = workplace;
     const attempt = { identity, cwd, env, signal: new AbortController().signal };
-    return (await findInstaller(await askInterpreter(python), ownSearchPath(), attempt)).name;
+    return (await findInstaller(await probeInterpreter(python), ownSearchPath(), attempt)).name;
   } finally {
     await removeTree(folder);
   }

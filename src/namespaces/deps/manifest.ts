@@ -3,8 +3,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { parseJson } from '../../interpreter/find-python.ts';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
-import { parseJson } from '../../sandbox/python.ts';
 
 export const MANIFEST = 'cella-set.json';
 

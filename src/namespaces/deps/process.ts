@@ -3,12 +3,12 @@
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
-import type { Identity } from '../../sandbox/uid.ts';
+import type { SandboxUser } from '../../sandbox/sandbox-user.ts';
 
 export interface InstallerRun {
   readonly command: string;
   readonly args: readonly string[];
-  readonly identity: Identity;
+  readonly identity: SandboxUser;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;

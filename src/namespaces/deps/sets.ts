@@ -3,10 +3,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { probeInterpreter } from '../../interpreter/find-python.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import { PACKAGES_INSIDE } from '../../protocol/policy.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
-import { askInterpreter } from '../../sandbox/interpreter.ts';
 import { type Built, buildSet, type Plan, type Ready } from './build.ts';
 import { type Attempt, findForeignInstaller, findInstaller } from './find-installer.ts';
 import { readManifest, type SetManifest } from './manifest.ts';
@@ -182,7 +182,7 @@ export class PackageSets implements AsyncDisposable {
 
   async #interpreter(): Promise<Interpreter> {
     const { python } = this.#options;
-    return checkInterpreter(typeof python === 'string' ? await askInterpreter(python) : await python());
+    return checkInterpreter(typeof python === 'string' ? await probeInterpreter(python) : await python());
   }
 
   async #key(requirements: readonly string[]): Promise<string> {

@@ -4,13 +4,13 @@ import { randomBytes } from 'node:crypto';
 import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type Identity, identityOf } from '../../sandbox/uid.ts';
+import { type SandboxUser, sandboxUser } from '../../sandbox/sandbox-user.ts';
 import { removeTree } from './frozen.ts';
 import { lookAt, ownHolder } from './holder.ts';
 import { noPlace } from './no-place.ts';
 
 export interface Workplace extends AsyncDisposable {
-  readonly identity: Identity;
+  readonly identity: SandboxUser;
   /** What the installer fills. */
   readonly target: string;
   readonly requirementsFile: string;
@@ -71,7 +71,7 @@ export async function openWorkplace(folder: string, requirements: string): Promi
 }
 
 /** One that the installer's user can reach: a system folder where TMPDIR is root's own. */
-async function temporaryFolder({ root }: Identity): Promise<string> {
+async function temporaryFolder({ root }: SandboxUser): Promise<string> {
   const own = tmpdir();
   return !root || (await isOpenToAll(own)) ? own : '/tmp';
 }
@@ -82,8 +82,8 @@ async function isOpenToAll(path: string): Promise<boolean> {
 }
 
 /** On a root host a user that nothing else runs as. */
-function installerIdentity(folder: string): Identity {
-  const identity = identityOf(folder, true);
+function installerIdentity(folder: string): SandboxUser {
+  const identity = sandboxUser(folder, true);
   return identity.uid === 0 ? { root: true, uid: NOBODY, gid: NOBODY } : identity;
 }
 

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { descendants, isAlive } from '../../../test/support/processes.ts';
-import { findPython } from '../../sandbox/python.ts';
+import { findPython } from '../../interpreter/find-python.ts';
 import { PythonSkillReader } from './python-reader.ts';
 import type { ReaderHelper } from './reader-helper.ts';
 

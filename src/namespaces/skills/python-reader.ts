@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import { packageFile } from '../../interpreter/package-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { lightJsonOf } from '../../protocol/light-json.ts';
-import { packageFile } from '../../sandbox/home.ts';
 import { type SkillReader, SkillReading } from './contract.ts';
 import { invalidSkill } from './invalid.ts';
 import type { ReaderHelper, StartReader } from './reader-helper.ts';

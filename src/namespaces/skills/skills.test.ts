@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { MemoryTexts } from '../../../test/support/memory-stores.ts';
-import { findPython } from '../../sandbox/python.ts';
+import { findPython } from '../../interpreter/find-python.ts';
 import { PythonSkillReader } from './python-reader.ts';
 import { Skills } from './skills.ts';
 

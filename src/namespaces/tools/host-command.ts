@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { killTree, newTreeMark } from '../../sandbox/process-tree.ts';
+import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 
 /** Where host programs run, and the little that they see of the host's environment. */
 export interface HostPlace {
@@ -31,7 +31,7 @@ export class HostCommands implements CommandRunner {
   }
 
   async run(command: Command): Promise<CommandResult> {
-    const mark = newTreeMark();
+    const mark = newProcessTag();
     const [program = '', ...args] = command.argv;
     const child = start(program, args, {
       cwd: this.#place.cwd,

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client';
 import { settlesWithin } from '../../lib/deadline.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
-import { killTree, newTreeMark } from '../../sandbox/process-tree.ts';
+import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 import { notStarted } from './host-command.ts';
 import { MessageLines } from './mcp-lines.ts';
 import { tail } from './text.ts';
@@ -32,7 +32,7 @@ export class ProgramTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
 
   readonly #program: Program;
-  readonly #mark = newTreeMark();
+  readonly #mark = newProcessTag();
   readonly #lines = new MessageLines();
   #child: Child | undefined;
   #lastWords = '';

@@ -1,27 +1,29 @@
-/** What a sandbox may reach, and where that is: each name is resolved once, and only those addresses are used. */
+/** Decides what a sandbox may reach. Each name is resolved once, and only those addresses are used. */
 
+import { BlockList, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import type { NetworkDeniedEvent } from '../../protocol/events.ts';
 import { type AllowedHost, readAllowed, readHost, type Target } from '../../protocol/network-hosts.ts';
-import { isGuarded } from './guarded.ts';
 
 /** All addresses of a name; undefined where it is not looked up, as others are. */
-export type Find = (name: string) => Promise<readonly string[] | undefined>;
+export type FindAddresses = (name: string) => Promise<readonly string[] | undefined>;
 
-export type Refusal = 'not_listed' | 'port_not_listed' | 'private_address';
+export type DenialReason = 'not_listed' | 'port_not_listed' | 'private_address';
 
 export type Verdict =
   | { readonly kind: 'open'; readonly addresses: readonly string[] }
-  | { readonly kind: 'denied'; readonly reason: Refusal }
+  | { readonly kind: 'denied'; readonly reason: DenialReason }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'busy' };
 
-const USUAL_PORTS: readonly number[] = [80, 443];
+const DEFAULT_PORTS: readonly number[] = [80, 443];
 const MOST_ADDRESSES = 16;
 
 export class AllowList {
   readonly #entries: readonly AllowedHost[];
-  readonly #find: Find;
+  readonly #find: FindAddresses;
 
-  constructor(entries: readonly string[], find: Find) {
+  constructor(entries: readonly string[], find: FindAddresses) {
     this.#entries = entries.map((text) => {
       const entry = readAllowed(text);
       if (!entry) throw new Error(`${JSON.stringify(text)} is no entry of an allow-list`);
@@ -30,7 +32,7 @@ export class AllowList {
     this.#find = find;
   }
 
-  async judge({ host, port }: Target): Promise<Verdict> {
+  async check({ host, port }: Target): Promise<Verdict> {
     const named = this.#entries.filter((entry) => covers(entry, host.text));
     if (named.length === 0) return { kind: 'denied', reason: 'not_listed' };
     if (!named.some((entry) => hasPort(entry, port))) return { kind: 'denied', reason: 'port_not_listed' };
@@ -38,7 +40,7 @@ export class AllowList {
     const found = await this.#find(host.text);
     if (!found) return { kind: 'busy' };
     if (found.length === 0) return { kind: 'unknown' };
-    const addresses = found.slice(0, MOST_ADDRESSES).map((address) => spelled(address));
+    const addresses = found.slice(0, MOST_ADDRESSES).map((address) => normalizedAddress(address));
     // One that leads into a network of ours beside others is no mistake of a friend's.
     if (!addresses.every((address) => address !== undefined && this.#isReachable(address, port))) {
       return { kind: 'denied', reason: 'private_address' };
@@ -48,7 +50,7 @@ export class AllowList {
 
   #isReachable(address: string, port: number): boolean {
     const named = this.#entries.some((entry) => entry.host === address && hasPort(entry, port));
-    return named || !isGuarded(address);
+    return named || !isPrivateAddress(address);
   }
 }
 
@@ -59,11 +61,175 @@ function covers({ kind, host }: AllowedHost, name: string): boolean {
 }
 
 function hasPort({ port }: AllowedHost, wanted: number): boolean {
-  return port === undefined ? USUAL_PORTS.includes(wanted) : port === wanted;
+  return port === undefined ? DEFAULT_PORTS.includes(wanted) : port === wanted;
 }
 
 /** Undefined for one that belongs to a link (`fe80::1%eth0`). */
-function spelled(address: string): string | undefined {
+function normalizedAddress(address: string): string | undefined {
   const host = readHost(address.includes(':') ? `[${address}]` : address);
   return host?.kind === 'address' ? host.text : undefined;
+}
+
+/** All addresses of a name. */
+export type ResolveName = (name: string) => Promise<readonly string[]>;
+
+export interface ResolverLimits {
+  /** At a time, also of those that nobody waits for any more. */
+  readonly lookups: number;
+  /** How many may wait for others. */
+  readonly waiting: number;
+  /** From the question on. */
+  readonly resolveMs: number;
+}
+
+export class BoundedResolver {
+  readonly #resolve: ResolveName;
+  readonly #limits: ResolverLimits;
+  readonly #waiting = new Set<(hasPlace: boolean) => void>();
+  #underWay = 0;
+
+  constructor(resolve: ResolveName, limits: ResolverLimits) {
+    this.#resolve = resolve;
+    this.#limits = limits;
+  }
+
+  /** Nothing where there is no answer, or a late one; undefined where too many others are under way. */
+  async find(name: string): Promise<readonly string[] | undefined> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, this.#limits.resolveMs).unref();
+    try {
+      if (!(await this.#place(late.promise))) return undefined;
+      return (await Promise.race([this.#look(name), late.promise])) ?? [];
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #place(late: Promise<void>): Promise<boolean> {
+    const { lookups, waiting } = this.#limits;
+    if (this.#underWay < lookups) {
+      this.#underWay++;
+      return true;
+    }
+    if (this.#waiting.size >= waiting) return false;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#waiting.add(resolve);
+    void late.then(() => this.#waiting.delete(resolve) && resolve(false));
+    return await promise;
+  }
+
+  async #look(name: string): Promise<readonly string[]> {
+    try {
+      return await this.#resolve(name);
+    } catch {
+      return []; // there is no such name, as far as anybody here knows
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Whoever has waited longest takes the place over. */
+  #leave(): void {
+    const [next] = this.#waiting;
+    if (!next) {
+      this.#underWay--;
+      return;
+    }
+    this.#waiting.delete(next);
+    next(true);
+  }
+}
+
+export type DeniedAttempt = Omit<NetworkDeniedEvent, 'type'>;
+
+const AGAIN_AFTER_MS = 60_000;
+/** How many at once, and how long until there may be one more. */
+const MOST_AT_ONCE = 20;
+const ONE_MORE_MS = 10_000;
+const LONGEST_HOST = 255;
+
+export class DenialLog {
+  readonly #told = new Map<string, number>();
+  #room = MOST_AT_ONCE;
+  #since = 0;
+  #untold = 0;
+
+  /** What is to be told of this one; undefined where it is only counted. */
+  note({ host, port, reason }: DeniedAttempt, nowMs = performance.now()): DeniedAttempt | undefined {
+    const name = printableHost(host);
+    const key = `${name} ${port} ${reason}`;
+    const last = this.#told.get(key);
+    this.#makeRoom(nowMs);
+    if ((last !== undefined && nowMs - last < AGAIN_AFTER_MS) || this.#room < 1) {
+      this.#untold++;
+      return undefined;
+    }
+    this.#room--;
+    this.#told.delete(key);
+    this.#told.set(key, nowMs);
+    for (const [oldest] of this.#told) {
+      if (this.#told.size <= MOST_AT_ONCE * 4) break;
+      this.#told.delete(oldest);
+    }
+    const more = this.#untold;
+    this.#untold = 0;
+    return { host: name, port, reason, ...(more === 0 ? {} : { more }) };
+  }
+
+  #makeRoom(nowMs: number): void {
+    this.#room = Math.min(MOST_AT_ONCE, this.#room + (nowMs - this.#since) / ONE_MORE_MS);
+    this.#since = nowMs;
+  }
+}
+
+/** It comes from the code, and goes to people's screens. */
+function printableHost(host: string): string {
+  return host.slice(0, LONGEST_HOST).replace(/[^\x21-\x7e]/g, '?');
+}
+
+/** Special-purpose ranges of IANA's registry, and the one address of a cloud's own services that lies outside of them. */
+const IPV4 = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['168.63.129.16', 32],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const;
+
+/** Inside of 2000::/3; everything outside of that is guarded, IPv4 in disguise (NAT64) included. */
+const IPV6 = [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+] as const;
+
+const ipv4 = new BlockList();
+for (const [network, prefix] of IPV4) ipv4.addSubnet(network, prefix, 'ipv4');
+const ipv6 = new BlockList();
+for (const [network, prefix] of IPV6) ipv6.addSubnet(network, prefix, 'ipv6');
+const global = new BlockList();
+global.addSubnet('2000::', 3, 'ipv6');
+
+/** Of an address in its one spelling. */
+export function isPrivateAddress(address: string): boolean {
+  if (isIPv4(address)) return ipv4.check(address, 'ipv4') || isOwnAddress(address);
+  return !global.check(address, 'ipv6') || ipv6.check(address, 'ipv6') || isOwnAddress(address);
+}
+
+/** A service that listens on this machine's outer address is not for its sandboxes. */
+function isOwnAddress(address: string): boolean {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return own.some((one) => (one.family === 'IPv4' ? one.address : readHost(`[${one.address}]`)?.text) === address);
 }

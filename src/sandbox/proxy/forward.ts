@@ -1,15 +1,14 @@
-/** One request in absolute form, passed on to the host that it names, and the answer back. */
+/** Passes one request or one tunnel on to its target, and refuses requests that two readers could read differently. */
 
 import { type IncomingMessage, request as openRequest, type RequestOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { pipeline } from 'node:stream';
+import { type Duplex, pipeline } from 'node:stream';
 import { readTarget, type Target } from '../../protocol/network-hosts.ts';
-import { answer, malformed, unreachable } from './answers.ts';
-import { ambiguity, passedOn } from './headers.ts';
+import { malformedResponse, respond, unreachableResponse } from './proxy-responses.ts';
 
-const USUAL_PORT = 80;
+const DEFAULT_PORT = 80;
 
-export interface Passage {
+export interface ProxyRequest {
   readonly target: Target;
   /** The host and port as they are written in a Host header. */
   readonly authority: string;
@@ -17,19 +16,19 @@ export interface Passage {
 }
 
 /** What the request asks for, or why it is not passed on. */
-export function readPassage(request: IncomingMessage): Passage | string {
+export function readProxyRequest(request: IncomingMessage): ProxyRequest | string {
   const [, authority, rest = ''] = /^http:\/\/([^/?#\\@]*)([/?][^#]*)?$/i.exec(request.url ?? '') ?? [];
   if (authority === undefined) {
     return 'its target is not of the form http://host/path, without a user or a fragment (for https, use CONNECT)';
   }
-  const target = readTarget(authority, USUAL_PORT);
+  const target = readTarget(authority, DEFAULT_PORT);
   if (!target) return 'its target names no host in the usual spelling';
-  const why = ambiguity(request) ?? otherHost(request, target, USUAL_PORT);
+  const why = ambiguity(request) ?? otherHost(request, target, DEFAULT_PORT);
   if (why !== undefined) return why;
   const { text } = target.host;
   const name = text.includes(':') ? `[${text}]` : text;
   const path = rest.startsWith('/') ? rest : `/${rest}`;
-  return { target, authority: target.port === USUAL_PORT ? name : `${name}:${target.port}`, path };
+  return { target, authority: target.port === DEFAULT_PORT ? name : `${name}:${target.port}`, path };
 }
 
 /** Whether the Host header names another host than the target does, in words. */
@@ -40,9 +39,14 @@ export function otherHost({ headers }: IncomingMessage, { host, port }: Target, 
 }
 
 /** `socket` is connected to the target. Whoever hangs up ends both. */
-export function forward(request: IncomingMessage, response: ServerResponse, passage: Passage, socket: Socket): void {
+export function forward(
+  request: IncomingMessage,
+  response: ServerResponse,
+  passage: ProxyRequest,
+  socket: Socket,
+): void {
   const bodyless = request.headers['content-length'] === undefined && !request.headers['transfer-encoding'];
-  const headers = ['Host', passage.authority, ...passedOn(request, ['host', 'expect'])];
+  const headers = ['Host', passage.authority, ...forwardedHeaders(request, ['host', 'expect'])];
   if (bodyless && !['GET', 'HEAD', 'DELETE', 'OPTIONS'].includes(request.method ?? ''))
     headers.push('Content-Length', '0');
   const options: RequestOptions = {
@@ -57,13 +61,13 @@ export function forward(request: IncomingMessage, response: ServerResponse, pass
     // An answer that has begun ends by itself: a server may give one without hearing all of the request.
     if (response.headersSent) return;
     socket.destroy();
-    answer(response, unreachable(passage.target));
+    respond(response, unreachableResponse(passage.target));
   };
   response.once('close', () => socket.destroy());
   try {
     const onward = openRequest(options, (reply) => {
       try {
-        response.writeHead(reply.statusCode ?? 502, reply.statusMessage, passedOn(reply));
+        response.writeHead(reply.statusCode ?? 502, reply.statusMessage, forwardedHeaders(reply));
       } catch {
         return failed(); // no server that means well answers with such headers
       }
@@ -75,6 +79,74 @@ export function forward(request: IncomingMessage, response: ServerResponse, pass
     else pipeline(request, onward, (error) => error && failed());
   } catch {
     socket.destroy();
-    answer(response, malformed('it has a header or a path that no request may have'));
+    respond(response, malformedResponse('it has a header or a path that no request may have'));
   }
+}
+
+/** Of one connection each. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-authentication-info',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Of the request as a whole; a client that calls one of them its connection's own wants it to be lost on the way. */
+const NEVER_HOP = ['content-length', 'host', 'cookie', 'authorization'];
+
+/** Why a request is not passed on: two readers could see two different ones in it. */
+export function ambiguity(request: IncomingMessage): string | undefined {
+  const { headersDistinct: all } = request;
+  if ((all.host?.length ?? 0) > 1) return 'it has more than one Host header';
+  if ((all['content-length']?.length ?? 0) > 1) return 'it has more than one Content-Length header';
+  const coding = all['transfer-encoding'];
+  if (coding && all['content-length']) return 'it has both a Content-Length and a Transfer-Encoding header';
+  if (coding && coding.join().toLowerCase() !== 'chunked') return 'its Transfer-Encoding is not chunked';
+  if (namedByConnection(request).some((name) => NEVER_HOP.includes(name))) return 'its Connection header names another';
+  return undefined;
+}
+
+/** Pairs of name and value, as they came. */
+export function forwardedHeaders(message: IncomingMessage, without: readonly string[] = []): string[] {
+  const dropped = new Set([...HOP_BY_HOP, ...namedByConnection(message), ...without]);
+  const kept: string[] = [];
+  for (let at = 0; at + 1 < message.rawHeaders.length; at += 2) {
+    const [name = '', value = ''] = message.rawHeaders.slice(at, at + 2);
+    if (!dropped.has(name.toLowerCase())) kept.push(name, value);
+  }
+  return kept;
+}
+
+function namedByConnection({ headersDistinct }: IncomingMessage): string[] {
+  const values = [...(headersDistinct.connection ?? []), ...(headersDistinct['proxy-connection'] ?? [])];
+  return values.flatMap((value) => value.split(',')).map((name) => name.trim().toLowerCase());
+}
+
+export interface TunnelOptions {
+  /** What the client has sent right behind its request. */
+  readonly head: Buffer;
+  readonly idleMs: number;
+}
+
+const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n';
+
+/** The end of one direction is passed on; an error or a silence in both ends both. */
+export function joinSockets(client: Duplex, host: Socket, { head, idleMs }: TunnelOptions): void {
+  const end = () => {
+    client.destroy();
+    host.destroy();
+  };
+  client.once('close', end);
+  host.once('close', end);
+  if ('setTimeout' in client && typeof client.setTimeout === 'function') client.setTimeout(idleMs, end);
+  client.write(ESTABLISHED);
+  if (head.length > 0) host.write(head);
+  client.pipe(host);
+  host.pipe(client);
 }

@@ -5,13 +5,12 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Denials, type Denied } from './denials.ts';
-import { isGuarded } from './guarded.ts';
+import { DenialLog, type DeniedAttempt, isPrivateAddress } from './allow-list.ts';
 import { NetworkProxy } from './proxy.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-proxy-'));
 const socketPath = join(folder, 'proxy');
-const denied: Denied[] = [];
+const denied: DeniedAttempt[] = [];
 const seen: IncomingMessage[] = [];
 /** What names lead to. `turning` is another address each time it is asked for. */
 const names: Record<string, readonly string[]> = {
@@ -297,7 +296,7 @@ describe('floods', () => {
   });
 
   it('of denied attempts are told of a few times, with how many there were', () => {
-    const denials = new Denials();
+    const denials = new DenialLog();
     const one = { host: 'a.example', port: 80, reason: 'not_listed' };
     expect(denials.note(one, 0)).toEqual(one);
     for (let n = 0; n < 99; n++) expect(denials.note(one, n)).toBeUndefined();
@@ -332,5 +331,5 @@ it.each([
   ['172.32.0.1', false],
   ['2606:2800:220:1:248:1893:25c8:1946', false],
 ])('the address %s is guarded: %s', (address, guarded) => {
-  expect(isGuarded(address)).toBe(guarded);
+  expect(isPrivateAddress(address)).toBe(guarded);
 });

@@ -6,27 +6,32 @@
  */
 
 import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { readTarget, type Target } from '../../protocol/network-hosts.ts';
-import { listenInFolder } from '../listen-in-folder.ts';
-import { AllowList } from './allow-list.ts';
-import { type Answer, answer, answerRaw, busy, malformed, refused, unreachable, unresolved } from './answers.ts';
-import { connectFirst } from './connect.ts';
-import { Denials, type Denied } from './denials.ts';
-import { forward, otherHost, readPassage } from './forward.ts';
-import { ambiguity } from './headers.ts';
-import { Lookups, type Resolve } from './lookups.ts';
-import { SOCKET_NAME } from './socket-name.ts';
-import { join } from './tunnel.ts';
+import { PROXY_SOCKET } from '../mount-points.ts';
+import { AllowList, BoundedResolver, DenialLog, type DeniedAttempt, type ResolveName } from './allow-list.ts';
+import { ambiguity, forward, joinSockets, otherHost, readProxyRequest } from './forward.ts';
+import {
+  busyResponse,
+  deniedResponse,
+  malformedResponse,
+  type ProxyResponse,
+  respond,
+  respondRaw,
+  unreachableResponse,
+  unresolvedResponse,
+} from './proxy-responses.ts';
 
 export interface ProxyOptions {
   readonly allow: readonly string[];
   /** It is made where it is missing; who may come near it is its parent's matter. */
   readonly folder: string;
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveName;
   readonly limits?: Partial<ProxyLimits>;
 }
 
@@ -54,17 +59,17 @@ const KEEP_ALIVE_MS = 5000;
 
 export class NetworkProxy {
   /** Told of attempts that the list does not allow. */
-  onDenied: (attempt: Denied) => void = () => {};
+  onDenied: (attempt: DeniedAttempt) => void = () => {};
   readonly #list: AllowList;
   readonly #limits: ProxyLimits;
   readonly #server: Server;
-  readonly #denials = new Denials();
+  readonly #denials = new DenialLog();
   readonly #open = new Set<Socket>();
   #closed = false;
 
   private constructor({ allow, folder, resolve = resolveHere, limits = {} }: ProxyOptions) {
     this.#limits = { ...LIMITS, ...limits };
-    const lookups = new Lookups(resolve, { ...this.#limits, waiting: this.#limits.connections });
+    const lookups = new BoundedResolver(resolve, { ...this.#limits, waiting: this.#limits.connections });
     this.#list = new AllowList(allow, (name) => lookups.find(name));
     mkdirSync(folder, { recursive: true });
     // Whatever the umask of this process is: the sandbox may be another user.
@@ -75,7 +80,7 @@ export class NetworkProxy {
   static async open(options: ProxyOptions): Promise<NetworkProxy> {
     const proxy = new NetworkProxy(options);
     try {
-      await listenInFolder(proxy.#server, options.folder, SOCKET_NAME);
+      await listenInFolder(proxy.#server, options.folder, PROXY_SOCKET);
       return proxy;
     } catch (error) {
       proxy.close();
@@ -113,10 +118,10 @@ export class NetworkProxy {
   }
 
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const passage = readPassage(request);
-    if (typeof passage === 'string') return answer(response, malformed(passage));
+    const passage = readProxyRequest(request);
+    if (typeof passage === 'string') return respond(response, malformedResponse(passage));
     const reached = await this.#reach(passage.target, request.socket);
-    if ('status' in reached) return answer(response, reached);
+    if ('status' in reached) return respond(response, reached);
     forward(request, response, passage, reached);
   }
 
@@ -124,23 +129,23 @@ export class NetworkProxy {
     // The server does not look after it any more.
     socket.on('error', () => socket.destroy());
     const target = readTarget(request.url ?? '');
-    if (!target) return answerRaw(socket, malformed('CONNECT wants a host and a port in the usual spelling'));
+    if (!target) return respondRaw(socket, malformedResponse('CONNECT wants a host and a port in the usual spelling'));
     const why = ambiguity(request) ?? otherHost(request, target, target.port);
-    if (why !== undefined) return answerRaw(socket, malformed(why));
+    if (why !== undefined) return respondRaw(socket, malformedResponse(why));
     const reached = await this.#reach(target, socket);
-    if ('status' in reached) return answerRaw(socket, reached);
-    join(socket, reached, { head, idleMs: this.#limits.idleMs });
+    if ('status' in reached) return respondRaw(socket, reached);
+    joinSockets(socket, reached, { head, idleMs: this.#limits.idleMs });
   }
 
   /** A connection to the target, or what to say instead. */
-  async #reach(target: Target, client: Duplex): Promise<Socket | Answer> {
-    const verdict = await this.#list.judge(target);
-    if (verdict.kind === 'unknown') return unresolved(target);
-    if (verdict.kind === 'busy') return busy(target);
+  async #reach(target: Target, client: Duplex): Promise<Socket | ProxyResponse> {
+    const verdict = await this.#list.check(target);
+    if (verdict.kind === 'unknown') return unresolvedResponse(target);
+    if (verdict.kind === 'busy') return busyResponse(target);
     if (verdict.kind === 'denied') {
       const told = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
       if (told) this.#tell(told);
-      return refused(target, verdict.reason);
+      return deniedResponse(target, verdict.reason);
     }
     const gone = new AbortController();
     const leave = () => gone.abort();
@@ -149,14 +154,14 @@ export class NetworkProxy {
     client.off('close', leave);
     if (!socket || this.#closed) {
       socket?.destroy();
-      return unreachable(target);
+      return unreachableResponse(target);
     }
     this.#hold(socket);
     socket.setTimeout(this.#limits.idleMs, () => socket.destroy());
     return socket;
   }
 
-  #tell(attempt: Denied): void {
+  #tell(attempt: DeniedAttempt): void {
     try {
       this.onDenied(attempt);
     } catch {
@@ -175,4 +180,28 @@ export class NetworkProxy {
 
 async function resolveHere(name: string): Promise<readonly string[]> {
   return (await lookup(name, { all: true, order: 'verbatim' })).map(({ address }) => address);
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Undefined where none does, or where nobody waits any more. */
+export async function connectFirst(
+  addresses: readonly string[],
+  port: number,
+  gone: AbortSignal,
+): Promise<Socket | undefined> {
+  for (const host of addresses) {
+    if (gone.aborted) return undefined;
+    // An address, never a name: nothing is looked up again.
+    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
+    // Until its owner listens.
+    socket.on('error', () => socket.destroy());
+    try {
+      await once(socket, 'connect', { signal: AbortSignal.any([gone, AbortSignal.timeout(CONNECT_TIMEOUT_MS)]) });
+      return socket;
+    } catch {
+      socket.destroy(); // refused, unreachable or too slow: perhaps the next one
+    }
+  }
+  return undefined;
 }

@@ -6,7 +6,7 @@
 import type { BigIntStats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isOurs } from '../../sandbox/uid.ts';
+import { isSandboxUid } from '../../sandbox/sandbox-user.ts';
 
 const MOST_LOOKED_AT = 50_000;
 const BLOCK_BYTES = 512n;
@@ -14,7 +14,7 @@ const BLOCK_BYTES = 512n;
 /** `folders` are those of agents. Without an end where there is too much to look at. 0 where they have no user of their own. */
 export async function unlinkedBytes(folders: readonly string[]): Promise<number> {
   const homes = await Promise.all(folders.map((folder) => factsOf(join(folder, 'home'))));
-  const own = homes.filter((home) => home !== undefined && isOurs(Number(home.uid)));
+  const own = homes.filter((home) => home !== undefined && isSandboxUid(Number(home.uid)));
   const [uids, devices] = [new Set(own.map((home) => Number(home?.uid))), new Set(own.map((home) => home?.dev))];
   if (uids.size === 0) return 0;
   const found = new Map<string, bigint>();

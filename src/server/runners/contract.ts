@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { EnvironmentPrimitive } from '../../environments/contract.ts';
 import type { AgentName } from '../../protocol/agent/names.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
-import type { Denied } from '../../sandbox/proxy/denials.ts';
+import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import type { SessionOptions } from '../../session/options.ts';
 
 const HOUR_MS = 3_600_000;
@@ -42,7 +42,7 @@ export interface Tenant {
   /** The agent in whose folder it works, where it is a fork. */
   readonly workspaceOf?: string | undefined;
   /** Writes into its log what something in the executor's place tried to reach, and may not; with the turn that ran then. */
-  tellDenied(attempt: Denied, turn: string | undefined): void;
+  tellDenied(attempt: DeniedAttempt, turn: string | undefined): void;
 }
 
 /** Where the runner of a session runs. Paths are as they are there. */
@@ -59,4 +59,4 @@ export interface Place {
 }
 
 /** `gateway`: a folder of the host's with that socket, for this place alone. `onDenied`: told of hosts that may not be reached. */
-export type OpenPlace = (tenant: Tenant, gateway: string, onDenied: (attempt: Denied) => void) => Promise<Place>;
+export type OpenPlace = (tenant: Tenant, gateway: string, onDenied: (attempt: DeniedAttempt) => void) => Promise<Place>;

@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
-import { listenInGateway, makeGatewayFolder } from '../../sandbox/gateway-folder.ts';
+import { listenInGateway, makeGatewayFolder } from '../../sandbox/mount-points.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
 import { HeldBytes } from '../held-bytes.ts';
 import { lightRequest } from '../http/body.ts';

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { EnclosedEnvironment } from '../../environments/enclosed.ts';
 import { LocalEnvironment } from '../../environments/local.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { GATEWAY_SOCKET } from '../../sandbox/gateway-folder.ts';
+import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
 import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
 import { openAgentEnclosure } from '../../session/agent-enclosure.ts';
 import { dataFolder } from '../../session/data-folder.ts';

@@ -6,7 +6,7 @@ import { Share } from '../../protocol/access.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Labels, NewSession, SessionChange, SessionId } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';
-import { FolderId } from '../../sandbox/folder-id.ts';
+import { FolderId } from '../../sandbox/spec.ts';
 import { checkOptions, checkPoolOptions } from '../../session/options.ts';
 import { newSessionId } from './ids.ts';
 

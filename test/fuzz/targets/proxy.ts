@@ -9,8 +9,8 @@ const ALLOWED = ['example.org', '*.example.org', 'a.b:8080', 'db:5432', '10.0.0.
 const OURS = /^(?:127\.|10\.|192\.168\.|169\.254\.|0\.|172\.(?:1[6-9]|2\d|3[01])\.|fe80:|f[cd]|::)/;
 
 export async function proxy(): Promise<Target> {
-  const { otherHost, readPassage } = await import('../../../src/sandbox/proxy/forward.ts');
-  const { ambiguity, passedOn } = await import('../../../src/sandbox/proxy/headers.ts');
+  const { otherHost, readProxyRequest: readPassage } = await import('../../../src/sandbox/proxy/forward.ts');
+  const { ambiguity, forwardedHeaders: passedOn } = await import('../../../src/sandbox/proxy/forward.ts');
   const { readAllowed, readTarget, writeAllowed } = await import('../../../src/protocol/network-hosts.ts');
   const { AllowList } = await import('../../../src/sandbox/proxy/allow-list.ts');
   let found: readonly string[] | undefined;
@@ -19,7 +19,7 @@ export async function proxy(): Promise<Target> {
   const judge = async (target: HostTarget, request: IncomingMessage): Promise<void> => {
     const { 'x-address': addresses, 'x-busy': busy } = request.headersDistinct;
     found = busy ? undefined : (addresses ?? []);
-    const verdict = await list.judge(target);
+    const verdict = await list.check(target);
     if (verdict.kind !== 'open' || target.host.kind === 'address') return;
     const own = verdict.addresses.find((each) => OURS.test(each) && !ALLOWED.some((entry) => entry.startsWith(each)));
     if (own !== undefined) throw new Error(`a name leads to ${own}`);

@@ -1,6 +1,6 @@
 /** The host's folders inside the interpreter: some to change, some to read alone. */
 
-import type { LaunchSpec } from '../../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../../sandbox/spec.ts';
 import { type Emscripten, Errno, type FileSystem, type StreamOps } from './emscripten.ts';
 
 const CHANGES = ['mknod', 'rename', 'unlink', 'rmdir', 'symlink', 'setattr'] as const;
@@ -8,7 +8,7 @@ const WRITES = 0o3 | 0o100 | 0o1000 | 0o2000;
 
 export function mountFolders(
   module: Emscripten,
-  spec: Pick<LaunchSpec, 'readable' | 'writable' | 'folder'>,
+  spec: Pick<EnvironmentSpec, 'readable' | 'writable' | 'folder'>,
   movedTo: () => string | undefined,
 ): void {
   const { FS } = module;

@@ -1,6 +1,6 @@
 /** What a worker is told when it begins, and what it says beside what goes through the shared memory. */
 
-import type { LaunchSpec } from '../../../sandbox/spec.ts';
+import type { EnvironmentSpec } from '../../../sandbox/spec.ts';
 import type { Code } from '../webassembly.ts';
 
 interface Common {
@@ -24,7 +24,7 @@ export interface KernelOrder extends Common {
   readonly memory: SharedArrayBuffer;
   readonly memoryBytes: number;
   readonly env: Readonly<Record<string, string>>;
-  readonly spec: LaunchSpec;
+  readonly spec: EnvironmentSpec;
 }
 
 /** A program of the host's own that answers texts: no kernel. */

@@ -1,7 +1,7 @@
 /** The page of one package on an index, in either form: JSON (PEP 691) or HTML (PEP 503). */
 
 import { z } from 'zod';
-import { parseJson } from '../../../sandbox/python.ts';
+import { parseJson } from '../../../interpreter/find-python.ts';
 import { linksIn } from './html-links.ts';
 
 export interface IndexFile {

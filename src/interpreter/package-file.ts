@@ -1,18 +1,18 @@
-/** Files that come with the package, found from wherever this code lies: as source, as built, in the CLI's bundle. */
+/** Finds files of the installed package, whether this code runs from source, from dist or from the CLI's bundle. */
 
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-let found: URL | undefined;
+let packageRoot: URL | undefined;
 
 /** The path of a file of the package, by its name from the package's root. */
 export function packageFile(name: string): string {
-  found ??= root();
-  return fileURLToPath(new URL(name, found));
+  packageRoot ??= findPackageRoot();
+  return fileURLToPath(new URL(name, packageRoot));
 }
 
-function root(): URL {
-  let folder = new URL('./', import.meta.url);
+function findPackageRoot(): URL {
+  let folder = new URL('../sandbox/', import.meta.url);
   while (!existsSync(new URL('python/cella_kernel', folder))) {
     const above = new URL('../', folder);
     if (above.href === folder.href) throw new Error('This installation of Cella lacks its folder python/cella_kernel.');

@@ -1,4 +1,4 @@
-/** The Python that kernels run on: finding it, asking it about itself, and where Cella's own Python lies. */
+/** Finds the host's Python and asks it about itself, once per path. */
 
 import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -6,7 +6,8 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { runProgram } from '../lib/run-program.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { packageFile } from './home.ts';
+import type { Interpreter } from '../protocol/interpreter.ts';
+import { packageFile } from './package-file.ts';
 
 export interface InterpreterFacts {
   readonly version: readonly [major: number, minor: number, patch: number];
@@ -15,8 +16,8 @@ export interface InterpreterFacts {
   readonly packageFolders: readonly string[];
 }
 
-const OLDEST = [3, 9] as const;
-const ANSWER_MS = 30_000;
+const OLDEST_VERSION = [3, 9] as const;
+const PROBE_TIMEOUT_MS = 30_000;
 
 /** Runs on any Python 3, so that one that is too old can be told by its version. */
 const FACTS_PROGRAM = `
@@ -86,20 +87,20 @@ async function isScript(path: string): Promise<boolean> {
   }
 }
 
-const known = new Map<string, Promise<InterpreterFacts>>();
+const knownFacts = new Map<string, Promise<InterpreterFacts>>();
 
 /** Asks each interpreter once; a failure is not remembered, since the reader may mend it. */
 export function interpreterFacts(path: string): Promise<InterpreterFacts> {
-  const found = known.get(path);
+  const found = knownFacts.get(path);
   if (found) return found;
-  const asked = askInterpreter(path);
-  known.set(path, asked);
-  asked.catch(() => known.delete(path));
+  const asked = probeFacts(path);
+  knownFacts.set(path, asked);
+  asked.catch(() => knownFacts.delete(path));
   return asked;
 }
 
-async function askInterpreter(path: string): Promise<InterpreterFacts> {
-  const output = await answerOf(path);
+async function probeFacts(path: string): Promise<InterpreterFacts> {
+  const output = await runFactsProgram(path);
   const parsed = Facts.safeParse(parseJson(output));
   if (!parsed.success) {
     throw new CellaError(
@@ -108,8 +109,8 @@ async function askInterpreter(path: string): Promise<InterpreterFacts> {
     );
   }
   const { version } = parsed.data;
-  if (version[0] < OLDEST[0] || (version[0] === OLDEST[0] && version[1] < OLDEST[1])) {
-    const message = `${path} is Python ${version.join('.')}; ${OLDEST.join('.')} or later is needed.`;
+  if (version[0] < OLDEST_VERSION[0] || (version[0] === OLDEST_VERSION[0] && version[1] < OLDEST_VERSION[1])) {
+    const message = `${path} is Python ${version.join('.')}; ${OLDEST_VERSION.join('.')} or later is needed.`;
     throw new CellaError('PYTHON_NOT_FOUND', message, { details: { path, version } });
   }
   return { ...parsed.data, packageFolders: parsed.data.packageFolders.filter(holdsPackagesOnly) };
@@ -121,16 +122,18 @@ export function holdsPackagesOnly(folder: string): boolean {
   return !wide.some((path) => `${path}/`.startsWith(`${folder.replace(/\/+$/, '')}/`));
 }
 
-async function answerOf(path: string): Promise<string> {
+async function runFactsProgram(path: string): Promise<string> {
   try {
-    return await runProgram(path, ['-I', '-X', 'utf8', '-c', FACTS_PROGRAM], ANSWER_MS);
+    return await runProgram(path, ['-I', '-X', 'utf8', '-c', FACTS_PROGRAM], PROBE_TIMEOUT_MS);
   } catch (cause) {
-    throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${failureOf(cause)}.`, { cause });
+    throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${describeRunFailure(cause)}.`, {
+      cause,
+    });
   }
 }
 
 /** Why a program that was run by `runProgram` failed, in one line: its own last words where it has said any. */
-export function failureOf(error: unknown): string {
+export function describeRunFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stderr, killed, signal } = error as { stderr?: unknown; killed?: unknown; signal?: unknown };
   if (killed) return 'it did not answer in time';
@@ -146,4 +149,68 @@ export function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** One of the host's own: wheels for it are chosen by itself. */
+export interface HostInterpreter extends Interpreter {
+  /** The program itself, where the given path is a version manager's. */
+  readonly executable: string;
+}
+
+/** Tells the same to whoever runs it. */
+export const probeArgs = (): string[] => ['-I', '-S', '-X', 'utf8', '-c', PROBE_PROGRAM];
+
+/** Python that finds `tag`: what is built for one C library does not run with another. */
+export const TAG_PROGRAM = `
+import os, sys, sysconfig
+short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
+numbers = "%d%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
+machine = os.uname().machine
+if machine == "x86_64" and sys.maxsize < 2**32:
+    machine = "i686"
+musl = "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "") + (sysconfig.get_config_var("SOABI") or "")
+tag = short + numbers + ("-musl-" if musl else "-") + machine
+`;
+
+const PROBE_PROGRAM = `
+import json
+${TAG_PROGRAM}
+facts = {"tag": tag, "version": list(sys.version_info[:2]), "executable": sys.executable}
+print(json.dumps(facts))
+`;
+
+const ProbeAnswer = z.object({
+  tag: z.string().regex(/^[a-z]+\d+[a-z]*(-musl)?-[A-Za-z0-9_]+$/),
+  version: z.tuple([z.int(), z.int()]),
+  executable: z.string().startsWith('/'),
+});
+
+export function readProbeAnswer(text: string): HostInterpreter | undefined {
+  const answer = ProbeAnswer.safeParse(parseJson(text)).data;
+  return answer && { ...answer, platforms: [] };
+}
+
+const knownInterpreters = new Map<string, Promise<HostInterpreter>>();
+
+/** A failure is not remembered, since the reader may mend it. */
+export function probeInterpreter(python: string): Promise<HostInterpreter> {
+  const found = knownInterpreters.get(python);
+  if (found) return found;
+  const asked = runProbe(python);
+  knownInterpreters.set(python, asked);
+  asked.catch(() => knownInterpreters.delete(python));
+  return asked;
+}
+
+async function runProbe(python: string): Promise<HostInterpreter> {
+  const stdout = await runProgram(python, probeArgs(), PROBE_TIMEOUT_MS).catch((cause) => {
+    throw probeFailed(python, describeRunFailure(cause), cause);
+  });
+  const answer = readProbeAnswer(stdout);
+  if (!answer) throw probeFailed(python, 'it did not answer as a Python does');
+  return answer;
+}
+
+function probeFailed(python: string, why: string, cause?: unknown): CellaError {
+  return new CellaError('PYTHON_NOT_FOUND', `${python} could not be asked about itself: ${why}.`, { cause });
 }

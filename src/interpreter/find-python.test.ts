@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { findPython, holdsPackagesOnly, interpreterFacts, kernelPackage } from './python.ts';
+import { findPython, holdsPackagesOnly, interpreterFacts, kernelPackage } from './find-python.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 let folder: string;

@@ -3,8 +3,14 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { AGENT_PLACE, agentFolders, checkPlace } from './agent-place.ts';
-import { GATEWAY_SOCKET, listenInGateway, makeGatewayFolder } from './gateway-folder.ts';
+import {
+  AGENT_PATHS,
+  agentMounts,
+  checkAgentMounts,
+  GATEWAY_SOCKET,
+  listenInGateway,
+  makeGatewayFolder,
+} from './mount-points.ts';
 
 function scratch(): string {
   const folder = mkdtempSync(join(tmpdir(), 'cella-place-'));
@@ -17,10 +23,10 @@ describe('the place of an agent', () => {
     const folder = scratch();
     mkdirSync(join(folder, 'real'), { mode: 0o755 });
     symlinkSync(join(folder, 'real'), join(folder, 'link'));
-    const found = agentFolders({ node: join(folder, 'link'), gateway: folder }, false);
+    const found = agentMounts({ node: join(folder, 'link'), gateway: folder }, false);
     expect(found).toEqual([
-      { path: join(folder, 'real'), at: AGENT_PLACE.node },
-      { path: folder, at: AGENT_PLACE.gateway },
+      { path: join(folder, 'real'), at: AGENT_PATHS.node },
+      { path: folder, at: AGENT_PATHS.gateway },
     ]);
   });
 
@@ -28,20 +34,20 @@ describe('the place of an agent', () => {
     const folder = scratch();
     writeFileSync(join(folder, 'file'), '');
     const refused = (message: string) => expect.objectContaining({ code: 'INVALID_OPTIONS', message });
-    expect(() => agentFolders({ node: join(folder, 'gone') }, false)).toThrow(
+    expect(() => agentMounts({ node: join(folder, 'gone') }, false)).toThrow(
       refused(`node: there is no folder ${folder}/gone.`),
     );
-    expect(() => agentFolders({ node: folder, runner: join(folder, 'file') }, false)).toThrow(
+    expect(() => agentMounts({ node: folder, runner: join(folder, 'file') }, false)).toThrow(
       refused(`runner: ${folder}/file is not a folder.`),
     );
   });
 
   it('is covered by no folder of a policy', () => {
-    expect(() => checkPlace([{ path: '/cella-data' }, { path: '/srv/cella' }])).not.toThrow();
+    expect(() => checkAgentMounts([{ path: '/cella-data' }, { path: '/srv/cella' }])).not.toThrow();
     for (const path of ['/cella', '/cella/app/node', '/cella/other']) {
-      expect(() => checkPlace([{ path }])).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
+      expect(() => checkAgentMounts([{ path }])).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
     }
-    expect(() => checkPlace([{ path: '/srv', at: '/cella/gateway' }])).toThrow();
+    expect(() => checkAgentMounts([{ path: '/srv', at: '/cella/gateway' }])).toThrow();
   });
 });
 

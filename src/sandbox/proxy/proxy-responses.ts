@@ -1,47 +1,47 @@
-/** What the proxy says itself: in plain words, to whoever reads the error of a program that it kept from the network. */
+/** The proxy's own responses, in plain words for whoever reads the error of a program that was refused. */
 
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Target } from '../../protocol/network-hosts.ts';
-import type { Refusal } from './allow-list.ts';
+import type { DenialReason } from './allow-list.ts';
 
-export interface Answer {
+export interface ProxyResponse {
   readonly status: number;
   /** In place of the usual words for the status: of a refused tunnel, many programs show nothing else. */
   readonly phrase?: string;
   readonly text: string;
 }
 
-const WHY: Record<Refusal, string> = {
+const DENIAL_REASONS: Record<DenialReason, string> = {
   not_listed: 'the network policy of this session does not name it',
   port_not_listed: 'the network policy of this session names that host, but not this port',
   private_address:
     'it leads to an address of a private network, which the network policy of this session does not name',
 };
 
-export function refused({ host, port }: Target, reason: Refusal): Answer {
-  const text = `Cella refused the connection to ${host.text}:${port}: ${WHY[reason]} (${reason}).`;
+export function deniedResponse({ host, port }: Target, reason: DenialReason): ProxyResponse {
+  const text = `Cella refused the connection to ${host.text}:${port}: ${DENIAL_REASONS[reason]} (${reason}).`;
   return { status: 403, phrase: `Refused by Cella (${reason})`, text };
 }
 
-export function unresolved({ host }: Target): Answer {
+export function unresolvedResponse({ host }: Target): ProxyResponse {
   return { status: 502, text: `Cella found no address of ${host.text}.` };
 }
 
-export function busy({ host }: Target): Answer {
+export function busyResponse({ host }: Target): ProxyResponse {
   const text = `Cella did not look up ${host.text}: other names of this session wait for an answer (too_many_lookups).`;
   return { status: 503, phrase: 'Refused by Cella (too_many_lookups)', text };
 }
 
-export function unreachable({ host, port }: Target): Answer {
+export function unreachableResponse({ host, port }: Target): ProxyResponse {
   return { status: 502, text: `Cella could not connect to ${host.text}:${port}.` };
 }
 
-export function malformed(why: string): Answer {
+export function malformedResponse(why: string): ProxyResponse {
   return { status: 400, text: `Cella did not pass this request on: ${why}.` };
 }
 
-export function answer(response: ServerResponse, { status, phrase, text }: Answer): void {
+export function respond(response: ServerResponse, { status, phrase, text }: ProxyResponse): void {
   if (response.headersSent) return void response.destroy();
   // What is left of the request is not read.
   response.writeHead(status, phrase ?? STATUS_CODES[status] ?? '', {
@@ -52,7 +52,7 @@ export function answer(response: ServerResponse, { status, phrase, text }: Answe
 }
 
 /** Where the request was for a tunnel. */
-export function answerRaw(socket: Duplex, { status, phrase = STATUS_CODES[status], text }: Answer): void {
+export function respondRaw(socket: Duplex, { status, phrase = STATUS_CODES[status], text }: ProxyResponse): void {
   const body = Buffer.from(`${text}\n`);
   const head = [
     `HTTP/1.1 ${status} ${phrase}`,

@@ -1,9 +1,9 @@
-/** The user that a sandbox runs as: on a root host one of its own for every agent, else the host's. */
+/** The user that a sandbox runs as: on a root host a user of its own per agent, otherwise the host's user. */
 
 import { lstatSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-export interface Identity {
+export interface SandboxUser {
   /** Whether this process is root, and the sandbox another user. */
   readonly root: boolean;
   readonly uid: number;
@@ -23,7 +23,7 @@ export const firstUids: readonly number[] = RANGES.map(({ first }) => first);
  * For a folder that has no user of its own yet. No two folders of a file system have the same number at a time; in the
  * small range two may still share a user, and are kept apart by their mounts and namespaces alone.
  */
-export function identityOf(folder: string, isolated: boolean): Identity {
+export function sandboxUser(folder: string, isolated: boolean): SandboxUser {
   const uid = process.getuid?.() ?? 0;
   if (!isolated || uid !== 0 || process.platform !== 'linux') {
     return { root: false, uid, gid: process.getgid?.() ?? uid };
@@ -35,7 +35,7 @@ export function identityOf(folder: string, isolated: boolean): Identity {
 }
 
 /** Whether a uid is one that `identityOf` gives. */
-export function isOurs(uid: number): boolean {
+export function isSandboxUid(uid: number): boolean {
   return RANGES.some(({ first, count }) => uid >= first && uid < first + count);
 }
 
@@ -54,9 +54,9 @@ export interface FileRights {
 export function fileRights(path: string, home: string, container: boolean): FileRights | undefined {
   const facts = lstatSync(home, { throwIfNoEntry: false });
   // Through a mapping the code is whoever owns the folder: any number does.
-  if (!facts) return container ? undefined : { ...identityOf(dirname(path), true), mapped: true };
-  const ours = isOurs(facts.uid);
-  const { uid, gid } = ours ? facts : identityOf(dirname(home), true);
+  if (!facts) return container ? undefined : { ...sandboxUser(dirname(path), true), mapped: true };
+  const ours = isSandboxUid(facts.uid);
+  const { uid, gid } = ours ? facts : sandboxUser(dirname(home), true);
   const own = dirname(path) === dirname(home);
   return { uid, gid, mapped: !container && !(own && ours) };
 }

@@ -1,4 +1,4 @@
-/** Has a server listen on a socket in a folder, however long its path is, for every user who gets at the folder. */
+/** Listens on a Unix socket in a folder, however long its path is, for every user who can reach the folder. */
 
 import { once } from 'node:events';
 import { closeSync, constants, openSync } from 'node:fs';
