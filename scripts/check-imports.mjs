@@ -25,6 +25,7 @@ const MAY_IMPORT = {
   protocol: [],
   settings: ['protocol'],
   storage: ['protocol'],
+  interpreter: ['protocol'],
   sandbox: ['interpreter', 'protocol'],
   kernel: ['protocol'],
   environments: ['kernel', 'sandbox', 'interpreter', 'protocol'],

@@ -7,6 +7,11 @@ import { listenInFolder } from '../lib/listen-in-folder.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { folderProblem, type Mount, readableFolder } from './spec.ts';
 
+/** The socket of the gateway, in the gateway folder of an environment. */
+export const GATEWAY_SOCKET = 'socket';
+/** The socket of the network proxy, in its folder. */
+export const PROXY_SOCKET = 'proxy';
+
 const CELLA_FOLDER = '/cella';
 const APP_DIR = `${CELLA_FOLDER}/app` as const;
 const GATEWAY_DIR = `${CELLA_FOLDER}/gateway` as const;
@@ -65,9 +70,6 @@ function resolveHostFolder(path: string, what: string): string {
   throw new CellaError('INVALID_OPTIONS', `${what}: ${path} is not a folder.`);
 }
 
-/** In the folder, and so inside the enclosure. */
-export const GATEWAY_SOCKET = 'socket';
-
 /**
  * Makes one below a folder that only this user can enter: whoever the enclosure runs as can connect to the socket, and
  * nobody else on this machine.
@@ -84,5 +86,3 @@ export function makeGatewayFolder(parent: string): string {
 export async function listenInGateway(folder: string, server: Server): Promise<void> {
   await listenInFolder(server, folder, GATEWAY_SOCKET);
 }
-
-export const PROXY_SOCKET = 'proxy';
