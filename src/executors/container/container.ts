@@ -1,7 +1,6 @@
 /** One container, from its creation to its removal. */
 
 import type Docker from 'dockerode';
-import type { ContainerCreateOptions } from 'dockerode';
 import { z } from 'zod';
 import { ask, call, type Engine } from './engine.ts';
 import { isGone } from './engine-error.ts';
@@ -38,7 +37,7 @@ export class Container {
   }
 
   /** `image` is what people call it. */
-  static async create(engine: Engine, image: string, settings: ContainerCreateOptions): Promise<Container> {
+  static async create(engine: Engine, image: string, settings: Docker.ContainerCreateOptions): Promise<Container> {
     const create = (abortSignal: AbortSignal) => engine.docker.createContainer({ ...settings, abortSignal });
     // One that is busy takes long to make a container, and answers at once; one that hangs does neither.
     const hung = Promise.withResolvers<never>();
