@@ -43,8 +43,8 @@ export async function compareExecutors(
 
 async function buildDefault(address: string, python: string): Promise<string> {
   const [{ connectEngine }, { buildImage }] = await Promise.all([
-    import('../src/executors/container/engine.ts'),
-    import('../src/executors/container/build-image.ts'),
+    import('../src/environments/container/engine.ts'),
+    import('../src/environments/container/build-image.ts'),
   ]);
   const { name } = await buildImage(await connectEngine(address), { python, version: 'bench', packages: false });
   return name;

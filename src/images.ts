@@ -2,7 +2,7 @@
 
 import type { ImageInfo, ImageRequest, Images, ImageWork } from './cli/context.ts';
 import type { Environment } from './environment.ts';
-import type { Engine } from './executors/container/engine.ts';
+import type { Engine } from './environments/container/engine.ts';
 
 type Surroundings = Pick<Environment, 'engine' | 'runtimeDir'>;
 
@@ -11,18 +11,18 @@ export function imagesHere(environment: Surroundings, version: string): Images {
   return {
     buildImage: async (request, work) => await build(await engineAt(request.engine), request, version, work),
     listImages: async (address) => {
-      const { listImages } = await import('./executors/container/image-list.ts');
+      const { listImages } = await import('./environments/container/image-list.ts');
       return await listImages(await engineAt(address));
     },
     removeImage: async (name, address) => {
-      const { removeImage } = await import('./executors/container/image-list.ts');
+      const { removeImage } = await import('./environments/container/image-list.ts');
       return await removeImage(await engineAt(address), name);
     },
   };
 }
 
 async function connect(address: string | undefined, { engine, runtimeDir }: Surroundings): Promise<Engine> {
-  const { connectEngine } = await import('./executors/container/engine.ts');
+  const { connectEngine } = await import('./environments/container/engine.ts');
   return await connectEngine(address ?? engine, runtimeDir);
 }
 
@@ -30,7 +30,7 @@ async function build(engine: Engine, request: ImageRequest, version: string, wor
   const { name } = request;
   if ('base' in request) {
     const [{ buildFromBase }, { dataFolder }, { newHolder }] = await Promise.all([
-      import('./executors/container/base-image.ts'),
+      import('./environments/container/build-image.ts'),
       import('./session/data-folder.ts'),
       import('./storage/identity.ts'),
     ]);
@@ -38,7 +38,7 @@ async function build(engine: Engine, request: ImageRequest, version: string, wor
     return await buildFromBase(engine, request.base, { name, version, dataDir, owner: newHolder(), ...work });
   }
   const [{ buildImage }, { locatePython }] = await Promise.all([
-    import('./executors/container/build-image.ts'),
+    import('./environments/container/build-image.ts'),
     import('./session/python.ts'),
   ]);
   const { programs, packages } = request;

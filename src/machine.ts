@@ -57,9 +57,9 @@ async function lookAtRedis(place: StoragePlace): Promise<NonNullable<Surrounding
 
 async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
   const [{ connectEngine }, { findImage }, { DEFAULT_IMAGE }] = await Promise.all([
-    import('./executors/container/engine.ts'),
-    import('./executors/container/image.ts'),
-    import('./executors/container/default-image.ts'),
+    import('./environments/container/engine.ts'),
+    import('./environments/container/image-python.ts'),
+    import('./environments/container/image-names.ts'),
   ]);
   const { engine = readEnvironment().engine, image = DEFAULT_IMAGE } = wanted;
   const name = 'container';

@@ -118,7 +118,7 @@ export class History {
   }
 
   async #fitMoments(): Promise<void> {
-    const usage = await this.#life.quarters?.enclosure.measure();
+    const usage = await this.#life.quarters?.enclosure.memoryUsage();
     if (usage) this.#life.moments.fit(usage.twins);
   }
 

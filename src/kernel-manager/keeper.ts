@@ -9,7 +9,7 @@
  * `close`, `overtake` and saves take theirs themselves, and `live` needs none.
  */
 
-import type { Enclosure } from '../executors/contract.ts';
+import type { KernelHost } from '../environments/kernel-host.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import type { KernelExecution } from '../kernel/kernel-execution.ts';
@@ -115,13 +115,13 @@ export class Keeper implements Holder {
   }
 
   /** Where the kernel lives: for programs that run beside it. */
-  async enclosure(): Promise<Enclosure> {
+  async enclosure(): Promise<KernelHost> {
     await this.live();
     return this.#life.home.enclosure;
   }
 
   /** Has a program stay beside the kernel, until the kernel is reset, put to sleep or closed. */
-  async host<G extends Guest>(enter: (enclosure: Enclosure) => Promise<G>): Promise<G> {
+  async host<G extends Guest>(enter: (enclosure: KernelHost) => Promise<G>): Promise<G> {
     const left = () => {
       if (!this.#recovery.closed) this.rest();
     };
@@ -285,7 +285,7 @@ export class Keeper implements Holder {
     const enclosure = this.#life.quarters?.enclosure;
     if (counted.has(enclosure)) return 0;
     counted.add(enclosure);
-    const usage = await enclosure?.measure();
+    const usage = await enclosure?.memoryUsage();
     return Object.values(usage?.kernels ?? {}).reduce((total, bytes) => total + bytes, 0);
   }
 

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import type { Enclosure } from '../executors/contract.ts';
+import type { KernelHost } from '../environments/kernel-host.ts';
 import { Life } from './life.ts';
 import { Quarters } from './quarters.ts';
 import { unlimited } from './slots.ts';
 
 /** As much of an enclosure as its quarters meet: it ends when it is told to. */
-function enclosure(): { enclosure: Enclosure; end: () => void } {
+function enclosure(): { enclosure: KernelHost; end: () => void } {
   const closing = Promise.withResolvers<void>();
   const part = { alive: true, pid: 1, drop: () => {}, close: () => closing.promise };
-  return { enclosure: part as unknown as Enclosure, end: closing.resolve };
+  return { enclosure: part as unknown as KernelHost, end: closing.resolve };
 }
 
 function life(): Life {

@@ -8,7 +8,7 @@
  * One kernel at a time. What lives in the quarters ends with them: guests, moments, and an open transaction.
  */
 
-import type { Enclosure } from '../executors/contract.ts';
+import type { KernelHost } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
@@ -24,7 +24,7 @@ import { awake } from './twins.ts';
 export interface LifeOptions {
   readonly moments: MomentLimits;
   /** Told of hosts that the code may not reach. */
-  readonly onDenied: Enclosure['onDenied'];
+  readonly onDenied: KernelHost['onDenied'];
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
   /** Carries out the calls of one kernel; asked for each kernel that begins. */
   readonly handler?: (() => CallHandler) | undefined;
@@ -187,6 +187,6 @@ export class Life {
   }
 
   drop(twin: number): void {
-    this.#quarters?.enclosure.drop(twin);
+    this.#quarters?.enclosure.dropSnapshot(twin);
   }
 }

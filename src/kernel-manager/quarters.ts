@@ -1,25 +1,25 @@
 /** Where an agent's kernels live: one enclosure, which forks of a kernel may share, and the twins in it. */
 
 import { randomInt } from 'node:crypto';
-import type { Enclosure, LaunchOptions } from '../executors/contract.ts';
+import type { KernelHost, StartKernelOptions } from '../environments/kernel-host.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 
 /** Makes the first enclosure of an agent, or another after the last one ended. */
 export interface Place {
   /** `fresh`: the agent had no folder before, and so nothing else. */
-  open(): Promise<{ enclosure: Enclosure; first?: Promise<KernelConnection>; fresh: boolean }>;
+  open(): Promise<{ enclosure: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }>;
   /** What a kernel is to begin with. */
-  begin(): LaunchOptions;
+  begin(): StartKernelOptions;
 }
 
 /** Who lives there is told what happens there. */
-export type Tenant = Pick<Enclosure, 'onGone' | 'onDenied'>;
+export type Tenant = Pick<KernelHost, 'onGone' | 'onDenied'>;
 
 export class Quarters {
-  readonly enclosure: Enclosure;
+  readonly enclosure: KernelHost;
   readonly #tenants = new Set<Tenant>();
 
-  constructor(enclosure: Enclosure) {
+  constructor(enclosure: KernelHost) {
     this.enclosure = enclosure;
     enclosure.onGone = (twin, outOfMemory) => {
       for (const tenant of this.#tenants) tenant.onGone(twin, outOfMemory);
@@ -48,7 +48,7 @@ export class Quarters {
     return randomInt(1, 2 ** 31);
   }
 
-  launch(options: LaunchOptions): Promise<KernelConnection> {
-    return this.enclosure.launch(options);
+  launch(options: StartKernelOptions): Promise<KernelConnection> {
+    return this.enclosure.startKernel(options);
   }
 }

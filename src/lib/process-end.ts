@@ -2,6 +2,7 @@
 
 import type { ChildProcess } from 'node:child_process';
 import { Socket } from 'node:net';
+import { constants } from 'node:os';
 import { settlesWithin } from './deadline.ts';
 
 interface ProcessEnd {
@@ -40,4 +41,15 @@ export async function endsAfterKill(ended: Promise<unknown>, what: string): Prom
     `${what} was killed and has not ended after ${LONGEST_KILL_MS / 1000} s. It is left to the system.`,
   );
   return false;
+}
+
+/** Where a number has two names, the first is the one that people know: SIGABRT, not SIGIOT. */
+const names = new Map(
+  Object.entries(constants.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+);
+
+export function signalName(number: number): string {
+  return names.get(number) ?? `signal ${number}`;
 }

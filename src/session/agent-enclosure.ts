@@ -1,7 +1,7 @@
 /** An enclosure for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
 
 import type { FilesRoot } from '../environments/files/files.ts';
-import type { CommandLink, Enclosure, Program } from '../executors/contract.ts';
+import type { KernelHost, ProgramSpec, RunningProgram } from '../environments/kernel-host.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
 import { requireNode } from './agent-node.ts';
@@ -18,7 +18,7 @@ export interface AgentEnclosureOptions {
   readonly workspaceOf?: string | undefined;
   readonly folders: AgentMounts;
   /** Told of hosts that something in it tried to reach, and that the session's network policy does not allow. */
-  readonly onDenied?: Enclosure['onDenied'] | undefined;
+  readonly onDenied?: KernelHost['onDenied'] | undefined;
 }
 
 export interface AgentEnclosure extends AsyncDisposable {
@@ -35,7 +35,7 @@ export interface AgentEnclosure extends AsyncDisposable {
   readonly alive: boolean;
   /** Why it could not be closed around its first process, if it could not: that may be known only after it was opened. */
   readonly failure: Error | undefined;
-  command(program: Program): Promise<CommandLink>;
+  command(program: ProgramSpec): Promise<RunningProgram>;
   /** Ends all that runs in it. */
   close(): Promise<void>;
 }
@@ -75,7 +75,7 @@ export async function openAgentEnclosure(options: AgentEnclosureOptions): Promis
       get failure() {
         return enclosure.failure;
       },
-      command: (program) => enclosure.command(program),
+      command: (program) => enclosure.exec(program),
       close,
       [Symbol.asyncDispose]: close,
     };

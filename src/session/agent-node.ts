@@ -1,7 +1,7 @@
 /** Whether Node runs in an enclosure: it is brought in from the host, and an image may lack the libraries that it needs. */
 
-import type { Enclosure, Executor } from '../executors/contract.ts';
-import { runCommand } from '../executors/run-command.ts';
+import type { Executor, KernelHost } from '../environments/kernel-host.ts';
+import { runToEnd } from '../environments/run-to-end.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PATHS } from '../sandbox/mount-points.ts';
 
@@ -11,14 +11,14 @@ const MOST_WORDS = 4000;
 /** One image each. */
 const proven = new WeakSet<Executor>();
 
-export async function requireNode(executor: Executor, enclosure: Enclosure, image: string | undefined): Promise<void> {
+export async function requireNode(executor: Executor, enclosure: KernelHost, image: string | undefined): Promise<void> {
   if (proven.has(executor)) return;
   const command = {
     argv: [`${AGENT_PATHS.node}/node`, '--version'],
     timeoutMs: LONGEST_MS,
     outputLimitBytes: MOST_WORDS,
   };
-  const { exitCode, stderr } = await runCommand(enclosure, command, undefined).catch((error: unknown) => {
+  const { exitCode, stderr } = await runToEnd(enclosure, command, undefined).catch((error: unknown) => {
     const problem = error instanceof CellaError ? error.details.problem : undefined;
     // Where the loader that Node names is not in the image, nothing starts that could write a word.
     throw typeof problem === 'string' ? unusable(image, problem) : error;

@@ -1,6 +1,6 @@
 /** The executors of this process: sessions of one kind share one, which ends some time after the last of them. */
 
-import type { Executor } from '../executors/contract.ts';
+import type { Executor } from '../environments/kernel-host.ts';
 import { closeStorages } from './storages.ts';
 
 const IDLE_MS = 30_000;

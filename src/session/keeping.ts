@@ -1,6 +1,6 @@
 /** The keeper of a session's kernel, from the session's options. */
 
-import type { Executor } from '../executors/contract.ts';
+import type { Executor } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Keeper } from '../kernel-manager/keeper.ts';
 import type { Slots } from '../kernel-manager/slots.ts';

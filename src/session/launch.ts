@@ -3,7 +3,7 @@
 import { dirname, join, resolve } from 'node:path';
 import type { FilesRoot } from '../environments/files/files.ts';
 import { removeFolder } from '../environments/files/remove-folder.ts';
-import type { Enclosure, Executor, SpareOrder } from '../executors/contract.ts';
+import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import type { SessionRecord } from '../protocol/record.ts';
@@ -166,7 +166,7 @@ export class Launch {
   async openForAgent(
     executor: Executor,
     folders: AgentMounts,
-  ): Promise<{ enclosure: Enclosure; spec: EnvironmentSpec }> {
+  ): Promise<{ enclosure: KernelHost; spec: EnvironmentSpec }> {
     const own = this.#spec(homeOf(this.#own, this.#ownUser));
     checkAgentMounts([...own.readable, ...own.writable]);
     const readable = [...own.readable, ...agentMounts(folders, this.#ownUser)];
@@ -176,7 +176,9 @@ export class Launch {
   }
 
   /** A sandbox for this session: one that is ready, where this is the key's first and there is one, else a new one. */
-  async open(executor: Executor): Promise<{ enclosure: Enclosure; first?: Promise<KernelConnection>; fresh: boolean }> {
+  async open(
+    executor: Executor,
+  ): Promise<{ enclosure: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }> {
     const missing = !exists(this.#own);
     // What it has saved may lie elsewhere: in another agent's folder that it shares, or in a storage of its own.
     const fresh = missing && !this.#borrowed && !this.#elsewhereStored;
@@ -184,12 +186,12 @@ export class Launch {
       const spare = executor.spares.take(this.shape);
       if (spare) {
         // It wakes up while the folder gets its name.
-        const first = spare.enclosure.launch({ env: this.env, packages: this.packages });
+        const first = spare.host.startKernel({ env: this.env, packages: this.packages });
         if (claimHome(spare.spec.folder.path, this.#own)) {
-          spare.enclosure.moveTo?.(this.#own);
-          return { enclosure: spare.enclosure, first, fresh };
+          spare.host.moveWorkspace?.(this.#own);
+          return { enclosure: spare.host, first, fresh };
         }
-        await spare.enclosure.close();
+        await spare.host.close();
         discardHome(spare.spec.folder.path);
       }
     }
@@ -197,10 +199,10 @@ export class Launch {
   }
 
   /** Sandboxes for other keys with the same options. */
-  spares(count: number): SpareOrder {
+  spares(count: number): SpareSpec {
     const agents = dirname(this.#own);
     return {
-      shape: this.shape,
+      specKey: this.shape,
       count,
       make: () => {
         sweepHomes(agents);

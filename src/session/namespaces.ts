@@ -260,7 +260,7 @@ export class Namespaces implements NamespacesApi {
 
 /** Where the host has no Python. */
 async function readInWebAssembly(program: string): Promise<ReaderHelper> {
-  const { TextProgram } = await import('../executors/in-process/text-program.ts');
+  const { TextProgram } = await import('../environments/in-process/text-program.ts');
   return await TextProgram.start(program);
 }
 

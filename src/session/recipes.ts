@@ -2,7 +2,7 @@
 
 import { delimiter, dirname, join } from 'node:path';
 import { readEnvironment } from '../environment.ts';
-import { SubprocessExecutor } from '../executors/subprocess/executor.ts';
+import { SubprocessExecutor } from '../environments/subprocess/subprocess-executor.ts';
 import type { ExecutorKind } from '../protocol/capabilities.ts';
 import { policyOf } from '../sandbox/spec.ts';
 import { look, newHolder } from '../storage/identity.ts';
@@ -21,7 +21,7 @@ const MB = 1024 * 1024;
 export async function recipeFor(options: CheckedOptions, dataDir: string): Promise<Recipe> {
   const { preload, startTimeoutMs } = options;
   if (options.executor === 'container') {
-    const { ContainerExecutor } = await import('../executors/container/executor.ts');
+    const { ContainerExecutor } = await import('../environments/container/container-executor.ts');
     const { image } = options;
     const { engine = readEnvironment().engine } = options;
     const { runtimeDir } = readEnvironment();
@@ -30,7 +30,7 @@ export async function recipeFor(options: CheckedOptions, dataDir: string): Promi
     return recipe('container', config, () => new ContainerExecutor(config, owner));
   }
   if (options.executor === 'in-process') {
-    const { InProcessExecutor } = await import('../executors/in-process/executor.ts');
+    const { InProcessExecutor } = await import('../environments/in-process/in-process-executor.ts');
     const memoryBytes = options.limits.memoryMb * MB;
     const config = { dataDir, preload, startTimeoutMs, memoryBytes, env: variables() };
     return recipe('in-process', config, () => new InProcessExecutor(config));

@@ -1,8 +1,8 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
 import type { FilesRoot } from '../environments/files/files.ts';
-import type { Executor } from '../executors/contract.ts';
-import { runCommand } from '../executors/run-command.ts';
+import type { Executor } from '../environments/kernel-host.ts';
+import { runToEnd } from '../environments/run-to-end.ts';
 import { EventListener, EventQueue } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
@@ -441,7 +441,7 @@ export class Session implements SessionApi {
   async #runBeside(command: Command): Promise<CommandResult> {
     const enclosure = await this.#keeper.enclosure();
     const { env, packages } = this.#parts.launch;
-    return await runCommand(enclosure, { ...command, env: { ...env, ...command.env } }, packages);
+    return await runToEnd(enclosure, { ...command, env: { ...env, ...command.env } }, packages);
   }
 
   /** Ends what runs, and comes before what waits. */

@@ -1,6 +1,6 @@
 /** A terminal in the sandbox of a session in this process. */
 
-import type { TerminalLink } from '../executors/contract.ts';
+import type { RunningTerminal } from '../environments/kernel-host.ts';
 import type { ByteSource } from '../kernel/kernel-connection.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
@@ -23,17 +23,17 @@ export async function openTerminal(
 ): Promise<Terminal> {
   const { cols, rows, argv = [] } = checkPoolOptions(TerminalOptions, options);
   const program = { argv, env: { TERM: 'xterm-256color', ...env }, packages };
-  const link = await keeper.host((enclosure) => enclosure.terminal(program, { cols, rows }));
+  const link = await keeper.host((enclosure) => enclosure.openTerminal(program, { cols, rows }));
   return new LocalTerminal(link, argv[0] ?? 'A shell');
 }
 
 class LocalTerminal implements Terminal {
   readonly output: AsyncIterable<Uint8Array>;
   readonly exited: Promise<TerminalExit>;
-  readonly #link: TerminalLink;
+  readonly #link: RunningTerminal;
   #typing: Promise<void> = Promise.resolve();
 
-  constructor(link: TerminalLink, name: string) {
+  constructor(link: RunningTerminal, name: string) {
     this.#link = link;
     this.output = new Output(link);
     this.exited = exitOf(link, name);
@@ -42,7 +42,7 @@ class LocalTerminal implements Terminal {
 
   write(data: Uint8Array | string): Promise<void> {
     this.#typing = this.#typing.then(async () => {
-      for (const piece of typedPieces(data)) await this.#link.type(piece);
+      for (const piece of typedPieces(data)) await this.#link.write(piece);
     });
     return this.#typing;
   }
@@ -62,7 +62,7 @@ class LocalTerminal implements Terminal {
   }
 }
 
-async function exitOf(link: TerminalLink, name: string): Promise<TerminalExit> {
+async function exitOf(link: RunningTerminal, name: string): Promise<TerminalExit> {
   const { problem, signal, exitCode } = await link.exited;
   if (problem !== undefined) {
     throw new CellaError('TOOL_FAILED', `${name} could not be started in the sandbox: ${problem}.`);
@@ -79,7 +79,7 @@ class Output implements AsyncIterable<Uint8Array> {
   #exited = false;
   #late: () => void = () => {};
 
-  constructor({ output, exited }: TerminalLink) {
+  constructor({ output, exited }: RunningTerminal) {
     this.#source = output;
     void exited.then(() => {
       this.#exited = true;

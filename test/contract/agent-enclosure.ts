@@ -7,7 +7,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { CommandLink } from '../../src/executors/contract.ts';
+import type { RunningProgram } from '../../src/environments/kernel-host.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import type { AgentEnclosure } from '../../src/session/agent-enclosure.ts';
 import { finish, heard, type OpenAgent, openAgent, openGateway, said, script } from '../support/agent-enclosure.ts';
@@ -147,7 +147,7 @@ setInterval(() => {}, 1000);`;
 const LIVING = 'set -- /proc/[0-9]*; echo $#';
 
 function endings(open: OpenHere): void {
-  const begin = async (enclosure: AgentEnclosure, heed: string): Promise<CommandLink> => {
+  const begin = async (enclosure: AgentEnclosure, heed: string): Promise<RunningProgram> => {
     const link = await enclosure.command({ ...script(enclosure, FAMILY(heed)), env: {} });
     await said(link, 'ready');
     return link;

@@ -2,9 +2,9 @@
 
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { buildFromBase } from '../../src/executors/container/base-image.ts';
-import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
-import { imageFacts } from '../../src/executors/container/image.ts';
+import { buildFromBase } from '../../src/environments/container/build-image.ts';
+import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
+import { imageFacts } from '../../src/environments/container/image-python.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { openAgent } from '../support/agent-enclosure.ts';
 import { containersOf } from '../support/container.ts';

@@ -1,7 +1,7 @@
 /** An image made from another Python of this machine. image-foreign.test.ts has images that owe this machine nothing. */
 
 import { beforeAll, describe } from 'vitest';
-import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
+import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
 import { canRunDocker } from '../support/docker.ts';
 import { bareImage } from '../support/images.ts';
 import { findOtherPython, OTHER_VERSION } from '../support/other-python.ts';

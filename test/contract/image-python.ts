@@ -3,8 +3,8 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { Engine } from '../../src/executors/container/engine.ts';
-import { imageFacts } from '../../src/executors/container/image.ts';
+import type { Engine } from '../../src/environments/container/engine.ts';
+import { imageFacts } from '../../src/environments/container/image-python.ts';
 import { pyValue } from '../support/namespaces.ts';
 import { openSession, scratchFolder } from '../support/session.ts';
 import { makeWheel } from '../support/wheels.ts';

@@ -4,12 +4,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { buildFromBase } from '../../src/executors/container/base-image.ts';
-import { buildImage } from '../../src/executors/container/build-image.ts';
-import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
-import { imageFacts } from '../../src/executors/container/image.ts';
-import { listImages, removeImage } from '../../src/executors/container/image-list.ts';
-import { dataId, LABEL } from '../../src/executors/container/owner.ts';
+import { buildFromBase, buildImage } from '../../src/environments/container/build-image.ts';
+import { dataId, LABEL } from '../../src/environments/container/container.ts';
+import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
+import { listImages, removeImage } from '../../src/environments/container/image-list.ts';
+import { imageFacts } from '../../src/environments/container/image-python.ts';
 import { kernelPackage } from '../../src/interpreter/find-python.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker } from '../support/docker.ts';

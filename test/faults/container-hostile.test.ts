@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
+import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
 import { openContainer } from '../support/container.ts';
 import { Administrator } from '../support/containers.ts';
 import { imageWith } from '../support/images.ts';

@@ -4,11 +4,10 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { buildFromBase } from '../../src/executors/container/base-image.ts';
-import { buildImage } from '../../src/executors/container/build-image.ts';
-import { connectEngine, type Engine } from '../../src/executors/container/engine.ts';
-import { imageFacts } from '../../src/executors/container/image.ts';
-import { removeImage } from '../../src/executors/container/image-list.ts';
+import { buildFromBase, buildImage } from '../../src/environments/container/build-image.ts';
+import { connectEngine, type Engine } from '../../src/environments/container/engine.ts';
+import { removeImage } from '../../src/environments/container/image-list.ts';
+import { imageFacts } from '../../src/environments/container/image-python.ts';
 import { newHolder } from '../../src/storage/identity.ts';
 import { canRunDocker, DockerEngine, engineKind } from '../support/docker.ts';
 import { anotherImageModule, bareImage, imageOf, imageWith, python } from '../support/images.ts';

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import type { CommandLink, Program } from '../../src/executors/contract.ts';
+import type { ProgramSpec, RunningProgram } from '../../src/environments/kernel-host.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import type { ByteSource, ProcessExit } from '../../src/kernel/kernel-connection.ts';
 import { listenInGateway, makeGatewayFolder } from '../../src/sandbox/mount-points.ts';
@@ -63,7 +63,11 @@ export interface Finished extends ProcessExit {
 }
 
 /** Runs a program to its end, with this input. */
-export async function finish(enclosure: AgentEnclosure, program: Partial<Program>, input?: string): Promise<Finished> {
+export async function finish(
+  enclosure: AgentEnclosure,
+  program: Partial<ProgramSpec>,
+  input?: string,
+): Promise<Finished> {
   const stdin = input === undefined ? {} : { stdin: 'open' as const };
   const link = await enclosure.command({ argv: [], env: {}, ...program, ...stdin });
   if (input !== undefined) {
@@ -74,17 +78,17 @@ export async function finish(enclosure: AgentEnclosure, program: Partial<Program
 }
 
 /** A script for the Node inside. */
-export function script(enclosure: AgentEnclosure, code: string): Pick<Program, 'argv'> {
+export function script(enclosure: AgentEnclosure, code: string): Pick<ProgramSpec, 'argv'> {
   return { argv: [join(enclosure.paths.node, 'node'), '--input-type=module', '-e', code] };
 }
 
-export async function heard(link: CommandLink): Promise<Finished> {
+export async function heard(link: RunningProgram): Promise<Finished> {
   const [stdout, stderr, exit] = await Promise.all([outputOf(link.stdout).all, outputOf(link.stderr).all, link.exited]);
   return { ...exit, stdout, stderr };
 }
 
 /** Resolves when it has printed this; it goes on, and `heard` tells of all that it prints. */
-export async function said(link: CommandLink, words: string): Promise<void> {
+export async function said(link: RunningProgram, words: string): Promise<void> {
   const { spoken } = outputOf(link.stdout);
   while (!spoken.text().includes(words)) {
     if (spoken.ended) throw new Error(`it ended without ${words}: ${JSON.stringify(await heard(link))}`);

@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import type Docker from 'dockerode';
-import { connectEngine } from '../../src/executors/container/engine.ts';
-import { dataId, LABEL } from '../../src/executors/container/owner.ts';
+import { dataId, LABEL } from '../../src/environments/container/container.ts';
+import { connectEngine } from '../../src/environments/container/engine.ts';
 
 export class Administrator {
   readonly #docker: Docker;

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { buildImage } from '../../src/executors/container/build-image.ts';
-import type { Engine } from '../../src/executors/container/engine.ts';
-import type * as ImageModule from '../../src/executors/container/image.ts';
+import { buildImage } from '../../src/environments/container/build-image.ts';
+import type { Engine } from '../../src/environments/container/engine.ts';
+import type * as ImageModule from '../../src/environments/container/image-python.ts';
 
 export const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 
@@ -22,7 +22,7 @@ let copies = 0;
 /** What is known of images as another process has it: it has asked none yet. */
 export async function anotherImageModule(): Promise<typeof ImageModule> {
   copies += 1;
-  return await import(`../../src/executors/container/image.ts?${copies}`);
+  return await import(`../../src/environments/container/image-python.ts?${copies}`);
 }
 
 /** With nothing but these files, all of which may be run. */

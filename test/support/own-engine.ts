@@ -2,8 +2,8 @@
 
 import type Docker from 'dockerode';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildImage } from '../../src/executors/container/build-image.ts';
-import { connectEngine } from '../../src/executors/container/engine.ts';
+import { buildImage } from '../../src/environments/container/build-image.ts';
+import { connectEngine } from '../../src/environments/container/engine.ts';
 import { Administrator } from './containers.ts';
 import { DockerEngine, engineKind } from './docker.ts';
 import { type Open, openSession, scratchFolder } from './session.ts';

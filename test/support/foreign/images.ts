@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import type { Engine } from '../../../src/executors/container/engine.ts';
+import type { Engine } from '../../../src/environments/container/engine.ts';
 import { command } from './commands.ts';
 import { unpackBullseye } from './debian-python.ts';
 import { buildMusl } from './musl-python.ts';

@@ -1,0 +1,131 @@
+/** The container executor: one Docker or Podman container per agent, with the kernels of that agent. */
+
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Interpreter } from '../../protocol/interpreter.ts';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
+import type { Executor, KernelHost } from '../kernel-host.ts';
+import { SparePool } from '../supervisor/spare-pool.ts';
+import { SupervisorClient } from '../supervisor/supervisor-client.ts';
+import { LABEL, labelsOf, type Owner, removeOrphanFolders, removeOrphans } from './container.ts';
+import { checkMounts } from './container-spec.ts';
+import { type ContainerDefaults, ContainerTransport } from './container-transport.ts';
+import { connectEngine } from './engine.ts';
+import { DEFAULT_IMAGE } from './image-names.ts';
+import { forgetUnused, imageFacts } from './image-python.ts';
+
+export interface ContainerConfig {
+  /** Its name; without one, the image that `cella image build` makes. */
+  readonly image: string | undefined;
+  /** The engine's address; without one it is looked for. */
+  readonly engine: string | undefined;
+  /** Where a user's own engine has its socket. */
+  readonly runtimeDir?: string | undefined;
+  readonly dataDir: string;
+  readonly preload: readonly string[];
+  readonly startTimeoutMs: number;
+  /** What every kernel finds in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** In place of a number: the container that an image is asked in. */
+const ASKING = 'image';
+
+export class ContainerExecutor implements Executor {
+  readonly capabilities = ALL_CAPABILITIES;
+  readonly #config: ContainerConfig;
+  readonly #owner: Owner;
+  /** Where the doors of this process are. */
+  readonly #folder: string;
+  readonly spares = new SparePool(async () => {
+    const site = await this.#live();
+    return { alive: !this.#closed, make: (spec) => this.#make(site, spec) };
+  });
+  /** Numbers of containers that are in use, or about to be made. */
+  readonly #inUse = new Set<string>([ASKING]);
+  readonly #ways = new Set<ContainerTransport>();
+  /** Where it is taken away, whoever comes next looks for the engine again, and for what may have been left there. */
+  #site: Promise<ContainerDefaults> | undefined;
+  #made = 0;
+  #closed = false;
+
+  constructor(config: ContainerConfig, owner: Owner) {
+    this.#config = config;
+    this.#owner = owner;
+    this.#folder = join(config.dataDir, 'containers', owner.self);
+  }
+
+  async interpreter(): Promise<Interpreter> {
+    return (await this.#live()).interpreter;
+  }
+
+  async open(spec: EnvironmentSpec): Promise<KernelHost> {
+    checkMounts(spec);
+    return await this.#make(await this.#live(), spec);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.spares.close();
+    await Promise.all([...this.#ways].map((way) => way.close()));
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #make(site: ContainerDefaults, spec: EnvironmentSpec): Promise<SupervisorClient> {
+    const number = String(this.#made++);
+    this.#inUse.add(number);
+    try {
+      const way = await ContainerTransport.open(site, spec, { number, folder: join(this.#folder, number) });
+      this.#ways.add(way);
+      void way.gone.then((removed) => {
+        this.#ways.delete(way);
+        this.#inUse.delete(number);
+        if (!removed) this.#site = undefined;
+      });
+      if (this.#closed) void way.close();
+      return new SupervisorClient(way);
+    } catch (error) {
+      this.#inUse.delete(number);
+      this.#site = undefined;
+      throw error;
+    }
+  }
+
+  #live(): Promise<ContainerDefaults> {
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'Cella was shut down in this process.');
+    this.#site ??= this.#prepare().catch((error) => {
+      this.#site = undefined;
+      throw error;
+    });
+    return this.#site;
+  }
+
+  async #prepare(): Promise<ContainerDefaults> {
+    const { image, dataDir, engine: address, runtimeDir, preload, startTimeoutMs, env } = this.#config;
+    const engine = await connectEngine(address, runtimeDir);
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const [others] = await Promise.all([
+      removeOrphanFolders(join(dataDir, 'containers'), this.#owner),
+      removeOrphans(engine, dataDir, this.#owner, this.#inUse),
+    ]);
+    if (others.length === 0) await forgetUnused(dataDir);
+    const labels = labelsOf(dataDir, this.#owner.self);
+    const asking = { labels: { ...labels, [LABEL.number]: ASKING } };
+    const { id, python, path, volumes, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);
+    return {
+      engine,
+      image: id,
+      volumes,
+      imageName: image ?? DEFAULT_IMAGE,
+      interpreter,
+      python,
+      kernel,
+      env: { ...env, PATH: path },
+      labels,
+      preload,
+      startTimeoutMs,
+    };
+  }
+}

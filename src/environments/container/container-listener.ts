@@ -1,0 +1,110 @@
+/**
+ * The host's side of a container's door: a socket in a folder that the container sees read-only.
+ *
+ * A connection begins with a word that the host has chosen at random and takes once. Whoever does not say one is sent
+ * away; nothing else that it says is read.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { unlinkSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { listenInFolder } from '../../lib/listen-in-folder.ts';
+import { FrameType, HEADER_BYTES } from '../../protocol/frames.ts';
+
+const SOCKET_NAME = 'host';
+const TOKEN_BYTES = 32;
+/** How many may stand there without a word, and how long. */
+const MOST_UNAUTHENTICATED = 16;
+const TOKEN_TIMEOUT_MS = 5000;
+
+export interface PendingConnection {
+  readonly token: Buffer;
+  readonly connection: Promise<Socket>;
+}
+
+export class ContainerListener {
+  readonly #folder: string;
+  readonly #server: Server;
+  readonly #expected = new Map<string, PromiseWithResolvers<Socket>>();
+  readonly #strangers = new Set<Socket>();
+  #open = true;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+    this.#server = createServer((socket) => this.#meet(socket));
+    this.#server.unref();
+  }
+
+  static async open(folder: string): Promise<ContainerListener> {
+    const door = new ContainerListener(folder);
+    try {
+      await listenInFolder(door.#server, folder, SOCKET_NAME);
+      return door;
+    } catch (error) {
+      door.close();
+      throw error;
+    }
+  }
+
+  /** A connection that will say this word; it is taken from one, until `signal` aborts. */
+  expect(signal: AbortSignal): PendingConnection {
+    const word = randomBytes(TOKEN_BYTES);
+    const key = word.toString('hex');
+    const met = Promise.withResolvers<Socket>();
+    this.#expected.set(key, met);
+    const giveUp = () => {
+      this.#expected.delete(key);
+      met.reject(signal.reason);
+    };
+    signal.addEventListener('abort', giveUp, { once: true });
+    if (signal.aborted) giveUp();
+    const connection = met.promise.finally(() => signal.removeEventListener('abort', giveUp));
+    return { token: word, connection };
+  }
+
+  /** Takes the name away: only who holds the socket already can still knock. */
+  hide(): void {
+    unlinkSync(join(this.#folder, SOCKET_NAME));
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#server.close();
+    for (const socket of this.#strangers) socket.destroy();
+    for (const met of this.#expected.values()) met.reject(new Error('the door was closed'));
+    this.#expected.clear();
+  }
+
+  #meet(socket: Socket): void {
+    const [oldest] = this.#strangers;
+    if (oldest && this.#strangers.size >= MOST_UNAUTHENTICATED) oldest.destroy();
+    this.#strangers.add(socket);
+    const sendAway = () => socket.destroy();
+    const timer = setTimeout(sendAway, TOKEN_TIMEOUT_MS).unref();
+    const listen = () => {
+      const said: Buffer | null = socket.read(HEADER_BYTES + TOKEN_BYTES);
+      if (said === null) return;
+      const met = this.#take(said);
+      if (!met) return void socket.destroy();
+      // An error still closes it until whoever has waited for it listens.
+      socket.off('readable', listen).off('close', leave);
+      leave();
+      met.resolve(socket);
+    };
+    const leave = () => {
+      clearTimeout(timer);
+      this.#strangers.delete(socket);
+    };
+    socket.on('readable', listen).on('error', sendAway).on('close', leave);
+  }
+
+  #take(said: Buffer): PromiseWithResolvers<Socket> | undefined {
+    if (said.readUInt32LE(0) !== TOKEN_BYTES || said.readUInt8(4) !== FrameType.join) return undefined;
+    const key = said.toString('hex', HEADER_BYTES);
+    const met = this.#expected.get(key);
+    this.#expected.delete(key);
+    return met;
+  }
+}

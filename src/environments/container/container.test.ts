@@ -1,0 +1,52 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { LABEL, type Owner, removeOrphans } from './container.ts';
+import { connectEngine } from './engine.ts';
+
+/** An engine with these containers, each by its id; gives those that it was told to remove. */
+async function engineWith(containers: readonly { Id: string; State: string; Labels: Record<string, string> }[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-leftovers-'));
+  const removed: string[] = [];
+  const server = createServer((request, response) => {
+    const { method = '', url = '' } = request;
+    if (url === '/_ping') response.writeHead(200, { Server: 'Libpod/4.3.1 (linux)' }).end('OK');
+    else if (method === 'GET') response.end(JSON.stringify(containers));
+    else {
+      removed.push(/containers\/(\w+)/.exec(url)?.[1] ?? url);
+      response.writeHead(204).end();
+    }
+  });
+  server.listen(join(folder, 'socket'));
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { engine: await connectEngine(join(folder, 'socket')), folder, removed };
+}
+
+const owner: Owner = { self: 'me', look: (whose) => (whose === 'dead' || whose === 'alive' ? whose : 'unseen') };
+const of = (whose: string, State: string, number = '0') => ({
+  Id: `${whose}${State}${number}`,
+  State,
+  Labels: { [LABEL.owner]: whose, [LABEL.number]: number },
+});
+
+it('removes what the dead have left, and of those that cannot be seen what has ended, in the words of either engine', async () => {
+  const unseen = ['running', 'paused', 'exited', 'stopped', 'dead'].map((state) => of('elsewhere', state));
+  const others = [of('dead', 'running'), of('alive', 'running'), of('alive', 'exited')];
+  const { engine, folder, removed } = await engineWith([...unseen, ...others]);
+  await removeOrphans(engine, folder, owner, new Set());
+  expect(removed.sort()).toEqual(['deadrunning0', 'elsewheredead0', 'elsewhereexited0', 'elsewherestopped0']);
+});
+
+it('removes of its own what is not in use any more', async () => {
+  const { engine, folder, removed } = await engineWith([of('me', 'running', '1'), of('me', 'exited', '2')]);
+  await removeOrphans(engine, folder, owner, new Set(['1']));
+  expect(removed).toEqual(['meexited2']);
+});

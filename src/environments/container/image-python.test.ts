@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { wheelPlatforms } from './image-python.ts';
+
+describe('wheelPlatforms', () => {
+  it('counts down from the glibc that is there, with the old names in their places', () => {
+    expect(wheelPlatforms('x86_64', { name: 'glibc', version: [2, 18] })).toEqual([
+      'manylinux_2_18_x86_64',
+      'manylinux_2_17_x86_64',
+      'manylinux2014_x86_64',
+      'manylinux_2_16_x86_64',
+      'manylinux_2_15_x86_64',
+      'manylinux_2_14_x86_64',
+      'manylinux_2_13_x86_64',
+      'manylinux_2_12_x86_64',
+      'manylinux2010_x86_64',
+      'manylinux_2_11_x86_64',
+      'manylinux_2_10_x86_64',
+      'manylinux_2_9_x86_64',
+      'manylinux_2_8_x86_64',
+      'manylinux_2_7_x86_64',
+      'manylinux_2_6_x86_64',
+      'manylinux_2_5_x86_64',
+      'manylinux1_x86_64',
+      'linux_x86_64',
+    ]);
+  });
+
+  it('begins with manylinux2014 on machines that had none before', () => {
+    expect(wheelPlatforms('aarch64', { name: 'glibc', version: [2, 18] })).toEqual([
+      'manylinux_2_18_aarch64',
+      'manylinux_2_17_aarch64',
+      'manylinux2014_aarch64',
+      'linux_aarch64',
+    ]);
+  });
+
+  it('names no wheel of glibc for musl', () => {
+    expect(wheelPlatforms('x86_64', { name: 'musl', version: [1, 2] })).toEqual([
+      'musllinux_1_2_x86_64',
+      'musllinux_1_1_x86_64',
+      'musllinux_1_0_x86_64',
+      'linux_x86_64',
+    ]);
+  });
+
+  it('names the machine alone where the library is one that no wheel knows', () => {
+    expect(wheelPlatforms('x86_64', { name: 'glibc', version: [3, 0] })).toEqual(['linux_x86_64']);
+  });
+});

@@ -1,0 +1,185 @@
+/** Frames and output of a worker, through the ring buffers of the shared memory. */
+
+import type { ByteSource, FrameConnection } from '../../kernel/kernel-connection.ts';
+import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/frames.ts';
+import type { RingBuffer, SharedMemory } from './shared-memory.ts';
+
+interface UnsentFrame {
+  rest: Buffer;
+  readonly sent: () => void;
+}
+
+/** What passes through, for whoever keeps the worker. */
+interface FrameObserver {
+  sent(type: number, id: number): void;
+  received(frame: Frame): void;
+}
+
+export class FramePipe implements FrameConnection {
+  readonly #wires: SharedMemory;
+  readonly #passing: FrameObserver;
+  readonly #decoder: FrameDecoder;
+  #unsent: UnsentFrame[] = [];
+  #onFrame: ((frame: Frame) => void) | undefined;
+  #onEnd: ((problem?: Error) => void) | undefined;
+  #early: Frame[] = [];
+  #paused = false;
+  #ended: { problem?: Error } | undefined;
+  #greeted = false;
+
+  /** `decoder` belongs to the worker: a frame of the kernel before may be half read. */
+  constructor(wires: SharedMemory, decoder: FrameDecoder, passing: FrameObserver) {
+    this.#wires = wires;
+    this.#decoder = decoder;
+    this.#passing = passing;
+  }
+
+  send(type: number, id: number, payload: Uint8Array | string = ''): void {
+    void this.#put(type, id, payload);
+  }
+
+  sendAndDrain(type: number, id: number, payload: Uint8Array): Promise<void> {
+    return this.#put(type, id, payload);
+  }
+
+  read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
+    this.#onFrame = onFrame;
+    this.#onEnd = onEnd;
+    for (const frame of this.#early.splice(0)) onFrame(frame);
+    if (this.#ended) onEnd(this.#ended.problem);
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.take();
+  }
+
+  close(): void {
+    this.#onFrame = undefined;
+    this.#onEnd = undefined;
+    this.#early = [];
+  }
+
+  /** The worker has ended, or this kernel is no more. */
+  end(problem?: Error): void {
+    if (this.#ended) return;
+    this.#ended = problem ? { problem } : {};
+    for (const { sent } of this.#unsent.splice(0)) sent();
+    this.#onEnd?.(problem);
+  }
+
+  /** Takes in what has come, and sends what has waited for room. */
+  take(): void {
+    this.#flush();
+    const incoming = this.#wires.pipe('fromKernel');
+    while (!this.#paused && !this.#ended) {
+      const chunk = Buffer.allocUnsafe(incoming.size);
+      if (chunk.length === 0) return;
+      const count = incoming.read(chunk);
+      this.#wires.wakeWorker();
+      try {
+        for (const frame of this.#decoder.push(chunk.subarray(0, count))) this.#give(frame);
+      } catch (problem) {
+        this.end(problem instanceof Error ? problem : new Error(String(problem)));
+      }
+    }
+  }
+
+  #give(frame: Frame): void {
+    // What comes before is the word of a kernel that is no more.
+    this.#greeted ||= frame.type === FrameType.hello;
+    if (!this.#greeted) return;
+    this.#passing.received(frame);
+    if (this.#onFrame) this.#onFrame(frame);
+    else this.#early.push(frame);
+  }
+
+  #put(type: number, id: number, payload: Uint8Array | string): Promise<void> {
+    if (this.#ended) return Promise.resolve();
+    this.#passing.sent(type, id);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#unsent.push({ rest: encodeFrame(type, id, payload), sent: resolve });
+    this.#flush();
+    return promise;
+  }
+
+  #flush(): void {
+    const pipe = this.#wires.pipe('toKernel');
+    for (let next = this.#unsent[0]; next; next = this.#unsent[0]) {
+      // Before it is tried: the worker makes room while it is, and tells of it.
+      this.#wires.set('crowded', 1);
+      next.rest = next.rest.subarray(pipe.write(next.rest));
+      this.#wires.wakeWorker();
+      if (next.rest.length > 0) return;
+      this.#unsent.shift();
+      next.sent();
+    }
+    this.#wires.set('crowded', 0);
+  }
+}
+
+/** Reads of every pipe go through one buffer: a chunk is used up before the next read. */
+const sharedBuffer = Buffer.allocUnsafe(1 << 18);
+
+export class SharedMemorySource implements ByteSource {
+  readonly #pipe: RingBuffer;
+  /** Told when there is room for more. */
+  readonly #taken: () => void;
+  #onChunk: ((chunk: Buffer) => boolean) | undefined;
+  #onEnd: (() => void) | undefined;
+  #reading = false;
+  #ended = false;
+  #closed = false;
+
+  constructor(pipe: RingBuffer, taken: () => void) {
+    this.#pipe = pipe;
+    this.#taken = taken;
+  }
+
+  read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void {
+    this.#onChunk = onChunk;
+    this.#onEnd = onEnd;
+    this.resume();
+  }
+
+  resume(): void {
+    if (this.#closed) return;
+    this.#reading = true;
+    this.take();
+  }
+
+  /** Nothing is read by this source any more. */
+  close(): void {
+    this.#closed = true;
+    this.#reading = false;
+  }
+
+  /** Nothing more will be written: what is there is read, then the end is told. */
+  end(): void {
+    this.#ended = true;
+    this.take();
+  }
+
+  take(): void {
+    if (!this.#reading || !this.#onChunk) return;
+    const count = this.#pipe.read(sharedBuffer);
+    if (count > 0) {
+      this.#taken();
+      this.#reading = this.#onChunk(sharedBuffer.subarray(0, count));
+      // In turns with everything else that the host does.
+      if (this.#pipe.size > 0) setImmediate(() => this.take());
+    }
+    if (this.#ended && this.#pipe.size === 0) this.#finish();
+  }
+
+  #finish(): void {
+    const told = this.#onEnd;
+    this.#onEnd = undefined;
+    told?.();
+  }
+}

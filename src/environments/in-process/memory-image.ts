@@ -1,0 +1,144 @@
+/** The memory of a started interpreter with the kernel loaded: made once, cached in the data folder, used by every worker. */
+
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CellaError } from '../../protocol/errors.ts';
+import type { Pyodide } from './find-pyodide.ts';
+import type { MemoryImageTask, WorkerMessage } from './worker/worker-messages.ts';
+import { startWorker } from './worker-client.ts';
+
+interface MemoryImageOptions {
+  readonly pyodide: Pyodide;
+  /** The kernel's sources. */
+  readonly sources: string;
+  readonly preload: readonly string[];
+  readonly dataDir: string;
+  readonly timeoutMs: number;
+}
+
+/** Of this host: the same for every data folder. */
+const knownImages = new Map<string, Promise<SharedArrayBuffer>>();
+
+/** From the data folder where there is a whole one; else it is made, and kept there if that can be done. */
+export async function memoryImageFor(settings: MemoryImageOptions): Promise<SharedArrayBuffer> {
+  const key = await imageKey(settings);
+  const found = knownImages.get(key) ?? readOrMake(settings, key);
+  knownImages.set(key, found);
+  // Whoever asks next tries again.
+  found.catch(() => knownImages.delete(key));
+  return await found;
+}
+
+async function readOrMake(settings: MemoryImageOptions, key: string): Promise<SharedArrayBuffer> {
+  const shelf = new MemoryImageCache(settings.dataDir);
+  const kept = await shelf.take(key);
+  if (kept) return toSharedBuffer(kept);
+  const made = await makeImage(settings);
+  // A full disk or a folder that cannot be written to costs time at the next start, and nothing else.
+  await shelf.put(key, made).catch(() => {});
+  return toSharedBuffer(made);
+}
+
+/** The same sources of the same Pyodide give the same snapshot. */
+async function imageKey({ pyodide, sources, preload }: MemoryImageOptions): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify([pyodide.version, process.version, preload]));
+  const names = (await readdir(sources, { recursive: true })).filter((name) => name.endsWith('.py')).sort();
+  const texts = await Promise.all(names.map((name) => readFile(join(sources, name))));
+  for (const [index, text] of texts.entries()) hash.update(`${names[index]}\0${text.length}\0`).update(text);
+  return `${pyodide.version}-${hash.digest('hex').slice(0, 24)}`;
+}
+
+function toSharedBuffer(body: Uint8Array): SharedArrayBuffer {
+  const shared = new SharedArrayBuffer(body.length);
+  new Uint8Array(shared).set(body);
+  return shared;
+}
+
+async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOptions): Promise<Uint8Array> {
+  const { folder, lock, wasm } = pyodide;
+  const order: MemoryImageTask = { kind: 'snapshot', pyodide: folder, lock, wasm, sources, preload };
+  const worker = startWorker(order);
+  const made = Promise.withResolvers<Uint8Array>();
+  const fail = (why: string) => made.reject(new CellaError('TEMPLATE_FAILED', `Pyodide could not be started: ${why}.`));
+  const timer = setTimeout(() => fail(`it was not ready after ${timeoutMs / 1000} s`), timeoutMs);
+  worker.on('error', (error) => fail(error.message));
+  worker.on('exit', () => fail('its worker ended'));
+  worker.on('message', (word: WorkerMessage) => {
+    if (word === null || 'exitCode' in word || 'line' in word) return;
+    if ('problem' in word) return fail(word.problem);
+    const [missing] = word.notPreloaded;
+    if (!missing) return made.resolve(word.snapshot);
+    const words = `preload: ${missing.name} could not be imported: ${missing.reason}.`;
+    made.reject(new CellaError('INVALID_OPTIONS', words));
+  });
+  try {
+    return await made.promise;
+  } finally {
+    clearTimeout(timer);
+    await worker.terminate();
+  }
+}
+
+const FILE_MAGIC = Buffer.from('CELLASN1');
+const HASH_BYTES = 32;
+const FILE_ENDING = '.snapshot';
+/** Hosts that preload other modules share a data folder; each snapshot takes about 30 MB. */
+const MOST_KEPT = 4;
+
+export class MemoryImageCache {
+  readonly #folder: string;
+
+  constructor(dataDir: string) {
+    this.#folder = join(dataDir, 'cache', 'pyodide');
+  }
+
+  /** undefined where there is none, or one that was not written to its end or has been changed since. */
+  async take(key: string): Promise<Buffer | undefined> {
+    const path = this.#path(key);
+    const file = await readFile(path).catch(() => undefined);
+    if (!file?.subarray(0, FILE_MAGIC.length).equals(FILE_MAGIC)) return undefined;
+    const body = file.subarray(FILE_MAGIC.length + HASH_BYTES);
+    if (!checksum(body).equals(file.subarray(FILE_MAGIC.length, FILE_MAGIC.length + HASH_BYTES))) return undefined;
+    const now = new Date();
+    // In a folder that cannot be written to nothing is removed either.
+    await utimes(path, now, now).catch(() => {});
+    return body;
+  }
+
+  /** Whole or not at all, whoever else writes the same one. */
+  async put(key: string, body: Uint8Array): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const path = this.#path(key);
+    const temporary = `${path}.${process.pid}.${performance.now()}`;
+    try {
+      await writeFile(temporary, [FILE_MAGIC, checksum(body), body], { mode: 0o600 });
+      await rename(temporary, path);
+    } finally {
+      await rm(temporary, { force: true });
+    }
+    await this.#clear(path);
+  }
+
+  /** Those that nobody has used for the longest time go: of other versions, most of all. */
+  async #clear(latest: string): Promise<void> {
+    const others = (await readdir(this.#folder)).filter((name) => name.endsWith(FILE_ENDING));
+    const used = await Promise.all(others.map((name) => lastUse(join(this.#folder, name))));
+    const kept = used.filter(({ path }) => path !== latest).toSorted((one, other) => other.at - one.at);
+    for (const { path } of kept.slice(MOST_KEPT - 1)) await rm(path, { force: true });
+  }
+
+  #path(key: string): string {
+    return join(this.#folder, `${key}${FILE_ENDING}`);
+  }
+}
+
+/** One that another host has removed meanwhile counts as the oldest. */
+async function lastUse(path: string): Promise<{ path: string; at: number }> {
+  const found = await stat(path).catch(() => undefined);
+  return { path, at: found?.mtimeMs ?? 0 };
+}
+
+function checksum(body: Uint8Array): Buffer {
+  return createHash('sha256').update(body).digest();
+}

@@ -1,0 +1,81 @@
+/** A Python program in WebAssembly that answers lines of text, for a host without a Python. */
+
+import { once } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { kernelPackage } from '../../interpreter/find-python.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { findPyodide } from './find-pyodide.ts';
+import type { HelperTask, WorkerMessage } from './worker/worker-messages.ts';
+import { startWorker } from './worker-client.ts';
+
+const START_TIMEOUT_MS = 60_000;
+
+export type TextAnswer =
+  | { readonly kind: 'reply'; readonly line: string }
+  | { readonly kind: 'gone' | 'late'; readonly reason: string };
+
+export class TextProgram {
+  readonly #worker: Worker;
+  #alive = true;
+  #gone = 'its worker ended';
+  #hear: ((answer: TextAnswer) => void) | undefined;
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on('message', (word: WorkerMessage) => {
+      if (word !== null && 'line' in word) this.#hear?.({ kind: 'reply', line: word.line });
+      if (word !== null && 'problem' in word) this.#gone = word.problem;
+    });
+    worker.on('error', (error) => {
+      this.#gone = error.message;
+    });
+    worker.once('exit', () => {
+      this.#alive = false;
+      this.#hear?.({ kind: 'gone', reason: this.#gone });
+    });
+  }
+
+  /** `program` is run once, under another name than `__main__`; then its `reply(text)` answers. */
+  static async start(program: string): Promise<TextProgram> {
+    const { folder, lock, wasm } = await findPyodide();
+    const common = { pyodide: folder, lock, wasm, sources: kernelPackage(), preload: [] };
+    const order: HelperTask = { kind: 'program', ...common, program };
+    const started = new TextProgram(startWorker(order));
+    const ready = await started.#answer(START_TIMEOUT_MS);
+    if (ready.kind === 'reply') return started;
+    await started.end();
+    throw new CellaError('TEMPLATE_FAILED', `Pyodide could not be started: ${ready.reason}.`);
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** One at a time. One that was late is to be ended by whoever asked. */
+  ask(text: string, timeoutMs: number): Promise<TextAnswer> {
+    this.#worker.postMessage(text);
+    return this.#answer(timeoutMs);
+  }
+
+  /** May be called again. */
+  async end(): Promise<void> {
+    if (!this.#alive) return;
+    const exited = once(this.#worker, 'exit');
+    await this.#worker.terminate();
+    await exited;
+  }
+
+  async #answer(timeoutMs: number): Promise<TextAnswer> {
+    if (!this.#alive) return { kind: 'gone', reason: this.#gone };
+    const { promise, resolve } = Promise.withResolvers<TextAnswer>();
+    this.#hear = resolve;
+    // Between two questions it does not keep the host from ending.
+    this.#worker.ref();
+    const timer = setTimeout(() => resolve({ kind: 'late', reason: `it took longer than ${timeoutMs} ms` }), timeoutMs);
+    const answer = await promise;
+    clearTimeout(timer);
+    this.#hear = undefined;
+    this.#worker.unref();
+    return answer;
+  }
+}

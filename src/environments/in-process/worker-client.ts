@@ -1,0 +1,308 @@
+/** One Pyodide worker thread, seen from the host: the kernel in it, its signals, and the snapshots it holds. */
+
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { packageFile } from '../../interpreter/package-file.ts';
+import type { KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
+import { signalName } from '../../lib/process-end.ts';
+import { type Frame, FrameDecoder, FrameType } from '../../protocol/frames.ts';
+import { fromKernel, parseTwinned } from '../../protocol/kernel.ts';
+import { FramePipe, SharedMemorySource } from './frame-pipe.ts';
+import { PROMPT_READ_BYTES, SharedMemory } from './shared-memory.ts';
+import type { KernelTask, WorkerMessage } from './worker/worker-messages.ts';
+
+/** Compiled, the worker is JavaScript; from its source, Node strips the types. */
+const [FOLDER, ENDING] = import.meta.url.endsWith('.ts') ? ['src', 'ts'] : ['dist', 'js'];
+const WORKER_ENTRY = `${FOLDER}/executors/in-process/inside/worker.${ENDING}`;
+/** Deep data is pickled, compared and shown by functions that call themselves. */
+const STACK_MB = 64;
+const REQUEST_FRAMES: ReadonlySet<number> = new Set([
+  FrameType.execute,
+  FrameType.request,
+  FrameType.twin,
+  FrameType.save,
+  FrameType.load,
+]);
+const REPLY_FRAMES: ReadonlySet<number> = new Set([
+  FrameType.result,
+  FrameType.answer,
+  FrameType.twinned,
+  FrameType.saved,
+  FrameType.loaded,
+]);
+/** So that a line which is printed in two parts comes as one. */
+const OUTPUT_DELAY_MS = 2;
+const KILLED: ProcessExit = { signal: 'SIGKILL', outOfMemory: false };
+
+export function startWorker(order: object): Worker {
+  // What Node keeps of compiled code, where it does, is a fifth of the start.
+  const kept = getCompileCacheDir();
+  // Nothing else of the host's environment or arguments is the worker's.
+  return new Worker(packageFile(WORKER_ENTRY), {
+    workerData: order,
+    env: kept === undefined ? {} : { NODE_COMPILE_CACHE: dirname(kept) },
+    // What Pyodide says of its own end is told by the worker.
+    stdout: true,
+    stderr: true,
+    argv: [],
+    execArgv: [],
+    resourceLimits: { stackSizeMb: STACK_MB },
+  });
+}
+
+/** One kernel's hold of the worker. */
+interface AttachedKernel {
+  readonly control: FramePipe;
+  readonly stdout: SharedMemorySource;
+  readonly stderr: SharedMemorySource;
+  readonly exited: PromiseWithResolvers<ProcessExit>;
+}
+
+export class PyodideWorker {
+  /** Moments of the names, by number. */
+  readonly twins = new Set<number>();
+  /** Resolves when the worker is gone, with how it ended. */
+  readonly gone: Promise<ProcessExit>;
+  readonly #worker: Worker;
+  readonly #memory = new SharedMemory();
+  readonly #signals = new SignalSender(this.#memory);
+  readonly #decoder = new FrameDecoder(fromKernel);
+  readonly #spoken = Promise.withResolvers<void>();
+  #kernel: AttachedKernel | undefined;
+  /** Whether the kernel has been asked something, or has yet to say hello. */
+  #busy = false;
+  #dropped: number[] = [];
+  #soon: NodeJS.Timeout | undefined;
+  #ending: ProcessExit | undefined;
+  #dead = false;
+
+  constructor(order: Omit<KernelTask, 'memory'>) {
+    const gone = Promise.withResolvers<ProcessExit>();
+    this.gone = gone.promise;
+    const whole: KernelTask = { ...order, memory: this.#memory.memory };
+    this.#worker = startWorker(whole);
+    this.#worker.on('message', (word: WorkerMessage) => this.#hear(word));
+    this.#worker.on('error', (error) => {
+      this.#ending ??= this.#lost(error.message);
+    });
+    this.#worker.on('exit', () => {
+      this.#dead = true;
+      this.#signals.stop();
+      clearTimeout(this.#soon);
+      this.#spoken.resolve();
+      const exit = this.#ending ?? this.#lost('its worker ended');
+      this.#leave(exit);
+      gone.resolve(exit);
+    });
+  }
+
+  get alive(): boolean {
+    return !this.#dead && this.#ending === undefined;
+  }
+
+  /** Whether a kernel holds it. */
+  get isAttached(): boolean {
+    return this.#kernel !== undefined;
+  }
+
+  /** Bytes of the interpreter's memory. */
+  get bytes(): number {
+    return this.#memory.get('heap');
+  }
+
+  /** Resolves when a kernel has said hello, or none will. */
+  get ready(): Promise<void> {
+    return this.#spoken.promise;
+  }
+
+  /** A kernel takes hold of it: the first one, or one that goes back to a moment that is kept here. */
+  attach(from?: { readonly twin: number; readonly keep: boolean }): KernelConnection {
+    const wires = this.#memory;
+    const wake = () => wires.wakeWorker();
+    wires.pipe('stdout').clear();
+    wires.pipe('stderr').clear();
+    const tenancy: AttachedKernel = {
+      control: new FramePipe(wires, this.#decoder, {
+        sent: (type, id) => this.#sent(type, id),
+        received: (frame) => this.#received(frame),
+      }),
+      stdout: new SharedMemorySource(wires.pipe('stdout'), wake),
+      stderr: new SharedMemorySource(wires.pipe('stderr'), wake),
+      exited: Promise.withResolvers<ProcessExit>(),
+    };
+    this.#kernel = tenancy;
+    this.#busy = true;
+    for (const twin of this.#dropped.splice(0)) tenancy.control.send(FrameType.drop, twin);
+    if (from) {
+      if (!from.keep) this.twins.delete(from.twin);
+      tenancy.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
+    }
+    tenancy.control.take();
+    return {
+      control: tenancy.control,
+      stdout: tenancy.stdout,
+      stderr: tenancy.stderr,
+      exited: tenancy.exited.promise,
+      interrupt: (execution) => this.#signals.interrupt(execution),
+      kill: () => this.#kill(tenancy),
+    };
+  }
+
+  /** The agent's folder has another path from here on. */
+  moveTo(path: string): void {
+    this.#memory.moveTo(path);
+  }
+
+  /** Lets go of a moment, and of the worker where nothing else is left in it. */
+  drop(twin: number): void {
+    if (!this.twins.delete(twin)) return;
+    if (this.#kernel) this.#kernel.control.send(FrameType.drop, twin);
+    else if (this.twins.size === 0) void this.close();
+    else this.#dropped.push(twin);
+  }
+
+  async close(): Promise<void> {
+    this.#ending ??= KILLED;
+    await this.#worker.terminate();
+    await this.gone;
+  }
+
+  /** A kernel that has nothing to do can be left as it is, for the moments that are kept beside it; any other ends with its worker. */
+  #kill(tenancy: AttachedKernel): void {
+    if (this.#kernel !== tenancy) return;
+    if (this.#busy || this.twins.size === 0) void this.close();
+    else this.#leave(KILLED);
+  }
+
+  #leave(exit: ProcessExit): void {
+    const tenancy = this.#kernel;
+    if (!tenancy) return;
+    this.#kernel = undefined;
+    tenancy.control.take();
+    tenancy.stdout.end();
+    tenancy.stderr.end();
+    tenancy.exited.resolve(exit);
+    tenancy.control.end();
+  }
+
+  #hear(word: WorkerMessage): void {
+    if (word === null) {
+      this.#memory.set('told', 0);
+      this.#signals.checkAlarm();
+      this.#look();
+    } else if ('exitCode' in word) this.#ending ??= this.#ended(word.exitCode);
+    else if ('problem' in word) this.#ending ??= this.#lost(word.problem);
+  }
+
+  #look(): void {
+    const tenancy = this.#kernel;
+    if (!tenancy) {
+      // Tasks of a kernel that is no more may write on: nobody reads that.
+      this.#memory.set('toldOfOutput', 0);
+      for (const name of ['stdout', 'stderr'] as const) this.#memory.pipe(name).clear();
+      this.#skipPartialFrame();
+      this.#memory.wakeWorker();
+      return;
+    }
+    const much =
+      this.#memory.pipe('stdout').size > PROMPT_READ_BYTES || this.#memory.pipe('stderr').size > PROMPT_READ_BYTES;
+    if (much || this.#memory.pipe('fromKernel').size > 0) this.#takeOutput();
+    else this.#soon ??= setTimeout(() => this.#takeOutput(), OUTPUT_DELAY_MS);
+    tenancy.control.take();
+  }
+
+  /** Up to the end of a frame that was begun. Where the code has written there itself, nobody finds that any more. */
+  #skipPartialFrame(): void {
+    const rest = Buffer.allocUnsafe(this.#memory.pipe('fromKernel').size);
+    this.#memory.pipe('fromKernel').read(rest);
+    try {
+      this.#decoder.push(rest);
+    } catch (problem) {
+      this.#ending ??= this.#lost(problem instanceof Error ? problem.message : String(problem));
+      void this.close();
+    }
+  }
+
+  #takeOutput(): void {
+    clearTimeout(this.#soon);
+    this.#soon = undefined;
+    this.#memory.set('toldOfOutput', 0);
+    this.#kernel?.stdout.take();
+    this.#kernel?.stderr.take();
+  }
+
+  #sent(type: number, id: number): void {
+    if (REQUEST_FRAMES.has(type)) this.#busy = true;
+    if (type === FrameType.twin) this.twins.add(id);
+  }
+
+  #received(frame: Frame): void {
+    if (REPLY_FRAMES.has(frame.type)) this.#busy = false;
+    if (frame.type === FrameType.hello) {
+      this.#busy = false;
+      this.#spoken.resolve();
+    }
+    if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined)
+      this.twins.delete(frame.id);
+  }
+
+  #ended(exitCode: number): ProcessExit {
+    const signal = this.#memory.get('killedBy');
+    return { outOfMemory: false, ...(signal > 0 ? { signal: signalName(signal) } : { exitCode }) };
+  }
+
+  #lost(why: string): ProcessExit {
+    const outOfMemory = this.#memory.get('refused') > 0;
+    // What a process would have been killed by.
+    if (/abort|unreachable/i.test(why)) return { outOfMemory, signal: 'SIGABRT' };
+    if (/out of bounds|null function|signature mismatch/.test(why)) return { outOfMemory, signal: 'SIGSEGV' };
+    return { outOfMemory, lost: why };
+  }
+}
+
+const SIGINT = 2;
+const SIGALRM = 14;
+/** One that came while Python did not look, or before its execution began, is not heard: it is rung again. */
+const RESEND_MS = 10;
+
+class SignalSender {
+  readonly #wires: SharedMemory;
+  #again: NodeJS.Timeout | undefined;
+  #alarm: NodeJS.Timeout | undefined;
+
+  constructor(wires: SharedMemory) {
+    this.#wires = wires;
+  }
+
+  interrupt(execution: number): void {
+    this.#wires.set('heard', 0);
+    this.#wires.set('target', execution);
+    clearInterval(this.#again);
+    this.#again = setInterval(() => this.#ring(), RESEND_MS);
+    this.#ring();
+  }
+
+  /** Looks whether the code has asked for an alarm: 1 for none any more, else milliseconds. */
+  checkAlarm(): void {
+    const wish = this.#wires.swap('alarm', 0);
+    if (wish === 0) return;
+    clearTimeout(this.#alarm);
+    if (wish > 1) this.#alarm = setTimeout(() => this.#raise(SIGALRM), wish);
+  }
+
+  stop(): void {
+    clearInterval(this.#again);
+    clearTimeout(this.#alarm);
+  }
+
+  #ring(): void {
+    if (this.#wires.get('heard') !== 0 || this.#wires.get('target') === 0) clearInterval(this.#again);
+    else this.#raise(SIGINT);
+  }
+
+  #raise(signal: number): void {
+    this.#wires.signal[0] = signal;
+    this.#wires.wakeWorker();
+  }
+}

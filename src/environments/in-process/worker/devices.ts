@@ -1,0 +1,150 @@
+/** The kernel's descriptors as devices over the shared memory, and pipes whose reads block as usual. */
+
+import type { MessagePort } from 'node:worker_threads';
+import { PROMPT_READ_BYTES, type RingBuffer, type SharedMemory, waitUntil } from '../shared-memory.ts';
+import { type Emscripten, Errno, type StreamOps } from './emscripten.ts';
+
+const MAJOR = 80;
+const READABLE = 1;
+const WRITABLE = 4;
+const READ_WRITE = 2;
+/** The numbers that cella_kernel calls its own. */
+const FD = { control: 256, out: 257, err: 258, outReader: 259, errReader: 260, bell: 261 } as const;
+
+export class Devices {
+  readonly #module: Emscripten;
+  readonly #wires: SharedMemory;
+  readonly #host: MessagePort;
+  #made = 0;
+
+  constructor(module: Emscripten, wires: SharedMemory, host: MessagePort) {
+    this.#module = module;
+    this.#wires = wires;
+    this.#host = host;
+  }
+
+  install(): void {
+    const wires = this.#wires;
+    this.#put('control', this.#control(), [FD.control]);
+    this.#put('stdout', this.#output(wires.pipe('stdout')), [FD.out, 1]);
+    this.#put('stderr', this.#output(wires.pipe('stderr')), [FD.err, 2]);
+    this.#put('unread-stdout', { poll: () => (wires.pipe('stdout').size > 0 ? READABLE : 0) }, [FD.outReader]);
+    this.#put('unread-stderr', { poll: () => (wires.pipe('stderr').size > 0 ? READABLE : 0) }, [FD.errReader]);
+    this.#put('stdin', { poll: () => READABLE, read: () => 0 }, [0]);
+    this.#put('bell', this.#bell(), [FD.bell]);
+  }
+
+  #put(name: string, ops: StreamOps, numbers: readonly number[]): void {
+    const { FS } = this.#module;
+    const device = FS.makedev(MAJOR, this.#made++);
+    FS.registerDevice(device, ops);
+    const path = `/dev/cella-${name}`;
+    FS.mkdev(path, 0o600, device);
+    const stream = FS.open(path, READ_WRITE);
+    // What Pyodide has put at 0, 1 and 2 leads to the host's own, and is forgotten.
+    for (const number of numbers) FS.dupStream(stream, number);
+    FS.close(stream);
+  }
+
+  /** The host looks at everything when it is told; it is told once until it does. */
+  #tell(word: 'told' | 'toldOfOutput' = 'told'): void {
+    if (this.#wires.swap(word, 1) === 0) this.#host.postMessage(null);
+  }
+
+  #control(): StreamOps {
+    const wires = this.#wires;
+    const incoming = wires.pipe('toKernel');
+    return {
+      poll: () => WRITABLE | (incoming.size > 0 ? READABLE : 0),
+      read: (_stream, buffer, offset, length) => {
+        this.#wait(() => incoming.size > 0);
+        const count = incoming.read(asBytes(buffer, offset, length));
+        if (wires.get('crowded') !== 0) this.#tell();
+        return count;
+      },
+      write: (_stream, buffer, offset, length) => {
+        const count = this.#write(wires.pipe('fromKernel'), asBytes(buffer, offset, length));
+        this.#tell();
+        return count;
+      },
+    };
+  }
+
+  #output(pipe: RingBuffer): StreamOps {
+    return {
+      poll: () => WRITABLE,
+      read: () => 0,
+      write: (_stream, buffer, offset, length) => {
+        const count = this.#write(pipe, asBytes(buffer, offset, length));
+        this.#tell(pipe.size > PROMPT_READ_BYTES ? 'told' : 'toldOfOutput');
+        return count;
+      },
+    };
+  }
+
+  /** Where there is no room the code waits: a host that does not read has no more in its memory than it can hold. */
+  #write(pipe: RingBuffer, data: Uint8Array): number {
+    if (data.length === 0) return 0;
+    let count = pipe.write(data);
+    if (count === 0) {
+      this.#tell();
+      this.#wait(() => {
+        count = pipe.write(data);
+        return count > 0;
+      });
+    }
+    return count;
+  }
+
+  /** Read: the execution that an interrupt is meant for. Written: `h`, it was heard; `a` or `k` and a number: an alarm, an end. */
+  #bell(): StreamOps {
+    const wires = this.#wires;
+    return {
+      read: (_stream, buffer, offset, length) => {
+        const word = new Uint8Array(new Uint32Array([wires.get('target')]).buffer).subarray(0, length);
+        asBytes(buffer, offset, word.length).set(word);
+        return word.length;
+      },
+      write: (_stream, buffer, offset, length) => {
+        const bytes = asBytes(buffer, offset, length);
+        if (bytes[0] === 0x68) wires.set('heard', wires.swap('target', 0));
+        else if (length >= 5) {
+          const number = new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true);
+          wires.set(bytes[0] === 0x61 ? 'alarm' : 'killedBy', number);
+          this.#tell();
+        }
+        return length;
+      },
+    };
+  }
+
+  #wait(ready: () => boolean): void {
+    // Python looks at the signal, and tries again where it does not raise.
+    if (waitUntil(this.#wires, ready) === 'signal') throw new this.#module.FS.ErrnoError(Errno.EINTR);
+  }
+}
+
+function asBytes(buffer: Int8Array, offset: number, length: number): Uint8Array {
+  return new Uint8Array(buffer.buffer, buffer.byteOffset + offset, length);
+}
+
+const O_NONBLOCK = 0o4000;
+
+/** `reader` is the reading end of any pipe: all of them share how they are read. */
+export function makePipesWait(module: Emscripten, wires: SharedMemory, reader: number): void {
+  const { FS } = module;
+  const ops = FS.getStream(reader)?.stream_ops;
+  const read = ops?.read;
+  if (!ops || !read) throw new Error('Pyodide has no pipes');
+  ops.read = (stream, buffer, offset, length, position) => {
+    try {
+      return read(stream, buffer, offset, length, position);
+    } catch (error) {
+      const empty = error instanceof FS.ErrnoError && 'errno' in error && error.errno === Errno.EAGAIN;
+      if (!empty || (stream.flags & O_NONBLOCK) !== 0) throw error;
+      // There is no other thread that could write to it meanwhile.
+      waitUntil(wires, () => false);
+      throw new FS.ErrnoError(Errno.EINTR);
+    }
+  };
+}

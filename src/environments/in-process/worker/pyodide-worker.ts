@@ -1,0 +1,142 @@
+/** Entry of the worker thread: starts Pyodide, from its memory image if there is one, and runs the kernel to its end. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { loadPyodide } from 'pyodide';
+import { SharedMemory } from '../shared-memory.ts';
+import { Devices, makePipesWait } from './devices.ts';
+import { type CompiledCode, type Emscripten, type Imports, type Insides, type Python, wasm } from './emscripten.ts';
+import { adaptImports } from './emscripten-imports.ts';
+import { mountFolders } from './pyodide-mounts.ts';
+import type { HelperTask, KernelTask, MemoryImageTask, WorkerMessage, WorkerTask } from './worker-messages.ts';
+
+/** Where the kernel's sources are inside, while the snapshot is made. */
+const INSIDE = '/lib/cella/cella_kernel';
+/** There is nothing of the host's in it: no process, no network, no file. */
+const NOTHING = Object.freeze(Object.create(null));
+
+const order: WorkerTask = workerData;
+const host = parentPort as MessagePort;
+const say = (word: WorkerMessage): void => host.postMessage(word);
+
+try {
+  if (order.kind === 'snapshot') await makeSnapshot(order);
+  else if (order.kind === 'program') await answerTexts(order);
+  else await runKernel(order);
+} catch (error) {
+  say(endOf(error));
+}
+
+async function makeSnapshot(told: MemoryImageTask): Promise<void> {
+  const { python, module } = await load(told, new SharedMemory());
+  copySources(module, told.sources);
+  python.FS.mkdirTree('/agent/workspace');
+  const notPreloaded = JSON.parse(String(enter(python, { mode: 'build', preload: told.preload })));
+  say({ snapshot: python.makeMemorySnapshot(), notPreloaded });
+}
+
+async function answerTexts(told: HelperTask): Promise<void> {
+  const { python } = await load(told, new SharedMemory());
+  const globals = python.toPy({ __name__: 'program' });
+  python.runPython(told.program, { globals });
+  const reply = globals.get('reply');
+  host.on('message', (text: string) => say({ line: String(reply(text)) }));
+  say({ line: 'ready' });
+}
+
+async function runKernel(told: KernelTask): Promise<void> {
+  const wires = new SharedMemory(told.memory);
+  const { python, module } = await load(told, wires, told.snapshot, told.memoryBytes);
+  wires.set('heap', module.HEAPU8.length);
+  mountFolders(module, told.spec, () => wires.movedTo());
+  new Devices(module, wires, host).install();
+  const reader: number = python.runPython('__import__("os").pipe()[0]');
+  makePipesWait(module, wires, reader);
+  for (const end of [reader, reader + 1]) closeStream(module, end);
+  python.setInterruptBuffer(wires.signal);
+  // Pyodide's own would write what it knows of the end to the code's output.
+  module.API.fatal_error = (error) => {
+    throw error;
+  };
+  enter(python, { mode: 'serve', env: told.env, cwd: told.spec.cwd });
+}
+
+function closeStream({ FS }: Emscripten, fd: number): void {
+  const stream = FS.getStream(fd);
+  if (stream) FS.close(stream);
+}
+
+function enter(python: Python, settings: object): unknown {
+  const entry = `${INSIDE}/wasm/entry.py`;
+  // The kernel's own modules are in the snapshot; the entry is the one text that is run from here.
+  const text = readFileSync(join(order.sources, 'wasm', 'entry.py'), 'utf8');
+  return python.runPython(text, {
+    filename: entry,
+    globals: python.toPy({ settings: JSON.stringify(settings), place: INSIDE }),
+  });
+}
+
+async function load(
+  { pyodide, lock, wasm: code }: WorkerTask,
+  wires: SharedMemory,
+  snapshot?: SharedArrayBuffer,
+  memoryBytes = Number.POSITIVE_INFINITY,
+): Promise<{ python: Python; module: Emscripten }> {
+  const { default: factory }: { default: Insides['createPyodideModule'] } = await import(`${pyodide}pyodide.asm.mjs`);
+  let module: Emscripten | undefined;
+  const insides: Insides = {
+    createPyodideModule: async (settings) => {
+      const own = settings.instantiateWasm;
+      settings.instantiateWasm = (imports: Imports, done) => {
+        adaptImports(imports, settings, wires, memoryBytes);
+        return own(imports, done);
+      };
+      module = await factory(settings);
+      // The snapshot is copied over the memory as it is.
+      if (snapshot && snapshot.byteLength > module.HEAPU8.length) module.growMemory(snapshot.byteLength);
+      return module;
+    },
+  };
+  shareCode(code);
+  const python = await loadPyodide({
+    indexURL: pyodide,
+    jsglobals: NOTHING,
+    env: { HOME: '/agent/home' },
+    lockFileContents: lock,
+    ...(snapshot ? { _loadSnapshot: new Uint8Array(snapshot) } : { _makeSnapshot: true }),
+    // Its types know less of the settings than there is in them.
+    ...(insides as object),
+  });
+  if (!module) throw new Error('Pyodide did not make its module');
+  return { python, module };
+}
+
+/** The code is compiled once for all workers: Pyodide would compile it anew in each. */
+function shareCode(code: CompiledCode): void {
+  const own = wasm.instantiate;
+  wasm.instantiate = async (given, imports) => {
+    if (given instanceof wasm.Module) return await own(given, imports);
+    wasm.instantiate = own;
+    return { module: code, instance: await own(code, imports) };
+  };
+}
+
+function copySources(module: Emscripten, from: string): void {
+  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !entry.name.endsWith('.py')) continue;
+    const folder = join(INSIDE, entry.parentPath.slice(from.length));
+    module.FS.mkdirTree(folder);
+    module.FS.writeFile(join(folder, entry.name), readFileSync(join(entry.parentPath, entry.name)));
+  }
+}
+
+/** os._exit comes out as an object with a status; anything else is the end of the interpreter. */
+function endOf(error: unknown): WorkerMessage {
+  if (typeof error === 'object' && error !== null && 'status' in error && typeof error.status === 'number') {
+    return { exitCode: error.status };
+  }
+  const [first = '', ...rest] = (error instanceof Error ? error.message : String(error)).split('\n');
+  // What a traceback is about comes after its frames.
+  return { problem: rest.find((line) => first.startsWith('Traceback') && /^\S/.test(line)) ?? first };
+}

@@ -1,0 +1,87 @@
+/** Runs a program in a kernel host to its end, with a timeout and bounded output. */
+
+import type { ByteSource } from '../kernel/kernel-connection.ts';
+import { timeoutAfterIo } from '../lib/deadline.ts';
+import type { Command, CommandResult } from '../protocol/command.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { KernelHost, RunningProgram } from './kernel-host.ts';
+
+/** All that a program has written can be read at once when it has ended; a pipe that is open longer is somebody else's. */
+const DRAIN_TIMEOUT_MS = 1000;
+
+export async function runToEnd(
+  enclosure: KernelHost,
+  command: Command,
+  packages: string | undefined,
+): Promise<CommandResult> {
+  command.signal?.throwIfAborted();
+  const link = await enclosure.exec({ argv: command.argv, env: command.env ?? {}, packages });
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    link.kill();
+  }, command.timeoutMs);
+  const stop = () => link.kill();
+  command.signal?.addEventListener('abort', stop, { once: true });
+  if (command.signal?.aborted) stop();
+  try {
+    return await finish(link, command, () => timedOut);
+  } finally {
+    clearTimeout(timer);
+    command.signal?.removeEventListener('abort', stop);
+  }
+}
+
+async function finish(link: RunningProgram, command: Command, timedOut: () => boolean): Promise<CommandResult> {
+  const output = Promise.all([
+    collect(link.stdout, command.outputLimitBytes),
+    collect(link.stderr, command.outputLimitBytes),
+  ]);
+  const exit = await link.exited;
+  // The program may have given its output to a process that lives on, and keeps it open.
+  const cancel = timeoutAfterIo(DRAIN_TIMEOUT_MS, () => {
+    link.stdout.close();
+    link.stderr.close();
+  });
+  const [stdout, stderr] = await output;
+  cancel();
+  command.signal?.throwIfAborted();
+  if (exit.problem !== undefined) {
+    const message = `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`;
+    throw new CellaError('TOOL_FAILED', message, { details: { problem: exit.problem } });
+  }
+  if (exit.lost !== undefined) {
+    throw new CellaError('TOOL_FAILED', `${command.argv[0]} ended with the sandbox that it ran in: ${exit.lost}.`);
+  }
+  return {
+    stdout: stdout.kept,
+    stderr: stderr.kept,
+    stdoutCut: stdout.cut,
+    stderrCut: stderr.cut,
+    timedOut: timedOut(),
+    ...(exit.exitCode === undefined ? {} : { exitCode: exit.exitCode }),
+    ...(exit.signal === undefined ? {} : { killedBy: exit.signal }),
+  };
+}
+
+function collect(source: ByteSource, limit: number): Promise<{ kept: Buffer; cut: number }> {
+  const parts: Buffer[] = [];
+  let room = limit;
+  let cut = 0;
+  return new Promise((resolve) => {
+    source.read(
+      (chunk) => {
+        const kept = chunk.subarray(0, room);
+        // A chunk is valid during this call alone.
+        if (kept.length > 0) parts.push(Buffer.from(kept));
+        room -= kept.length;
+        cut += chunk.length - kept.length;
+        return true;
+      },
+      () => {
+        source.close();
+        resolve({ kept: Buffer.concat(parts), cut });
+      },
+    );
+  });
+}

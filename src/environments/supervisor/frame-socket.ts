@@ -1,0 +1,176 @@
+/** Frames over sockets and output bytes over pipes, to supervisors and kernels. */
+
+import { constants, openSync } from 'node:fs';
+import { connect, Socket } from 'node:net';
+import type { ByteSource, FrameConnection } from '../../kernel/kernel-connection.ts';
+import { encodeFrame, FRAME_COST, type Frame, FrameDecoder } from '../../protocol/frames.ts';
+
+/** Of frames that come before anybody reads them. */
+const MOST_EARLY_BYTES = 1024 * 1024;
+
+/** A frame connection: to the socket at a path, or over one that is connected. Frames that come before `read` wait. */
+export class FrameSocket implements FrameConnection {
+  readonly #socket: Socket;
+  readonly #decoder: FrameDecoder;
+  #onFrame: ((frame: Frame) => void) | undefined;
+  #onEnd: ((problem?: Error) => void) | undefined;
+  readonly #firstFrame = Promise.withResolvers<void>();
+  readonly #connected = Promise.withResolvers<boolean>();
+  #early: Frame[] = [];
+  #earlyBytes = 0;
+  #ended: { problem?: Error } | undefined;
+
+  constructor(place: string | Socket, largest: ReadonlyMap<number, number>) {
+    this.#decoder = new FrameDecoder(largest);
+    this.#socket = typeof place === 'string' ? connect(place) : place;
+    if (typeof place === 'string') this.#socket.once('connect', () => this.#connected.resolve(true));
+    else this.#connected.resolve(true);
+    this.#socket.on('data', (chunk) => this.#data(chunk));
+    this.#socket.on('error', (problem) => this.#end(problem));
+    this.#socket.on('close', () => this.#end());
+  }
+
+  send(type: number, id: number, payload: Uint8Array | string = ''): void {
+    if (!this.#silent) this.#socket.write(encodeFrame(type, id, payload));
+  }
+
+  sendAndDrain(type: number, id: number, payload: Uint8Array): Promise<void> {
+    if (this.#silent) return Promise.resolve();
+    return new Promise((resolve) => this.#socket.write(encodeFrame(type, id, payload), () => resolve()));
+  }
+
+  read(onFrame: (frame: Frame) => void, onEnd: (problem?: Error) => void): void {
+    this.#onFrame = onFrame;
+    this.#onEnd = onEnd;
+    const early = this.#early;
+    this.#early = [];
+    this.#earlyBytes = 0;
+    this.#socket.resume();
+    // A reader may leave after any of them.
+    for (const frame of early) this.#give(frame);
+    if (this.#ended) this.#onEnd?.(this.#ended.problem);
+  }
+
+  /** Takes the reader away again: what comes next waits for another. */
+  unread(): void {
+    this.#onFrame = undefined;
+    this.#onEnd = undefined;
+  }
+
+  /** Whether somebody is at the other end. */
+  get connected(): Promise<boolean> {
+    return this.#connected.promise;
+  }
+
+  /** Resolves when a frame waits to be read, or none will come. */
+  get firstFrame(): Promise<void> {
+    return this.#firstFrame.promise;
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  /** Whether nothing can be sent any more. Node takes a write after `finish` for the end of the connection. */
+  get #silent(): boolean {
+    return this.#ended !== undefined || this.#socket.writableEnded;
+  }
+
+  /** Nothing more is sent; the other side may still speak until it ends. */
+  finish(): void {
+    this.#socket.end();
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #data(chunk: Buffer): void {
+    try {
+      for (const frame of this.#decoder.push(chunk)) this.#give(frame);
+    } catch (problem) {
+      this.#end(problem instanceof Error ? problem : new Error(String(problem)));
+      this.#socket.destroy();
+    }
+  }
+
+  #give(frame: Frame): void {
+    if (this.#onFrame) {
+      this.#onFrame(frame);
+      return;
+    }
+    this.#early.push(frame);
+    this.#earlyBytes += frame.payload.length + FRAME_COST;
+    // What nobody reads yet must not fill the host's memory.
+    if (this.#earlyBytes > MOST_EARLY_BYTES) this.#socket.pause();
+    this.#firstFrame.resolve();
+  }
+
+  #end(problem?: Error): void {
+    if (this.#ended) return;
+    this.#ended = problem ? { problem } : {};
+    this.#firstFrame.resolve();
+    this.#connected.resolve(false);
+    this.#onEnd?.(problem);
+  }
+}
+
+/**
+ * Reads of every pipe go through one buffer: a chunk is used up before the next read. V8 puts text of more than some 100 kB
+ * into memory of its own, which takes three times as long.
+ */
+const sharedBuffer = Buffer.allocUnsafe(96 * 1024);
+
+/**
+ * The reading end of a pipe. Nothing is read before `read`. One chunk is read in each turn of the event loop: left to
+ * itself, libuv reads 32 of them from a kernel that prints without end before anybody else has a turn.
+ */
+export class PipeSource implements ByteSource {
+  readonly #socket: Socket;
+  #onChunk: ((chunk: Buffer) => boolean) | undefined;
+  #reading = false;
+  readonly #next = (): void => {
+    if (this.#reading && !this.#socket.destroyed) this.#socket.resume();
+  };
+
+  constructor(path: string) {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const callback = (count: number, buffer: Uint8Array): boolean => {
+      this.#reading = this.#onChunk?.(Buffer.from(buffer.buffer, buffer.byteOffset, count)) ?? false;
+      if (!this.#reading || count < sharedBuffer.length) return this.#reading;
+      setImmediate(this.#next);
+      return false;
+    };
+    // `manualStart` is what keeps Node from reading at once; its type does not know it.
+    const options = {
+      fd,
+      readable: true,
+      writable: false,
+      manualStart: true,
+      onread: { buffer: sharedBuffer, callback },
+    };
+    this.#socket = new Socket(options);
+    this.#socket.on('error', () => this.#socket.destroy());
+  }
+
+  read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void {
+    this.#onChunk = onChunk;
+    this.#socket.once('close', onEnd);
+    this.#reading = true;
+    this.#socket.resume();
+  }
+
+  resume(): void {
+    if (this.#reading || this.#socket.destroyed) return;
+    this.#reading = true;
+    this.#socket.resume();
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}

@@ -1,0 +1,164 @@
+/** Kernel hosts that are ready before anybody asks for one, each with a kernel that has said hello. */
+
+import { closeSync, openSync, readSync } from 'node:fs';
+import type { EnvironmentSpec } from '../../sandbox/spec.ts';
+import type { KernelHost, Spare, SpareRack, SpareSpec } from '../kernel-host.ts';
+
+const REFILL_AFTER_MS = 25;
+
+/** One whose first kernel can be started ahead of time. */
+export interface PrestartableHost extends KernelHost {
+  /** Starts it, and waits until it has said hello. */
+  prestart(): Promise<void>;
+  /** Has the kernel that was prepared wake up, on another processor than this, if it can; -1 for any. */
+  wake(processor: number): void;
+}
+
+/** Where spares are made; one that has ended makes no more. */
+export interface SpareFactory {
+  readonly alive: boolean;
+  make(spec: EnvironmentSpec): PrestartableHost | Promise<PrestartableHost>;
+}
+
+interface ReadySpare {
+  readonly host: PrestartableHost;
+  readonly spec: EnvironmentSpec;
+}
+
+interface SpareStock {
+  order: SpareSpec;
+  readonly ready: ReadySpare[];
+  filling: Promise<void> | undefined;
+  refill: NodeJS.Timeout | undefined;
+}
+
+export class SparePool implements SpareRack {
+  readonly #live: () => Promise<SpareFactory>;
+  readonly #stocks = new Map<string, SpareStock>();
+  readonly #processor = new CurrentProcessor();
+  #closed = false;
+
+  constructor(live: () => Promise<SpareFactory>) {
+    this.#live = live;
+  }
+
+  count(shape: string): number {
+    return this.#stocks.get(shape)?.ready.length ?? 0;
+  }
+
+  /** The next one of each shape: waking up takes a process as long as the host takes to find out which it needs. */
+  wake(): void {
+    for (const { ready } of this.#stocks.values()) ready[0]?.host.wake(this.#processor.number);
+  }
+
+  take(shape: string): Spare | undefined {
+    const stock = this.#stocks.get(shape);
+    for (let next = stock?.ready.shift(); stock && next; next = stock.ready.shift()) {
+      this.#fillSoon(stock);
+      if (next.host.alive) return next;
+      stock.order.discard(next.spec);
+    }
+    return undefined;
+  }
+
+  keep(order: SpareSpec): void {
+    const known = this.#stocks.get(order.specKey);
+    if (known && known.order.count >= order.count) return;
+    const stock = known ?? { order, ready: [], filling: undefined, refill: undefined };
+    stock.order = order;
+    this.#stocks.set(order.specKey, stock);
+    this.#fillSoon(stock);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const stocks = [...this.#stocks.values()];
+    this.#stocks.clear();
+    this.#processor.close();
+    await Promise.all(stocks.map((stock) => discardAll(stock)));
+  }
+
+  /** A little later, so that making the next spare does not slow down whoever took this one. */
+  #fillSoon(stock: SpareStock): void {
+    clearTimeout(stock.refill);
+    // One that cannot be made is no loss to whoever took the last.
+    stock.refill = setTimeout(() => this.#fill(stock).catch(() => {}), REFILL_AFTER_MS).unref();
+  }
+
+  #fill(stock: SpareStock): Promise<void> {
+    stock.filling ??= this.#prepare(stock).finally(() => {
+      stock.filling = undefined;
+    });
+    return stock.filling;
+  }
+
+  async #prepare(stock: SpareStock): Promise<void> {
+    const workshop = await this.#live();
+    while (!this.#closed && stock.ready.length < stock.order.count && workshop.alive) {
+      const spec = stock.order.make();
+      stock.ready.push({ host: await makeSpare(workshop, stock.order, spec), spec });
+    }
+  }
+}
+
+async function makeSpare(workshop: SpareFactory, order: SpareSpec, spec: EnvironmentSpec): Promise<PrestartableHost> {
+  let enclosure: PrestartableHost | undefined;
+  try {
+    enclosure = await workshop.make(spec);
+    await enclosure.prestart();
+    return enclosure;
+  } catch (error) {
+    await enclosure?.close();
+    order.discard(spec);
+    throw error;
+  }
+}
+
+async function discardAll(stock: SpareStock): Promise<void> {
+  clearTimeout(stock.refill);
+  await stock.filling?.catch(() => {}); // whoever asked for spares was told
+  for (const { host: enclosure, spec } of stock.ready.splice(0)) {
+    await enclosure.close();
+    stock.order.discard(spec);
+  }
+}
+
+/** More than a line of /proc/<pid>/stat has. */
+const LINE_BYTES = 1024;
+/** How many fields stand between the name, which may itself hold spaces and parentheses, and the processor. */
+const FIELDS_BEFORE = 36;
+const [SPACE, CLOSING, ZERO] = [' ', ')', '0'].map((character) => character.charCodeAt(0)) as [number, number, number];
+
+export class CurrentProcessor {
+  readonly #line = Buffer.allocUnsafe(LINE_BYTES);
+  /** Kept open: finding the file takes longer than reading it. */
+  #file: number | undefined;
+
+  /** -1 where the system does not say. */
+  get number(): number {
+    try {
+      this.#file ??= openSync('/proc/thread-self/stat', 'r');
+      return parseProcessor(this.#line.subarray(0, readSync(this.#file, this.#line, 0, LINE_BYTES, 0)));
+    } catch {
+      // No Linux, or no /proc: nobody needs to know.
+      return -1;
+    }
+  }
+
+  close(): void {
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
+  }
+}
+
+/** Without making a text of it: somebody waits for this. */
+function parseProcessor(line: Buffer): number {
+  let at = line.lastIndexOf(CLOSING) + 2;
+  for (let fields = 0; fields < FIELDS_BEFORE; at++) {
+    if (at >= line.length) return -1;
+    if (line[at] === SPACE) fields++;
+  }
+  let processor = 0;
+  for (; at < line.length && line[at] !== SPACE; at++) processor = processor * 10 + (line[at] as number) - ZERO;
+  return processor;
+}

@@ -1,0 +1,394 @@
+/** A kernel host with a supervisor as its pid 1: the connection to it, and those of its kernels and programs. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FrameConnection, KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
+import { signalName } from '../../lib/process-end.ts';
+import { type Frame, FrameType } from '../../protocol/frames.ts';
+import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../../protocol/kernel.ts';
+import { refusal } from '../../protocol/refusal.ts';
+import type { TerminalSize } from '../../protocol/terminal.ts';
+import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
+import type {
+  ByteSink,
+  KillOptions,
+  MemoryUsage,
+  ProgramSpec,
+  RunningProgram,
+  RunningTerminal,
+  StartKernelOptions,
+} from '../kernel-host.ts';
+import type { FrameSocket } from './frame-socket.ts';
+import type { PrestartableHost } from './spare-pool.ts';
+import {
+  type ConnectRequest,
+  closeConnection,
+  type ProcessConnection,
+  type SupervisorTransport,
+} from './supervisor-transport.ts';
+
+/** What differs between kernels of one policy, where nothing does. */
+const NO_OPTIONS = JSON.stringify({ env: {}, reseed: false });
+
+/** An enclosure that has been told to end is waited for this long. */
+const CLOSE_TIMEOUT_MS = 10_000;
+
+/** Figures that come later than this are of no use to who asked for them. */
+const MEMORY_USAGE_TIMEOUT_MS = 5000;
+
+/** How a program ends that could not be started, and some that could. */
+const NOT_STARTED_EXIT_CODE = 127;
+const DRAIN_TIMEOUT_MS = 5000;
+
+/** What a kernel is told before its first cell. */
+interface KernelStart {
+  readonly env: Readonly<Record<string, string>>;
+  readonly packages: string | undefined;
+  readonly reseed: boolean;
+}
+
+interface NumberedConnection extends ProcessConnection {
+  readonly kernel: number;
+  /** What is short may have ended before anybody is connected to it. */
+  readonly exit: PromiseWithResolvers<ProcessExit>;
+}
+
+export class SupervisorClient implements PrestartableHost {
+  onGone: (twin: number, outOfMemory: boolean) => void = () => {};
+  onDenied: (attempt: DeniedAttempt) => void = () => {};
+  readonly #transport: SupervisorTransport;
+  readonly #supervisor: FrameSocket;
+  readonly #opened = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #exits = new Map<number, PromiseWithResolvers<ProcessExit>>();
+  readonly #usageRequests: PromiseWithResolvers<MemoryUsage>[] = [];
+  #pid = 0;
+  #kernels = 0;
+  #connected = true;
+  #closing = false;
+  #failure: Error | undefined;
+  #exitReason: ProcessExit | undefined;
+  #prestarted: NumberedConnection | undefined;
+  #woken = false;
+
+  constructor(way: SupervisorTransport) {
+    this.#transport = way;
+    if (way.proxy) way.proxy.onDenied = (attempt) => this.onDenied(attempt);
+    this.#opened.promise.catch(() => {}); // told by whoever waits
+    this.#supervisor = way.supervisor;
+    this.#supervisor.read(
+      (frame) => {
+        try {
+          this.#receive(frame);
+        } catch (problem) {
+          // Pid 1 does not keep to the protocol: it is let go of, and everything around it with it.
+          this.#supervisor.close();
+          this.#disconnected(problem instanceof Error ? problem : new Error(String(problem)));
+        }
+      },
+      (problem) => this.#disconnected(problem),
+    );
+  }
+
+  get pid(): number {
+    return this.#pid;
+  }
+
+  /** Where its end is known, but not yet how it came, those who live here have not been told. */
+  get alive(): boolean {
+    return (
+      this.#connected || (this.#exitReason === undefined && this.#prestarted === undefined && this.#exits.size > 0)
+    );
+  }
+
+  /** The reason why the enclosure could not be closed, if it could not. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  /** Starts the first kernel ahead of time, and waits until it has said hello; what makes it a spare. */
+  async prestart(): Promise<void> {
+    this.#prestarted = await this.#connect({ spare: true });
+    const { firstFrame: spoken } = this.#prestarted.control;
+    closeIfPaused(spoken, this.#pid, this.#transport.pauseCheck, () => void this.#end());
+    // If nothing can end it, its connection stays open.
+    await Promise.race([spoken, this.#ended.promise]);
+    if (this.#connected) return;
+    closeConnection(this.#prestarted);
+    throw this.#failure ?? refusal('template', 'the sandbox ended at once');
+  }
+
+  /** Has the kernel that was prepared wake up, on another processor than this. */
+  wake(processor: number): void {
+    this.#woken = this.#prestarted !== undefined;
+    this.#prestarted?.control.send(FrameType.start, processor + 1, NO_OPTIONS);
+  }
+
+  startKernel({ env, from, packages, reseed = !from }: StartKernelOptions): Promise<KernelConnection> {
+    const prepared = this.#prestarted;
+    if (prepared && !from) {
+      this.#prestarted = undefined;
+      // It has seeded itself; where it was woken up already, and there is nothing to tell, nothing is sent.
+      const nothing = this.#woken && Object.keys(env).length === 0 && packages === undefined;
+      return Promise.resolve(this.#startedKernel(prepared, nothing ? undefined : { env, packages, reseed: false }));
+    }
+    return this.#connect({ from }).then((attachment) => this.#startedKernel(attachment, { env, packages, reseed }));
+  }
+
+  async exec(program: ProgramSpec): Promise<RunningProgram> {
+    const { kernel, control, stdout, stderr, exited } = await this.#startProgram({ command: program });
+    const stdin = program.stdin === undefined ? undefined : stdinOver(control);
+    return { stdin, stdout, stderr, exited, kill: (options) => this.#killProgram(kernel, options) };
+  }
+
+  async openTerminal(program: ProgramSpec, size: TerminalSize): Promise<RunningTerminal> {
+    const purpose = { command: { ...program, terminal: size } };
+    const { kernel, control, stdout, stderr, exited } = await this.#startProgram(purpose);
+    // A terminal has one stream.
+    stderr.close();
+    return {
+      output: stdout,
+      exited,
+      kill: () => this.#kill(kernel),
+      write: (bytes) => control.sendAndDrain(FrameType.typed, 0, bytes),
+      resize: ({ cols, rows }) => control.send(FrameType.resize, 0, JSON.stringify({ cols, rows })),
+    };
+  }
+
+  async #startProgram(purpose: ConnectRequest): Promise<Pick<RunningProgram, 'exited'> & NumberedConnection> {
+    const attachment = await this.#connect(purpose);
+    const { kernel, control, exit } = attachment;
+    let problem: string | undefined;
+    const heard = Promise.withResolvers<void>();
+    control.read(
+      (frame) => {
+        if (frame.type !== FrameType.failed) return;
+        problem = parseFailed(frame.payload).message;
+        // Pid 1 says no more of what it could not even fork.
+        exit.resolve({ outOfMemory: false, exitCode: NOT_STARTED_EXIT_CODE });
+        this.#exits.delete(kernel);
+      },
+      () => heard.resolve(),
+    );
+    const exited = exit.promise.then(async (how) => {
+      // Why it never began is said on another connection than that it has ended, and may come after it.
+      if (how.exitCode === NOT_STARTED_EXIT_CODE && problem === undefined) {
+        await Promise.race([heard.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
+      }
+      control.close();
+      return { ...how, ...(problem === undefined ? {} : { problem }) };
+    });
+    return { ...attachment, exited };
+  }
+
+  #startedKernel(
+    { kernel, control, stdout, stderr, exit }: NumberedConnection,
+    settings?: KernelStart,
+  ): KernelConnection {
+    if (settings) control.send(FrameType.start, 0, JSON.stringify(settings));
+    return {
+      control,
+      stdout,
+      stderr,
+      exited: exit.promise,
+      interrupt: (execution) => this.#supervisor.send(FrameType.interrupt, kernel, JSON.stringify({ execution })),
+      kill: () => this.#kill(kernel),
+      isPaused: () => this.#transport.pauseCheck.isPaused(this.#pid),
+    };
+  }
+
+  #killProgram(command: number, { graceMs = 0 }: KillOptions = {}): void {
+    const exit = this.#exits.get(command);
+    const cut = () => this.#kill(command);
+    if (graceMs <= 0 || !exit) {
+      cut();
+      return;
+    }
+    this.#supervisor.send(FrameType.kill, command, JSON.stringify({ gently: true }));
+    const timer = setTimeout(cut, graceMs);
+    void exit.promise.then(() => clearTimeout(timer));
+  }
+
+  #kill(kernel: number): void {
+    this.#supervisor.send(FrameType.kill, kernel);
+    const exit = this.#exits.get(kernel);
+    // If pid 1 is held still from outside, nothing in there can be killed alone.
+    if (exit) closeIfPaused(exit.promise, this.#pid, this.#transport.pauseCheck, () => void this.#end());
+  }
+
+  async #end(): Promise<void> {
+    await this.#transport.kill(this.#pid);
+    this.#supervisor.close();
+  }
+
+  dropSnapshot(twin: number): void {
+    this.#supervisor.send(FrameType.drop, twin);
+  }
+
+  memoryUsage(): Promise<MemoryUsage> {
+    const asked = Promise.withResolvers<MemoryUsage>();
+    if (this.#connected) {
+      this.#usageRequests.push(asked);
+      this.#supervisor.send(FrameType.measure, 0);
+      // An answer that comes later is still taken for this question, and not for the next.
+      const timer = setTimeout(() => asked.resolve({ kernels: {}, twins: {} }), MEMORY_USAGE_TIMEOUT_MS);
+      void asked.promise.then(() => clearTimeout(timer));
+    } else asked.resolve({ kernels: {}, twins: {} });
+    return asked.promise;
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    // A kernel that was prepared for nobody has nobody else to close its connections.
+    if (this.#prestarted) closeConnection(this.#prestarted);
+    // Half of the connection: the other half ends with pid 1, and everything around it.
+    this.#supervisor.finish();
+    void this.#transport.close();
+    const timer = setTimeout(() => void this.#end(), CLOSE_TIMEOUT_MS);
+    closeIfPaused(this.#ended.promise, this.#pid, this.#transport.pauseCheck, () => void this.#end());
+    await this.#ended.promise;
+    clearTimeout(timer);
+  }
+
+  async #connect(purpose: ConnectRequest): Promise<NumberedConnection> {
+    try {
+      await this.#transport.awaitAnswer(this.#opened.promise);
+    } catch (error) {
+      this.#killIfUnusable();
+      throw error;
+    }
+    if (!this.#connected) throw refusal('template', 'the sandbox has ended');
+    const kernel = ++this.#kernels;
+    // From here on: the kernel may die before anybody asks for it.
+    const ended = new AbortController();
+    const exit = this.#exit(kernel);
+    void exit.promise.then(() => ended.abort());
+    try {
+      return { kernel, exit, ...(await this.#transport.connect(kernel, purpose, ended.signal)) };
+    } catch (error) {
+      this.#exits.delete(kernel);
+      this.#killIfUnusable();
+      throw this.#failure ?? error;
+    }
+  }
+
+  /** Ends it if no kernel can ever be made here again and none lives here. */
+  #killIfUnusable(): void {
+    if (this.#transport.unusable && this.#exits.size === 0) void this.#end();
+  }
+
+  #receive(frame: Frame): void {
+    switch (frame.type) {
+      case FrameType.opened:
+        this.#pid = this.#transport.pid ?? parseOpened(frame.payload).pid;
+        this.#opened.resolve();
+        break;
+      case FrameType.failed: {
+        const { layer, message } = parseFailed(frame.payload);
+        this.#failure = refusal(layer, message);
+        this.#opened.reject(this.#failure);
+        this.#supervisor.close(); // the other side waits for that
+        break;
+      }
+      case FrameType.died: {
+        const { signal, exitCode, outOfMemory } = parseDied(frame.payload);
+        this.#exit(frame.id).resolve({
+          outOfMemory,
+          ...(signal === undefined ? {} : { signal: signalName(signal) }),
+          ...(exitCode === undefined ? {} : { exitCode }),
+        });
+        this.#exits.delete(frame.id);
+        break;
+      }
+      case FrameType.gone:
+        this.onGone(frame.id, parseGone(frame.payload).outOfMemory);
+        break;
+      case FrameType.measured:
+        this.#usageRequests.shift()?.resolve(parseMeasured(frame.payload));
+        break;
+      default:
+        break; // a template of another version: what it says beside this is not needed
+    }
+  }
+
+  #exit(kernel: number): PromiseWithResolvers<ProcessExit> {
+    const known = this.#exits.get(kernel) ?? Promise.withResolvers<ProcessExit>();
+    if (this.#exitReason) known.resolve(this.#exitReason);
+    else this.#exits.set(kernel, known);
+    return known;
+  }
+
+  #disconnected(problem?: Error): void {
+    if (!this.#connected) return;
+    this.#connected = false;
+    this.#opened.reject(this.#failure ?? refusal('template', problem?.message ?? 'its connection was closed'));
+    for (const asked of this.#usageRequests.splice(0)) asked.resolve({ kernels: {}, twins: {} });
+    void this.#finishExit(problem);
+  }
+
+  async #finishExit(problem: Error | undefined): Promise<void> {
+    const closed: ProcessExit = { outOfMemory: false, lost: 'its session was closed', signal: 'SIGKILL' };
+    const fate = this.#closing ? closed : await this.#transport.exitReason(problem);
+    this.#exitReason = fate;
+    for (const exit of this.#exits.values()) exit.resolve(fate);
+    this.#exits.clear();
+    await this.#transport.close();
+    this.#ended.resolve();
+  }
+}
+
+/** Whoever stands over the program holds one frame at a time. */
+const FRAME_BYTES = 65_536;
+
+function stdinOver(control: FrameConnection): ByteSink {
+  // One write after the other, and the end behind them all, however many are waited for.
+  let last = Promise.resolve();
+  const feed = async (bytes: Uint8Array) => {
+    for (let at = 0; at < bytes.length; at += FRAME_BYTES) {
+      await control.sendAndDrain(FrameType.typed, 0, bytes.subarray(at, at + FRAME_BYTES));
+    }
+  };
+  return {
+    write: (bytes) => {
+      last = last.then(() => feed(bytes));
+      return last;
+    },
+    end: () => {
+      void last.then(() => control.send(FrameType.ended, 0));
+    },
+  };
+}
+
+/** A kernel that lives on for so long after it was killed will not be killed alone. More than pid 1 gives any program. */
+const KILL_TIMEOUT_MS = 20_000;
+
+export interface PauseCheck {
+  /** After how long a kill is strange enough to look why. */
+  readonly checkAfterMs: number;
+  /** Whether nothing in there can move. `pid` is that of pid 1, as the host sees it. Never rejects. */
+  isPaused(pid: number): Promise<boolean>;
+}
+
+/** Calls `end` where what was killed cannot end by itself: at once where it is held still, and late where it is not. */
+export function closeIfPaused(
+  exited: Promise<unknown>,
+  pid: number,
+  { checkAfterMs: lookMs, isPaused: heldStill }: PauseCheck,
+  end: () => void,
+): void {
+  const began = performance.now();
+  let over = false;
+  let timer: NodeJS.Timeout;
+  const wait = (): void => {
+    timer = setTimeout(async () => {
+      const held = performance.now() - began >= KILL_TIMEOUT_MS || (await heldStill(pid));
+      if (over) return;
+      if (held) end();
+      else wait();
+    }, lookMs);
+  };
+  wait();
+  void exited.then(() => {
+    over = true;
+    clearTimeout(timer);
+  });
+}
