@@ -14,7 +14,6 @@ const BELOW_SESSION = [
   'interpreter',
   'kernel',
   'environments',
-  'executors',
   'namespaces',
   'kernel-manager',
 ];
@@ -29,9 +28,8 @@ const MAY_IMPORT = {
   sandbox: ['interpreter', 'protocol'],
   kernel: ['protocol'],
   environments: ['kernel', 'sandbox', 'interpreter', 'protocol'],
-  executors: ['kernel', 'environments', 'sandbox', 'interpreter', 'protocol'],
   namespaces: ['storage', 'environments', 'sandbox', 'interpreter', 'protocol'],
-  'kernel-manager': ['kernel', 'environments', 'executors', 'storage', 'protocol'],
+  'kernel-manager': ['kernel', 'environments', 'storage', 'protocol'],
   session: [...BELOW_SESSION, 'environment.ts'],
   agents: ['protocol'],
   // Bundled to one small file.

@@ -14,7 +14,7 @@ import type { KernelTask, WorkerMessage } from './worker/worker-messages.ts';
 
 /** Compiled, the worker is JavaScript; from its source, Node strips the types. */
 const [FOLDER, ENDING] = import.meta.url.endsWith('.ts') ? ['src', 'ts'] : ['dist', 'js'];
-const WORKER_ENTRY = `${FOLDER}/executors/in-process/inside/worker.${ENDING}`;
+const WORKER_ENTRY = `${FOLDER}/environments/in-process/worker/pyodide-worker.${ENDING}`;
 /** Deep data is pickled, compared and shown by functions that call themselves. */
 const STACK_MB = 64;
 const REQUEST_FRAMES: ReadonlySet<number> = new Set([
