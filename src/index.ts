@@ -3,6 +3,7 @@
 export type { Client } from './client/client.ts';
 export type { ClientSession, UseOptions } from './client/session.ts';
 export type { SessionWish } from './client/sessions.ts';
+export { EnclosedEnvironment } from './environments/enclosed-environment.ts';
 export type {
   BasePaths,
   EnvironmentHandle,
@@ -13,8 +14,7 @@ export type {
   FileEntry,
   FileWrite,
   FileWritten,
-} from './environments/contract.ts';
-export { EnclosedEnvironment } from './environments/enclosed.ts';
+} from './environments/environment.ts';
 export {
   ExecutionEnvironment,
   type ExecutionEnvironmentOptions,
@@ -24,7 +24,7 @@ export {
   type QueryAnswer,
   type QueryEvent,
 } from './environments/execution-environment.ts';
-export { LocalEnvironment, type LocalOptions } from './environments/local.ts';
+export { LocalEnvironment, type LocalOptions } from './environments/local/local-environment.ts';
 export type { RunnerPlace } from './environments/runner-command.ts';
 export type { PackageSourceOptions } from './namespaces/deps/source.ts';
 export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/contract.ts';

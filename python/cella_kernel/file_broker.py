@@ -8,7 +8,7 @@ Content does not pass through here: the server opens `/proc/PID/fd/N`, where N i
 says when it is done with that. PID is a second process that shares the descriptors and nothing else: a process that has
 changed its user is hidden there from a server without CAP_SYS_PTRACE, and this one does so all the time.
 
-Which request comes first is for the server to say (src/environments/files/broker.ts): it sends no more of them at a time
+Which request comes first is for the server to say (src/environments/files/file-broker.ts): it sends no more of them at a time
 than there are threads here.
 """
 

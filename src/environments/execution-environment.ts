@@ -1,7 +1,9 @@
 /** The environment of one session's agent: a primitive with the runner in it, prepared, prompted, read and watched. */
 
+import { dirname, join } from 'node:path/posix';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
-import { AgentName } from '../protocol/agent/names.ts';
+import { AgentName, type PermissionMode } from '../protocol/agent/names.ts';
 import { type AgentProfile, parseProfile } from '../protocol/agent/profile.ts';
 import {
   type ExecuteQuery,
@@ -13,11 +15,8 @@ import {
 } from '../protocol/agent/runner.ts';
 import { checkTranscriptLength } from '../protocol/agent/transcript-limit.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { bursts } from './bursts.ts';
-import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './contract.ts';
-import { firstFiles } from './first-files.ts';
-import { checkMode } from './mode.ts';
-import { type RunnerPlace, runCommand } from './runner-command.ts';
+import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './environment.ts';
+import { type RunnerPlace, runRunnerCommand } from './runner-command.ts';
 
 export interface ExecutionEnvironmentOptions {
   readonly sessionId: string;
@@ -31,7 +30,7 @@ export interface ExecutionEnvironmentOptions {
   };
 }
 
-export interface Transcript {
+interface Transcript {
   /** The agent's own name of the conversation. */
   readonly conversation: string;
   readonly text: string;
@@ -50,7 +49,7 @@ export interface Prepared {
   readonly transcript: 'none' | 'written' | 'kept';
 }
 
-export type PermissionLine = Extract<QueryLine, { type: 'permission' }>;
+type PermissionLine = Extract<QueryLine, { type: 'permission' }>;
 /** What a query tells: its events in order, and how it ended as the last. */
 export type QueryEvent = Exclude<QueryLine, PermissionLine>;
 export type QueryAnswer = Omit<Extract<QueryInput, { type: 'permission' }>, 'type' | 'id'>;
@@ -64,12 +63,12 @@ export interface Query extends Omit<ExecuteQuery, 'agent' | 'cwd' | 'homeDir' | 
 }
 
 /** How long a query has to end by itself once it is told to. */
-const STOP_MS = 5000;
+const STOP_TIMEOUT_MS = 5000;
 /** Between two readings of a transcript that goes on changing. */
 const REST_MS = 500;
-const ANSWER_MS = 10_000;
+const HEALTH_TIMEOUT_MS = 10_000;
 /** Of what prepares or reads: a transcript lies in a home that anything of the session writes to, and may be a pipe. */
-const COMMAND_MS = 120_000;
+const COMMAND_TIMEOUT_MS = 120_000;
 
 export class ExecutionEnvironment implements AsyncDisposable {
   readonly sessionId: string;
@@ -81,7 +80,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
   /** One after the other: of two transcripts at once the older could be written last. */
   #preparing: Promise<unknown> = Promise.resolve();
 
-  private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, place: Place) {
+  private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, place: OpenedEnvironment) {
     this.sessionId = options.sessionId;
     this.architecture = options.architecture;
     this.#profile = options.agentProfile;
@@ -120,12 +119,12 @@ export class ExecutionEnvironment implements AsyncDisposable {
     let say: (line: QueryInput) => void = () => {};
     const stop = () => {
       say({ type: 'stop' });
-      setTimeout(() => late.abort(), STOP_MS).unref();
+      setTimeout(() => late.abort(), STOP_TIMEOUT_MS).unref();
     };
     signal?.addEventListener('abort', stop, { once: true });
-    const lines = runCommand(this.primitive, this.#runner, {
+    const lines = runRunnerCommand(this.primitive, this.#runner, {
       name: 'execute-query',
-      lines: [{ ...this.#place(), profile: this.#agentsOwn(), ...query }],
+      lines: [{ ...this.#commandBase(), profile: this.#profileWithoutFiles(), ...query }],
       says: QueryLine,
       tellsFailure: ({ type }) => type === 'ended',
       onInput: (write) => {
@@ -151,7 +150,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
     let found: boolean | undefined;
     let length = 0;
     const { transcriptCharacters: most } = this.#runner.limits ?? {};
-    for await (const line of this.#run('read-transcript', [{ ...this.#place(), conversation }], TranscriptLine)) {
+    for await (const line of this.#run('read-transcript', [{ ...this.#commandBase(), conversation }], TranscriptLine)) {
       if (line.type === 'text') {
         length += line.text.length;
         checkTranscriptLength(conversation, length, most);
@@ -181,7 +180,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
     return (async function* () {
       let last = before;
       try {
-        for await (const _burst of bursts(changes, REST_MS)) {
+        for await (const _burst of coalesce(changes, REST_MS)) {
           const text = await read();
           if (text === undefined || text === last) continue;
           last = text;
@@ -209,7 +208,9 @@ export class ExecutionEnvironment implements AsyncDisposable {
     if (!(await this.primitive.isRunning())) return false;
     const [program = ''] = this.#runner.argv;
     try {
-      const asked = await this.primitive.exec([program, '--version'], { signal: AbortSignal.timeout(ANSWER_MS) });
+      const asked = await this.primitive.exec([program, '--version'], {
+        signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS),
+      });
       asked.stdout.resume();
       asked.stderr.resume();
       return (await asked.exited).code === 0;
@@ -228,9 +229,9 @@ export class ExecutionEnvironment implements AsyncDisposable {
   }
 
   async #prepare({ workspaceFiles = [], transcript }: Preparation): Promise<Prepared> {
-    const first = await firstFiles(this.primitive, this.#profile.files ?? {});
+    const first = await missingFiles(this.primitive, this.#profile.files ?? {});
     const files = await this.primitive.writeFiles([...first, ...workspaceFiles]);
-    const begin = { ...this.#place(), profile: this.#agentsOwn() };
+    const begin = { ...this.#commandBase(), profile: this.#profileWithoutFiles() };
     const lines: object[] = transcript
       ? [{ ...begin, conversation: transcript.conversation }, ...transcriptPieces(transcript.text)]
       : [begin];
@@ -241,10 +242,10 @@ export class ExecutionEnvironment implements AsyncDisposable {
   }
 
   async *#run<S extends z.ZodType>(name: 'setup-session' | 'read-transcript', lines: Iterable<object>, says: S) {
-    const { commandMs = COMMAND_MS } = this.#runner.limits ?? {};
+    const { commandMs = COMMAND_TIMEOUT_MS } = this.#runner.limits ?? {};
     const signal = AbortSignal.timeout(commandMs);
     try {
-      yield* runCommand(this.primitive, this.#runner, { name, lines, says, signal });
+      yield* runRunnerCommand(this.primitive, this.#runner, { name, lines, says, signal });
     } catch (cause) {
       if (!signal.aborted) throw cause;
       throw new CellaError('DEADLINE_EXCEEDED', `The runner's ${name} took more than ${commandMs} ms.`, { cause });
@@ -252,19 +253,19 @@ export class ExecutionEnvironment implements AsyncDisposable {
   }
 
   /** What every command is told. */
-  #place() {
+  #commandBase() {
     const { WORKSPACE_DIR, HOME_DIR } = this.getBasePaths();
     return { agent: this.architecture, cwd: WORKSPACE_DIR, homeDir: HOME_DIR, programDir: this.#runner.programDir };
   }
 
   /** Files go into the workspace from here, in any number and size; the rest is the agent's to understand. */
-  #agentsOwn(): AgentProfile {
+  #profileWithoutFiles(): AgentProfile {
     const { files: _files, ...rest } = this.#profile;
     return rest;
   }
 }
 
-interface Place {
+interface OpenedEnvironment {
   readonly primitive: EnvironmentPrimitive;
   readonly runner: RunnerPlace;
 }
@@ -281,4 +282,68 @@ function checkedName(name: string): AgentName {
   const parsed = AgentName.safeParse(name);
   if (parsed.success) return parsed.data;
   throw new CellaError('INVALID_NAME', `${JSON.stringify(name.slice(0, 80))} cannot be the name of an agent.`);
+}
+
+async function missingFiles(
+  primitive: EnvironmentPrimitive,
+  files: NonNullable<AgentProfile['files']>,
+): Promise<FileWrite[]> {
+  const folders = new Set(Object.keys(files).map(dirname));
+  const there = new Set<string>();
+  for (const folder of folders) for (const name of await namesIn(primitive, folder)) there.add(join(folder, name));
+  return Object.entries(files)
+    .filter(([path]) => !there.has(path))
+    .map(([path, content]) => ({
+      path,
+      content: typeof content === 'string' ? content : Buffer.from(content.base64, 'base64'),
+    }));
+}
+
+async function namesIn(primitive: EnvironmentPrimitive, folder: string): Promise<string[]> {
+  try {
+    return (await primitive.listFiles(folder, '*')).map(({ path }) => path);
+  } catch (error) {
+    // No folder yet, or none that is a folder: whoever writes there is told.
+    if (error instanceof CellaError) return [];
+    throw error;
+  }
+}
+
+/** Yields once for all that has come since the last time; `restMs` lies between two of them. */
+async function* coalesce(changes: AsyncIterable<unknown>, restMs: number): AsyncGenerator<void> {
+  let news = Promise.withResolvers<void>();
+  let over: { error?: unknown } | undefined;
+  const pump = async () => {
+    for await (const _change of changes) news.resolve();
+  };
+  pump().then(
+    () => {
+      over = {};
+      news.resolve();
+    },
+    (error: unknown) => {
+      over = { error };
+      news.resolve();
+    },
+  );
+  for (;;) {
+    await news.promise;
+    if (over) break;
+    news = Promise.withResolvers();
+    yield;
+    await delay(restMs);
+  }
+  if ('error' in over) throw over.error;
+}
+
+/** `BYPASS_REFUSED` where an agent that is never asked could do anything to the machine. */
+export function checkMode(
+  mode: PermissionMode,
+  environment: { readonly kind: string; readonly isolated: boolean },
+): void {
+  if (mode !== 'bypass' || environment.isolated) return;
+  const { kind } = environment;
+  throw new CellaError('BYPASS_REFUSED', `The mode bypass needs an isolated environment, and ${kind} is none.`, {
+    details: { mode, environment: kind },
+  });
 }

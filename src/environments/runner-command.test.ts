@@ -3,8 +3,8 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { EnvironmentPrimitive, Execution } from './contract.ts';
-import { runCommand } from './runner-command.ts';
+import type { EnvironmentPrimitive, Execution } from './environment.ts';
+import { runRunnerCommand } from './runner-command.ts';
 
 test('the end of the runner is told although its output stays open, after what it has written', async () => {
   const stdout = new PassThrough();
@@ -18,7 +18,11 @@ test('the end of the runner is told although its output stays open, after what i
   };
   const primitive = { exec: async () => execution } as unknown as EnvironmentPrimitive;
   const place = { argv: ['runner'], programDir: '/' };
-  const lines = runCommand(primitive, place, { name: 'read-transcript', lines: [], says: z.object({ n: z.number() }) });
+  const lines = runRunnerCommand(primitive, place, {
+    name: 'read-transcript',
+    lines: [],
+    says: z.object({ n: z.number() }),
+  });
   stdout.write('{"n": 1}\n');
   expect(await lines.next()).toEqual({ value: { n: 1 }, done: false });
   exit.resolve({ code: 0 });

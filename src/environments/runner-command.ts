@@ -9,7 +9,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { fromWire } from '../protocol/rpc/failure.ts';
 import { type Line, LineDecoder } from '../protocol/rpc/lines.ts';
 import { RpcCode } from '../protocol/rpc/message.ts';
-import type { EnvironmentPrimitive, ExecExit, Execution } from './contract.ts';
+import type { EnvironmentPrimitive, ExecExit, Execution } from './environment.ts';
 
 /** How the runner is started, and what it starts. Paths are as the environment sees them. */
 export interface RunnerPlace {
@@ -36,7 +36,7 @@ export interface RunnerCommand<S extends z.ZodType> {
 }
 
 /** Whoever stops reading ends it. RUNNER_GONE where it ended without a word, its own error where it said one. */
-export async function* runCommand<S extends z.ZodType>(
+export async function* runRunnerCommand<S extends z.ZodType>(
   primitive: EnvironmentPrimitive,
   { argv, env = {} }: RunnerPlace,
   { name, lines, says, onInput, tellsFailure = () => false, signal }: RunnerCommand<S>,

@@ -1,7 +1,7 @@
 /** What a user has on the disk and in storage, by its sessions and in its namespaces. */
 
 import { join } from 'node:path';
-import { discardedFolders } from '../environments/files/remove-folder.ts';
+import { discardedFolders } from '../environments/files/remove-tree.ts';
 import type { Storage } from '../storage/contract.ts';
 import { folderName } from '../storage/folder-name.ts';
 import type { Holdings } from './access/storage-quota.ts';

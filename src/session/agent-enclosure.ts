@@ -1,6 +1,6 @@
 /** An enclosure for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
 
-import type { FilesRoot } from '../environments/files/files.ts';
+import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { KernelHost, ProgramSpec, RunningProgram } from '../environments/kernel-host.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';

@@ -1,8 +1,8 @@
 /** From checked options to what an executor needs: folders, identity, environment, limits. */
 
 import { dirname, join, resolve } from 'node:path';
-import type { FilesRoot } from '../environments/files/files.ts';
-import { removeFolder } from '../environments/files/remove-folder.ts';
+import { removeFolder } from '../environments/files/remove-tree.ts';
+import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { PACKAGES_INSIDE } from '../protocol/policy.ts';

@@ -1,6 +1,6 @@
 /** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
 
-import type { FilesRoot } from '../environments/files/files.ts';
+import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
 import { EventListener, EventQueue } from '../kernel/event-queue.ts';

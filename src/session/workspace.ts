@@ -1,7 +1,7 @@
 /** Where the code of an agent works, for whoever looks at its files while no kernel runs. */
 
 import { join, resolve } from 'node:path';
-import type { FilesRoot } from '../environments/files/files.ts';
+import type { FilesRoot } from '../environments/files/session-files.ts';
 import { fileRights } from '../sandbox/sandbox-user.ts';
 import { checkFolderId, resolveFolder } from '../sandbox/spec.ts';
 import type { RecordStore } from '../storage/contract.ts';

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { buffer, text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import type { EnvironmentPrimitive } from '../../src/environments/contract.ts';
+import type { EnvironmentPrimitive } from '../../src/environments/environment.ts';
 import { linesOf, python } from '../support/environments.ts';
 
 /** Ends only by SIGKILL; whoever holds the lock on the file `lock` lives. `ready` when both do. */

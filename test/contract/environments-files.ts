@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { EnvironmentPrimitive } from '../../src/environments/contract.ts';
+import type { EnvironmentPrimitive } from '../../src/environments/environment.ts';
 import { python } from '../support/environments.ts';
 
 const ODD = [

@@ -3,10 +3,10 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { EnvironmentPrimitive } from '../../src/environments/contract.ts';
-import { EnclosedEnvironment } from '../../src/environments/enclosed.ts';
+import { EnclosedEnvironment } from '../../src/environments/enclosed-environment.ts';
+import type { EnvironmentPrimitive } from '../../src/environments/environment.ts';
 import { ExecutionEnvironment, type Query, type QueryEvent } from '../../src/environments/execution-environment.ts';
-import { LocalEnvironment } from '../../src/environments/local.ts';
+import { LocalEnvironment } from '../../src/environments/local/local-environment.ts';
 import type { RunnerPlace } from '../../src/environments/runner-command.ts';
 import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
 import { openAgentEnclosure } from '../../src/session/agent-enclosure.ts';

@@ -2,7 +2,7 @@
 
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { checkMode } from '../../src/environments/mode.ts';
+import { checkMode } from '../../src/environments/execution-environment.ts';
 import type { HostedSession } from '../../src/server/sessions/contract.ts';
 import { Child } from '../faults/storage-processes.ts';
 import { logged, newPlace, next, openHost, openHosted, useRedis } from './session-hosts.ts';

@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import type { EnvironmentPrimitive, ExecExit, ExecOptions } from '../../src/environments/contract.ts';
-import { EnclosedEnvironment } from '../../src/environments/enclosed.ts';
-import { LocalEnvironment } from '../../src/environments/local.ts';
+import { EnclosedEnvironment } from '../../src/environments/enclosed-environment.ts';
+import type { EnvironmentPrimitive, ExecExit, ExecOptions } from '../../src/environments/environment.ts';
+import { LocalEnvironment } from '../../src/environments/local/local-environment.ts';
 import type { SessionOptions } from '../../src/index.ts';
 import { type AgentEnclosure, openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 

@@ -3,7 +3,7 @@
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { removeFolder } from '../../src/environments/files/remove-folder.ts';
+import { removeFolder } from '../../src/environments/files/remove-tree.ts';
 import { environmentContract } from '../contract/environments.ts';
 import { openEnvironment, python } from '../support/environments.ts';
 import { scratchFolder } from '../support/session.ts';

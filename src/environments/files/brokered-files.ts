@@ -5,11 +5,10 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
-import { type Broker, fileBroker, NotBegun, Stuck } from './broker.ts';
-import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
-import { BoundedListing } from './gathering.ts';
-import { errorOf } from './path.ts';
-import { askerOf, beginWriting, takeTurn } from './turns.ts';
+import { type FileBroker, fileBroker, NotBegun, Stuck } from './file-broker.ts';
+import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.ts';
+import { errorOf } from './file-paths.ts';
+import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './session-files.ts';
 
 const Info = z.object({
   name: z.string(),
@@ -87,7 +86,7 @@ export class BrokeredFiles implements Files {
     }
   }
 
-  async #create(broker: Broker, path: string, written: () => void): Promise<NewFile> {
+  async #create(broker: FileBroker, path: string, written: () => void): Promise<NewFile> {
     const opened = await broker.ask(this.#request('create', { path }), Opened);
     const { fd } = opened;
     const file = await reopen(opened, constants.O_WRONLY).catch(async (error) => {
@@ -129,12 +128,12 @@ export class BrokeredFiles implements Files {
     return { op, args, root: this.#root, whose: this.#whose };
   }
 
-  #work<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
+  #work<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
     return inTurn(this.#whose, () => withBroker(work));
   }
 
   /** What only looks can be done twice: once more where the broker has ended meanwhile. */
-  #look<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
+  #look<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
     const twice = () =>
       withBroker(async (broker) => {
         try {
@@ -165,7 +164,7 @@ async function until<T>(left: () => void, work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function withBroker<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
+async function withBroker<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     const broker = await fileBroker();
     const left = broker.hold();
@@ -180,7 +179,7 @@ async function withBroker<T>(work: (broker: Broker) => Promise<T>): Promise<T> {
 }
 
 /** What the broker has opened, as a file of this process; the broker lets go of it. */
-async function take(broker: Broker, opened: Opened, flags: number): Promise<FileHandle> {
+async function take(broker: FileBroker, opened: Opened, flags: number): Promise<FileHandle> {
   try {
     return await reopen(opened, flags);
   } finally {

@@ -3,7 +3,7 @@
  * A name that begins with a dot is a name like any other. Nothing here takes longer than pattern times path.
  */
 
-import { refused } from './path.ts';
+import { invalidPath } from './file-paths.ts';
 
 const MOST_CHARACTERS = 1000;
 const MOST_CHOICES = 200;
@@ -17,10 +17,11 @@ export class Glob {
   readonly #choices: readonly (readonly Part[])[];
 
   constructor(pattern: string) {
-    if (pattern.length > MOST_CHARACTERS) throw refused(pattern, `a pattern has ${MOST_CHARACTERS} characters at most`);
+    if (pattern.length > MOST_CHARACTERS)
+      throw invalidPath(pattern, `a pattern has ${MOST_CHARACTERS} characters at most`);
     const choices = choicesOf(pattern);
     const written = choices.reduce((total, choice) => total + choice.length, 0);
-    if (written > MOST_WRITTEN_OUT) throw refused(pattern, `it says more than ${MOST_WRITTEN_OUT} characters`);
+    if (written > MOST_WRITTEN_OUT) throw invalidPath(pattern, `it says more than ${MOST_WRITTEN_OUT} characters`);
     this.#choices = choices.map((choice) => choice.split('/').filter(named).map(partOf));
   }
 
@@ -100,7 +101,8 @@ function choicesOf(pattern: string): string[] {
     const braces = firstBraces(text);
     if (!braces) done.push(text);
     else for (const choice of braces.choices) left.push(braces.before + choice + braces.after);
-    if (done.length + left.length > MOST_CHOICES) throw refused(pattern, `it says more than ${MOST_CHOICES} things`);
+    if (done.length + left.length > MOST_CHOICES)
+      throw invalidPath(pattern, `it says more than ${MOST_CHOICES} things`);
   }
   return done;
 }

@@ -2,17 +2,13 @@
 
 import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, lstat, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
+import { type FileHandle, link, lstat, mkdir, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
-import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './files.ts';
-import { freeOfLinks, NamesLeft } from './free-of-links.ts';
-import { BoundedListing } from './gathering.ts';
-import { HeldFolder, WAY } from './held-folder.ts';
-import { kindOf } from './kind.ts';
-import { errorOf, isCode } from './path.ts';
+import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.ts';
+import { errorOf, isCode, kindOf } from './file-paths.ts';
+import { NameBudget, O_PATH, OpenDirectory, resolveLinks } from './open-directory.ts';
 import { removeTree } from './remove-tree.ts';
-import { renameToFree } from './rename-to-free.ts';
-import { askerOf, beginWriting, takeTurn } from './turns.ts';
+import type { FileInfo, Files, FilesRoot, Listing, NewFile } from './session-files.ts';
 
 const FILE_MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -54,7 +50,7 @@ export class OwnFiles implements Files {
   }
 
   async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
-    await using root = await HeldFolder.root(this.#root);
+    await using root = await OpenDirectory.root(this.#root);
     // Looked at before it is opened: to open a pipe or a device does something.
     await using way = await this.#reach(root, path, 0);
     const stats = await way.stat();
@@ -113,7 +109,7 @@ export class OwnFiles implements Files {
       if (!isCode(error, 'ENOENT')) throw error;
     }
     const names = path.split('/');
-    const namesLeft = new NamesLeft();
+    const namesLeft = new NameBudget();
     let above = await this.#folder('');
     try {
       for (const [index, name] of names.entries()) {
@@ -150,7 +146,7 @@ export class OwnFiles implements Files {
   }
 
   async folder(path: string): Promise<FileHandle> {
-    await using root = await HeldFolder.root(this.#root);
+    await using root = await OpenDirectory.root(this.#root);
     await using way = await this.#reach(root, path, constants.O_DIRECTORY);
     return await open(`/proc/self/fd/${way.fd}/.`, FOLDER);
   }
@@ -159,27 +155,27 @@ export class OwnFiles implements Files {
     return { [Symbol.dispose]: await takeTurn(this.#whose) };
   }
 
-  async #folder(path: string, names?: NamesLeft): Promise<HeldFolder> {
-    await using root = await HeldFolder.root(this.#root);
-    return new HeldFolder(await this.#reach(root, path, constants.O_DIRECTORY, names));
+  async #folder(path: string, names?: NameBudget): Promise<OpenDirectory> {
+    await using root = await OpenDirectory.root(this.#root);
+    return new OpenDirectory(await this.#reach(root, path, constants.O_DIRECTORY, names));
   }
 
   /** What a path leads to, held and not opened: where that lies is known by then, and cannot change. */
-  async #reach(root: HeldFolder, path: string, flags: number, names = new NamesLeft()): Promise<FileHandle> {
+  async #reach(root: OpenDirectory, path: string, flags: number, names = new NameBudget()): Promise<FileHandle> {
     try {
       return await this.#reachPlain(root, path, flags);
     } catch (error) {
       const { inside } = this.#root;
       if (inside === undefined || !(isCode(error, 'EXDEV') || isCode(error, 'ENOENT'))) throw error;
       // An absolute link may lead to the folder by the name that the code has for it.
-      const freed = await freeOfLinks(root, path, inside, names);
+      const freed = await resolveLinks(root, path, inside, names);
       if (freed === path) throw error;
       return await this.#reachPlain(root, freed, flags);
     }
   }
 
-  async #reachPlain(root: HeldFolder, path: string, flags: number): Promise<FileHandle> {
-    const way = await open(root.path(path === '' ? '.' : path), WAY | flags);
+  async #reachPlain(root: OpenDirectory, path: string, flags: number): Promise<FileHandle> {
+    const way = await open(root.path(path === '' ? '.' : path), O_PATH | flags);
     try {
       const [top, real] = await Promise.all([root.realPath(), realPathOf(way)]);
       if (real !== top && !real.startsWith(`${top}/`)) throw errorOf('EXDEV');
@@ -192,7 +188,7 @@ export class OwnFiles implements Files {
 }
 
 /** Every byte of it is a letter of Latin-1: names may be no text. */
-export async function realPathOf(file: FileHandle): Promise<string> {
+async function realPathOf(file: FileHandle): Promise<string> {
   return await readlink(`/proc/self/fd/${file.fd}`, { encoding: 'latin1' });
 }
 
@@ -203,4 +199,26 @@ function split(path: string): readonly [above: string, name: string] {
 
 function infoOf(name: string, stats: Stats): FileInfo {
   return { name, kind: kindOf(stats), size: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) };
+}
+
+async function renameToFree(from: string, to: string): Promise<void> {
+  if ((await lstat(from)).isDirectory()) return await renameFolder(from, to);
+  await link(from, to);
+  try {
+    await unlink(from);
+  } catch (error) {
+    await unlink(to).catch(() => {}); // the first failure is the one to tell
+    throw error;
+  }
+}
+
+/** An empty folder takes the name, and only an empty folder can be replaced by another: that is all that can be lost. */
+async function renameFolder(from: string, to: string): Promise<void> {
+  await mkdir(to);
+  try {
+    await rename(from, to);
+  } catch (error) {
+    await rmdir(to).catch(() => {}); // something else has the name by now
+    throw error;
+  }
 }

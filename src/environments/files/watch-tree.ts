@@ -1,17 +1,11 @@
-/**
- * What changes below a folder of a workspace, as it changes: created, changed, deleted, by path.
- *
- * Links below it are not followed. Nothing is remembered of the files themselves, so that code which makes a hundred thousand
- * costs no memory here: where there is too much to tell, one `overflow` says to list again.
- */
+/** Watches a tree of folders, each as itself and never through a link, within limits that all watches share. */
 
+import { type FSWatcher, watch } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FileChange } from '../../protocol/http/file-routes.ts';
-import { Changes } from './changes.ts';
-import type { FileInfo, Files } from './files.ts';
-import { below, FolderWatches, type How } from './folder-watches.ts';
-import { explained, isAbsence, missing, partsOf } from './path.ts';
-import type { WatchShare } from './watch-share.ts';
+import { isAbsence, missing, partsOf, toFileError } from './file-paths.ts';
+import type { FileInfo, Files } from './session-files.ts';
 
 /** What follows closely is told together. */
 const GATHER_MS = 50;
@@ -29,10 +23,10 @@ const MOST_INSIDE = 1000;
 /** What a write of ours is called until it is whole. */
 const PARTIAL = /(^|\/)\.[0-9a-f-]{36}\.part$/;
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly files: Files;
   readonly path: string;
-  readonly share: WatchShare;
+  readonly share: WatchBudget;
   /** Whose part of it. */
   readonly whose: string;
   readonly signal: AbortSignal;
@@ -41,7 +35,7 @@ export interface WatchOptions {
 export async function* watchTree({ files, path, share, whose, signal }: WatchOptions): AsyncGenerator<FileChange> {
   const top = partsOf(path).join('/');
   await using folder = await files.folder(top).catch((error) => {
-    throw explained(path, error);
+    throw toFileError(path, error);
   });
   const tree = new WatchedTree(files, top, { share, whose });
   let restMs = REST_MS;
@@ -69,14 +63,14 @@ export async function* watchTree({ files, path, share, whose, signal }: WatchOpt
       }
     }
   } catch (error) {
-    throw explained(path, error);
+    throw toFileError(path, error);
   } finally {
     tree.close();
   }
 }
 
 class WatchedTree {
-  readonly changes = new Changes();
+  readonly changes = new ChangeBuffer();
   readonly #files: Files;
   readonly #top: string;
   readonly #watches: FolderWatches;
@@ -105,7 +99,7 @@ class WatchedTree {
   }
 
   /** Looks at each path now: what has happened in between is over. */
-  async *tell(taken: ReadonlyMap<string, How>): AsyncGenerator<FileChange> {
+  async *tell(taken: ReadonlyMap<string, ChangeKind>): AsyncGenerator<FileChange> {
     const before = this.#cut;
     for (const [path, how] of taken) if (!PARTIAL.test(path)) yield* this.#look(path, how);
     if (this.#cut && !before) yield { type: 'overflow', reason: 'folders' };
@@ -119,9 +113,9 @@ class WatchedTree {
     this.#watches.close();
   }
 
-  async *#look(path: string, how: How): AsyncGenerator<FileChange> {
+  async *#look(path: string, how: ChangeKind): AsyncGenerator<FileChange> {
     try {
-      const { kind } = await this.#files.entry(below(this.#top, path));
+      const { kind } = await this.#files.entry(joinPath(this.#top, path));
       yield { type: how === 'name' ? 'created' : 'changed', path, kind };
       if (how !== 'name' || kind !== 'folder') return;
       const inside: FileChange[] = [];
@@ -148,18 +142,18 @@ class WatchedTree {
 
   async #enterBelow(path: string, found: (path: string, entry: FileInfo) => void, depth: number): Promise<void> {
     {
-      await using folder = await this.#files.folder(below(this.#top, path));
+      await using folder = await this.#files.folder(joinPath(this.#top, path));
       if (depth > MOST_DEEP || !this.#watches.add(path, folder)) {
         this.#cut = true;
         return;
       }
     }
-    const { files, bytes, cut } = await this.#files.list(below(this.#top, path), this.#entriesLeft, this.#bytesLeft);
+    const { files, bytes, cut } = await this.#files.list(joinPath(this.#top, path), this.#entriesLeft, this.#bytesLeft);
     this.#entriesLeft -= files.length;
     this.#bytesLeft -= bytes;
     if (cut) this.#cut = true;
     for (const entry of files) {
-      const inner = below(path, entry.name);
+      const inner = joinPath(path, entry.name);
       found(inner, entry);
       if (entry.kind !== 'folder') continue;
       await this.#enterBelow(inner, found, depth + 1).catch(() => {
@@ -179,3 +173,172 @@ async function newsOrLook(news: Promise<void>, signal: AbortSignal): Promise<voi
 async function sleep(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, undefined, { signal, ref: false }).catch(() => {}); // the caller looks at the signal
 }
+
+const MOST_PATHS = 1000;
+/** Code that writes to one file without end must not keep the server busy. */
+const MOST_EVENTS = 8192;
+
+class ChangeBuffer {
+  #paths = new Map<string, ChangeKind>();
+  #events = 0;
+  #lost = false;
+  #news = Promise.withResolvers<void>();
+
+  happened(path: string, how: ChangeKind): void {
+    if (this.#lost) return;
+    this.#events++;
+    if (this.#paths.get(path) !== 'name') this.#paths.set(path, how);
+    if (this.#events > MOST_EVENTS || this.#paths.size > MOST_PATHS) this.lost();
+    this.#news.resolve();
+  }
+
+  lost(): void {
+    this.#lost = true;
+    this.#paths.clear();
+    this.#news.resolve();
+  }
+
+  /** Resolves when there is something to take. */
+  get news(): Promise<void> {
+    return this.#news.promise;
+  }
+
+  take(): ReadonlyMap<string, ChangeKind> | 'lost' {
+    const taken = this.#lost ? 'lost' : this.#paths;
+    this.#paths = new Map();
+    this.#events = 0;
+    this.#lost = false;
+    this.#news = Promise.withResolvers();
+    return taken;
+  }
+}
+
+/** `name`: something of that name was made, removed or replaced. `content`: it was written to. */
+type ChangeKind = 'name' | 'content';
+
+interface WatchListener {
+  happened(path: string, how: ChangeKind): void;
+  /** Events may be missing. */
+  lost(): void;
+}
+
+const MOST_FOLDERS_PER_TREE = 2000;
+
+class FolderWatches {
+  readonly #share: WatchBudget;
+  readonly #whose: string;
+  readonly #listener: WatchListener;
+  readonly #watchers = new Map<string, FSWatcher>();
+  readonly #unlisten: () => void;
+
+  constructor(share: WatchBudget, whose: string, listener: WatchListener) {
+    this.#share = share;
+    this.#whose = whose;
+    this.#listener = listener;
+    this.#unlisten = share.listen(() => listener.lost());
+  }
+
+  get count(): number {
+    return this.#watchers.size;
+  }
+
+  /** False where one more cannot be had. */
+  add(path: string, folder: FileHandle): boolean {
+    this.#drop(path);
+    if (this.#watchers.size >= MOST_FOLDERS_PER_TREE || !this.#share.takeFolder(this.#whose)) return false;
+    try {
+      const watcher = watch(`/proc/self/fd/${folder.fd}/.`, { persistent: false }, (event, name) => {
+        this.#share.count();
+        // What happens to the folder itself is told by the one that it is in.
+        if (name !== null && name !== '.') this.#listener.happened(joinPath(path, name), toHow[event]);
+      });
+      watcher.on('error', () => this.#listener.lost());
+      this.#watchers.set(path, watcher);
+      return true;
+    } catch {
+      this.#share.giveFolder(this.#whose);
+      return false; // the system has no room for it
+    }
+  }
+
+  /** A folder that is no longer there, and what was in it. */
+  dropTree(path: string): void {
+    for (const watched of this.#watchers.keys()) {
+      if (watched === path || watched.startsWith(`${path}/`)) this.#drop(watched);
+    }
+  }
+
+  clear(): void {
+    for (const path of this.#watchers.keys()) this.#drop(path);
+  }
+
+  close(): void {
+    this.clear();
+    this.#unlisten();
+  }
+
+  #drop(path: string): void {
+    const watcher = this.#watchers.get(path);
+    if (!watcher) return;
+    watcher.close();
+    this.#watchers.delete(path);
+    this.#share.giveFolder(this.#whose);
+  }
+}
+
+const toHow = { rename: 'name', change: 'content' } as const;
+
+export function joinPath(path: string, name: string): string {
+  return path === '' ? name : `${path}/${name}`;
+}
+
+const MOST_FOLDERS = 20_000;
+/** Of one user: it takes several to leave none for another. */
+const MOST_OF_ONE = 5000;
+/** The system keeps 16,384 by default. */
+const MOST_AT_ONCE = 8192;
+
+export class WatchBudget {
+  readonly #listeners = new Set<() => void>();
+  readonly #ofEach = new Map<string, number>();
+  #folders = 0;
+  #atOnce = 0;
+
+  /** False where there are as many as may be. */
+  takeFolder(whose: string): boolean {
+    const own = this.#ofEach.get(whose) ?? 0;
+    if (this.#folders >= MOST_FOLDERS || own >= MOST_OF_ONE) return false;
+    this.#folders++;
+    this.#ofEach.set(whose, own + 1);
+    return true;
+  }
+
+  giveFolder(whose: string): void {
+    const others = (this.#ofEach.get(whose) ?? 1) - 1;
+    this.#folders--;
+    if (others === 0) this.#ofEach.delete(whose);
+    else this.#ofEach.set(whose, others);
+  }
+
+  /** Called with each event of the system. */
+  count(): void {
+    // All that the queue holds comes before anything else has its turn.
+    if (this.#atOnce === 0) setImmediate(() => this.#over());
+    this.#atOnce++;
+  }
+
+  /** `lost` is told when events may be missing. Gives what to call when nobody listens any more. */
+  listen(lost: () => void): () => void {
+    this.#listeners.add(lost);
+    return () => this.#listeners.delete(lost);
+  }
+
+  #over(): void {
+    const burst = this.#atOnce >= MOST_AT_ONCE;
+    this.#atOnce = 0;
+    if (burst) for (const lost of this.#listeners) lost();
+  }
+}
+
+/** That of this process: it has one queue, whoever watches. */
+export const processWatches = new WatchBudget();

@@ -1,7 +1,7 @@
 /** What the pool of executors works with, and what it keeps to. */
 
 import { z } from 'zod';
-import type { EnvironmentPrimitive } from '../../environments/contract.ts';
+import type { EnvironmentPrimitive } from '../../environments/environment.ts';
 import type { AgentName } from '../../protocol/agent/names.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';

@@ -1,6 +1,6 @@
 /** What an agent finds before its turn, and what is kept of it after: its profile, and its conversation. */
 
-import type { FileWritten } from '../../environments/contract.ts';
+import type { FileWritten } from '../../environments/environment.ts';
 import { ExecutionEnvironment } from '../../environments/execution-environment.ts';
 import { digest } from '../sessions/requests.ts';
 import type { TurnTask } from '../turns/contract.ts';

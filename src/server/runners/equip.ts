@@ -1,7 +1,7 @@
 /** All that an executor is made of: its gate, its place, the runner in it, and the connection to that. All of it, or nothing. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Execution } from '../../environments/contract.ts';
+import type { Execution } from '../../environments/environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Audit, SessionTokens } from '../access/contract.ts';
 import type { OpenPlace, Place, Tenant, WorkerSettings } from './contract.ts';

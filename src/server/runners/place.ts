@@ -1,8 +1,8 @@
 /** Opens the place of an executor: beside the session's kernel, in the same folders, and as isolated as that is. */
 
 import { join, resolve } from 'node:path';
-import { EnclosedEnvironment } from '../../environments/enclosed.ts';
-import { LocalEnvironment } from '../../environments/local.ts';
+import { EnclosedEnvironment } from '../../environments/enclosed-environment.ts';
+import { LocalEnvironment } from '../../environments/local/local-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
 import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';

@@ -1,6 +1,6 @@
 /** Why an executor is no more, in words. */
 
-import type { ExecExit } from '../../environments/contract.ts';
+import type { ExecExit } from '../../environments/environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 /** How long the end of a program may come after that of its connection, on a busy machine: it says how it ended. */

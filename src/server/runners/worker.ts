@@ -1,7 +1,7 @@
 /** One executor: an environment, a runner in it, and its gate; for one session, and one turn at a time. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { checkMode } from '../../environments/mode.ts';
+import { checkMode } from '../../environments/execution-environment.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TurnEnding, TurnTask } from '../turns/contract.ts';
 import { toFailure } from '../turns/ending.ts';

@@ -1,6 +1,6 @@
 /** What can be told of a session whose kernel sleeps, without waking it: storage and the disk know. */
 
-import type { FilesRoot } from '../../environments/files/files.ts';
+import type { FilesRoot } from '../../environments/files/session-files.ts';
 import type { HistoryEntry } from '../../session/api.ts';
 import { findWorkspace } from '../../session/workspace.ts';
 import type { Definition } from './definition.ts';

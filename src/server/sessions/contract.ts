@@ -3,7 +3,7 @@
  * there is `NOT_FOUND`, and everything that is written down has been checked.
  */
 
-import type { FilesRoot } from '../../environments/files/files.ts';
+import type { FilesRoot } from '../../environments/files/session-files.ts';
 import type { Role } from '../../protocol/access.ts';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ExecutionResult } from '../../protocol/http/results.ts';

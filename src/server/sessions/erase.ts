@@ -1,7 +1,7 @@
 /** Deletes all that a session has left: after its kernel has ended, or after the server that held it has. */
 
 import { join } from 'node:path';
-import { discardFolder } from '../../environments/files/remove-folder.ts';
+import { discardFolder } from '../../environments/files/remove-tree.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { PermissionRecords } from '../permissions/records.ts';
 import { Rules } from '../permissions/rules.ts';

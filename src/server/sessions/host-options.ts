@@ -1,7 +1,7 @@
 /** What a host of sessions is told when it begins, with its defaults. */
 
 import { z } from 'zod';
-import type { OnFailure } from '../../environments/files/remove-folder.ts';
+import type { OnFailure } from '../../environments/files/remove-tree.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';
 import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';

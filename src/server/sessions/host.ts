@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { removeDiscarded } from '../../environments/files/remove-folder.ts';
+import { removeDiscarded } from '../../environments/files/remove-tree.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type {
   NewFork,

@@ -1,6 +1,6 @@
 /** A session of the server: its log, its executions, its kernel and whoever reads along, put together. */
 
-import type { FilesRoot } from '../../environments/files/files.ts';
+import type { FilesRoot } from '../../environments/files/session-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
 import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';

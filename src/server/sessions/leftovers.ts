@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { discardFolder, type OnFailure } from '../../environments/files/remove-folder.ts';
+import { discardFolder, type OnFailure } from '../../environments/files/remove-tree.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { folderName } from '../../storage/folder-name.ts';
 import { everyDocument } from '../every-document.ts';

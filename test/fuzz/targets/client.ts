@@ -71,7 +71,7 @@ export async function bodies(): Promise<Target> {
   const { parseToken } = await import('../../../src/server/access/token-text.ts');
   const { Hops } = await import('../../../src/server/cluster/hop.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
-  const files = await import('../../../src/environments/files/path.ts');
+  const files = await import('../../../src/environments/files/file-paths.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/http/terminal-routes.ts');
   const routes = await endpoints();
   const hops = new Hops('secret');

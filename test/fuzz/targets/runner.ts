@@ -1,7 +1,7 @@
 /** What a runner sends, and the agent's program through it. */
 
 import { PassThrough, Readable } from 'node:stream';
-import type { EnvironmentPrimitive } from '../../../src/environments/contract.ts';
+import type { EnvironmentPrimitive } from '../../../src/environments/environment.ts';
 import type { Target } from '../engine.ts';
 
 export async function rpc(): Promise<Target> {
@@ -41,7 +41,7 @@ export async function runner(): Promise<Target> {
   const words = await import('../../../src/protocol/agent/rpc.ts');
   const { QueryLine, TranscriptLine } = await import('../../../src/protocol/agent/runner.ts');
   const { RpcPeer } = await import('../../../src/protocol/rpc/peer.ts');
-  const { runCommand } = await import('../../../src/environments/runner-command.ts');
+  const { runRunnerCommand: runCommand } = await import('../../../src/environments/runner-command.ts');
   const results: Readonly<Record<string, unknown>> = {
     get_api_key: { api_key: 'k', base_url: 'https://example.org' },
     request_permission: { request_id: 'prm_0123456789abcdef' },

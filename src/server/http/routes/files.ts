@@ -1,7 +1,7 @@
 /** The files of a session's workspace, as streams of any size. */
 
-import { ownWatches } from '../../../environments/files/watch-share.ts';
-import { Workspace } from '../../../environments/files/workspace.ts';
+import { processWatches } from '../../../environments/files/watch-tree.ts';
+import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
 import * as wire from '../../../protocol/http/file-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
 import type { Principal } from '../../access/contract.ts';
@@ -19,14 +19,14 @@ const MOST_WATCHES = 32;
 export function addFileRoutes(service: Service): void {
   const { routes, host, kernels, room, followers } = service;
   const watches = perSession('watches', MOST_WATCHES);
-  const workspace = async (info: SessionInfo, { userId }: Principal): Promise<Workspace> => {
+  const workspace = async (info: SessionInfo, { userId }: Principal): Promise<WorkspaceFiles> => {
     const session = await host.open(info.id);
     const there = await session.workspace();
     const whose = `user ${userId}`;
-    if (there !== undefined) return new Workspace({ ...there, whose });
+    if (there !== undefined) return new WorkspaceFiles({ ...there, whose });
     // The first kernel makes it.
     await kernels.admit(info);
-    return new Workspace({ ...(await session.session()).files, whose });
+    return new WorkspaceFiles({ ...(await session.session()).files, whose });
   };
 
   routes.session(wire.ListFiles, async ({ info, query, principal }) =>
@@ -40,7 +40,7 @@ export function addFileRoutes(service: Service): void {
     const left = watches.enter(info.id);
     const over = new AbortController();
     const begin = async () => {
-      const changes = (await workspace(info, principal)).watch(query.path, ownWatches, over.signal);
+      const changes = (await workspace(info, principal)).watch(query.path, processWatches, over.signal);
       // A folder that cannot be watched is told as an answer.
       return { changes, first: await changes.next() };
     };

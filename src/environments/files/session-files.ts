@@ -5,7 +5,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import type { FolderId } from '../../sandbox/spec.ts';
 import { BrokeredFiles } from './brokered-files.ts';
-import type { FileKind } from './kind.ts';
+import type { FileKind } from './file-paths.ts';
 import { OwnFiles } from './own-files.ts';
 
 export interface FilesRoot {

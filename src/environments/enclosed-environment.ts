@@ -1,39 +1,52 @@
-/**
- * An environment in an enclosure: `sandbox`, under the session's sandbox, or `docker`, in a container. Programs run inside,
- * files are reached on the host in the same folders. It knows neither executor: it is given the way to open one.
- */
+/** An environment in a sandbox or container. Programs run inside; files are reached on the host, in the same folders. */
 
+import { Readable, Writable } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import { CellaError } from '../protocol/errors.ts';
 import { fileRights } from '../sandbox/sandbox-user.ts';
 import { folderId } from '../sandbox/spec.ts';
-import { readableOf, writableOf } from './byte-streams.ts';
-import type { EnvironmentHandle, EnvironmentPrimitive, ExecExit, ExecOptions, Execution } from './contract.ts';
-import type { EnclosedExit, EnclosedLink, EnclosurePort } from './enclosure-port.ts';
-import { EnvironmentFiles } from './environment-files.ts';
-import { Executions } from './executions.ts';
-import type { FilesRoot } from './files/files.ts';
-import { type EnvironmentFolders, type EnvironmentRoots, insideOf, type MappedFolder, realFolder } from './folders.ts';
-import { newEnvironmentId, RESTARTED, readHandle, TERMINATED } from './handle.ts';
-import { checkProgram, feed, GRACE_MS } from './program.ts';
+import {
+  checkProgram,
+  type EnvironmentHandle,
+  type EnvironmentPrimitive,
+  type ExecExit,
+  type ExecOptions,
+  type Execution,
+  GRACE_MS,
+  newEnvironmentId,
+  RESTARTED,
+  RunningExecutions,
+  readHandle,
+  TERMINATED,
+  writeStdin,
+} from './environment.ts';
+import {
+  EnvironmentFiles,
+  type EnvironmentFolders,
+  type EnvironmentRoots,
+  type MappedFolder,
+  pathInside,
+  realFolder,
+} from './files/environment-files.ts';
+import type { FilesRoot } from './files/session-files.ts';
 
-export interface EnclosedOptions {
+interface EnclosedOptions {
   /** Opens an enclosure, and another one after the first has ended: always around the same folders. */
-  readonly open: () => Promise<EnclosurePort>;
+  readonly open: () => Promise<EnvironmentHost>;
   /** Variables of every program, beside those that the enclosure itself gives. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-interface What {
+interface EnvironmentIdentity {
   readonly id: string;
   readonly kind: EnclosedEnvironment['kind'];
   readonly folders: EnvironmentFolders;
   readonly roots: EnvironmentRoots;
 }
 
-type State =
-  | { kind: 'running'; enclosure: EnclosurePort }
-  | { kind: 'opening'; enclosure: Promise<EnclosurePort>; reason: string }
+type EnclosedState =
+  | { kind: 'running'; enclosure: EnvironmentHost }
+  | { kind: 'opening'; enclosure: Promise<EnvironmentHost>; reason: string }
   | { kind: 'left'; reason: string }
   | { kind: 'ended'; reason: string };
 
@@ -43,10 +56,14 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   readonly #id: string;
   readonly #env: Readonly<Record<string, string>>;
   readonly #open: EnclosedOptions['open'];
-  readonly #running = new Executions();
-  #state: State;
+  readonly #running = new RunningExecutions();
+  #state: EnclosedState;
 
-  private constructor({ id, kind, folders, roots }: What, { open, env = {} }: EnclosedOptions, state: State) {
+  private constructor(
+    { id, kind, folders, roots }: EnvironmentIdentity,
+    { open, env = {} }: EnclosedOptions,
+    state: EnclosedState,
+  ) {
     super(folders, roots);
     this.#id = id;
     this.kind = kind;
@@ -85,7 +102,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
 
   async exec(argv: readonly string[], options: ExecOptions = {}): Promise<Execution> {
     checkProgram(argv, options.env);
-    const cwd = insideOf(this.folders, options.cwd ?? '');
+    const cwd = pathInside(this.folders, options.cwd ?? '');
     options.signal?.throwIfAborted();
     const enclosure = await this.#enclosure();
     const env = { ...this.#env, ...options.env };
@@ -126,7 +143,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     return this.terminate();
   }
 
-  async #enclosure(): Promise<EnclosurePort> {
+  async #enclosure(): Promise<EnvironmentHost> {
     await this.poll();
     const state = this.#state;
     switch (state.kind) {
@@ -144,7 +161,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     }
   }
 
-  async #begin(reason: string): Promise<EnclosurePort> {
+  async #begin(reason: string): Promise<EnvironmentHost> {
     try {
       const enclosure = await this.#open();
       const same = enclosure.kind === this.kind && isDeepStrictEqual(foldersOf(enclosure), this.folders);
@@ -175,7 +192,7 @@ function rootsOf(kind: EnclosedEnvironment['kind'], { workspace, home }: Environ
   return { workspace: rootOf(workspace), home: rootOf(home) };
 }
 
-function foldersOf({ onHost, paths }: EnclosurePort): EnvironmentFolders {
+function foldersOf({ onHost, paths }: EnvironmentHost): EnvironmentFolders {
   return {
     workspace: { host: realFolder(onHost.workspace), inside: paths.workspace },
     home: { host: realFolder(onHost.home), inside: paths.home },
@@ -191,9 +208,9 @@ function ended(id: string, reason: string, cause?: unknown): CellaError {
 function executionOf(link: EnclosedLink, exited: Promise<ExecExit>, stdin: ExecOptions['stdin']): Execution {
   exited.catch(() => {}); // whoever waits for it is told
   return {
-    stdin: feed(link.stdin && writableOf(link.stdin), stdin),
-    stdout: readableOf(link.stdout),
-    stderr: readableOf(link.stderr),
+    stdin: writeStdin(link.stdin && toWritable(link.stdin), stdin),
+    stdout: toReadable(link.stdout),
+    stderr: toReadable(link.stderr),
     exited,
     kill: ({ graceMs = GRACE_MS } = {}) => link.kill({ graceMs }),
   };
@@ -210,4 +227,90 @@ function exitOf(program: string, { problem, signal, exitCode, outOfMemory }: Enc
     return { signal: by, ...(outOfMemory && by === 'SIGKILL' ? { outOfMemory } : {}) };
   }
   return { code: exitCode };
+}
+
+interface ByteSource {
+  /** A chunk is only valid during the call. Returning false stops reading until `resume`. */
+  read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void;
+  resume(): void;
+  close(): void;
+}
+
+interface ByteSink {
+  /** Resolves when there is room for more, or nobody to read it. */
+  write(bytes: Uint8Array): Promise<void>;
+  end(): void;
+}
+
+interface EnclosedProgram {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly stdin?: 'open' | undefined;
+}
+
+interface EnclosedExit {
+  readonly signal?: string;
+  readonly exitCode?: number;
+  readonly outOfMemory: boolean;
+  /** The enclosure as a whole has ended. */
+  readonly lost?: string;
+  /** It never began. */
+  readonly problem?: string;
+}
+
+interface EnclosedLink {
+  readonly stdin: ByteSink | undefined;
+  readonly stdout: ByteSource;
+  readonly stderr: ByteSource;
+  kill(options?: { readonly graceMs?: number }): void;
+  readonly exited: Promise<EnclosedExit>;
+}
+
+interface EnvironmentHost {
+  readonly kind: 'sandbox' | 'docker';
+  /** As they are inside. */
+  readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
+  /** The same two, on the host. */
+  readonly onHost: { readonly workspace: string; readonly home: string };
+  /** How their files are reached there. */
+  readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
+  /** Whether it can still run something. */
+  readonly alive: boolean;
+  /** Why it could not be closed around its first process, if it could not: nothing has begun in it. */
+  readonly failure?: Error | undefined;
+  command(program: EnclosedProgram): Promise<EnclosedLink>;
+  close(): Promise<void>;
+}
+
+function toReadable(source: ByteSource): Readable {
+  let begun = false;
+  const stream: Readable = new Readable({
+    read() {
+      if (begun) return source.resume();
+      begun = true;
+      source.read(
+        // A chunk is valid during this call alone.
+        (chunk) => stream.push(Buffer.from(chunk)),
+        () => stream.push(null),
+      );
+    },
+    destroy(error, done) {
+      source.close();
+      done(error);
+    },
+  });
+  return stream;
+}
+
+function toWritable(sink: ByteSink): Writable {
+  return new Writable({
+    write(chunk: Uint8Array, _encoding, done) {
+      sink.write(chunk).then(() => done(), done);
+    },
+    final(done) {
+      sink.end();
+      done();
+    },
+  });
 }

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { runs } from '../../test/support/half-dead.ts';
-import { canMakeGroups } from '../sandbox/process-tree.ts';
-import { LocalEnvironment } from './local.ts';
+import { runs } from '../../../test/support/half-dead.ts';
+import { canMakeGroups } from '../../sandbox/process-tree.ts';
+import { LocalEnvironment } from './local-environment.ts';
 
 /** Begins a program that nothing leads back to: no parent, no group, no session, no variable. Tells its number. */
 const ORPHAN = `
@@ -56,7 +56,7 @@ describe.runIf(canMakeGroups())('where this process may make control groups', ()
   });
 
   test('a runner finds it too, when a turn ends', async () => {
-    const descendants = fileURLToPath(new URL('../runner/descendants.ts', import.meta.url));
+    const descendants = fileURLToPath(new URL('../../runner/descendants.ts', import.meta.url));
     const script = `
       const { execFileSync } = await import('node:child_process');
       const { readFileSync } = await import('node:fs');

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { explained } from './path.ts';
+import { toFileError } from './file-paths.ts';
 
 it.each(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'ESHUTDOWN', 'ESTALE', 'EMFILE', 'ENFILE'])(
   'a file that the disk refuses with %s is STORAGE_FAILED, with the reason',
   (code) => {
     const cause = Object.assign(new Error(`${code}: refused`), { code });
-    expect(explained('notes/a.txt', cause)).toMatchObject({
+    expect(toFileError('notes/a.txt', cause)).toMatchObject({
       code: 'STORAGE_FAILED',
       message: expect.stringContaining(code),
       cause,
@@ -14,7 +14,7 @@ it.each(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'ESHUTDOWN', 'ESTALE', 'EMFILE', 'E
 );
 
 it('a path that code renames all the time is busy, and to be tried again', () => {
-  expect(explained('notes/a.txt', Object.assign(new Error('again'), { code: 'EAGAIN' }))).toMatchObject({
+  expect(toFileError('notes/a.txt', Object.assign(new Error('again'), { code: 'EAGAIN' }))).toMatchObject({
     code: 'RATE_LIMITED',
     details: { retryAfterMs: 1000 },
   });

@@ -1,6 +1,10 @@
-/** EnvironmentPrimitive: a place with processes and files, whatever stands between it and the host. */
+/** The port of an environment, a place with processes and files, and what all environments share: handles, checks, running programs. */
 
+import { randomUUID } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
+import { z } from 'zod';
+import { CellaError } from '../protocol/errors.ts';
+import { EnvironmentFolders } from './files/environment-files.ts';
 
 export interface BasePaths {
   /** The runner and the programs of agents; not to be written to. */
@@ -95,4 +99,79 @@ export interface EnvironmentPrimitive extends AsyncDisposable {
   poll(): Promise<{ readonly reason: string } | undefined>;
   /** Ends all that runs in it; its files stay. */
   terminate(): Promise<void>;
+}
+
+const Handle = z.strictObject({
+  kind: z.enum(['local', 'sandbox', 'docker']),
+  id: z.string().regex(/^env_[0-9a-f-]{36}$/),
+  folders: EnvironmentFolders,
+});
+type Handle = z.infer<typeof Handle>;
+
+export const newEnvironmentId = (): string => `env_${randomUUID()}`;
+
+/** `kind`: what it must be of. */
+export function readHandle(input: unknown, kinds: readonly Handle['kind'][]): Handle {
+  const parsed = Handle.safeParse(input);
+  if (parsed.success && kinds.includes(parsed.data.kind)) return parsed.data;
+  const why = parsed.success ? `it is one of ${parsed.data.kind}` : z.prettifyError(parsed.error);
+  throw new CellaError('INVALID_OPTIONS', `This is no handle of such an environment: ${why}.`);
+}
+
+export const RESTARTED = 'the process that had it has ended, and with it all that ran';
+export const TERMINATED = 'it was terminated';
+
+/** Between TERM and KILL. */
+export const GRACE_MS = 2000;
+
+/** What every program sees, where nothing else is said. */
+export const DEFAULT_ENV: Readonly<Record<string, string>> = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  LANG: 'C.UTF-8',
+};
+
+/** What no system takes is refused the same everywhere. */
+export function checkProgram(argv: readonly string[], env: Readonly<Record<string, string>> = {}): void {
+  if (argv.length === 0 || argv[0] === '') throw new CellaError('EXEC_FAILED', 'No program was named.');
+  if (argv.some((word) => word.includes('\0'))) throw new CellaError('EXEC_FAILED', 'An argument holds a null byte.');
+  for (const [name, value] of Object.entries(env)) {
+    if (name === '' || /[=\0]/.test(name) || value.includes('\0')) {
+      throw new CellaError('EXEC_FAILED', `${JSON.stringify(name.slice(0, 80))} cannot be a variable.`);
+    }
+  }
+}
+
+/** Text and bytes are written and the input ended; only a pipe is handed on. */
+export function writeStdin(input: Writable | undefined, stdin: ExecOptions['stdin']): Writable | undefined {
+  if (!input) return undefined;
+  // A program need not read all that it is given.
+  input.on('error', () => {});
+  if (stdin === 'pipe') return input;
+  input.end(stdin);
+  return undefined;
+}
+
+export class RunningExecutions {
+  readonly #running = new Set<Execution>();
+
+  add(execution: Execution, signal: AbortSignal | undefined): Execution {
+    const stop = () => execution.kill();
+    const over = () => {
+      this.#running.delete(execution);
+      signal?.removeEventListener('abort', stop);
+    };
+    this.#running.add(execution);
+    execution.exited.then(over, over);
+    signal?.addEventListener('abort', stop, { once: true });
+    // It may have been aborted while the program began.
+    if (signal?.aborted) stop();
+    return execution;
+  }
+
+  /** Asks all of them to end, and waits until they have. */
+  async end(): Promise<void> {
+    const all = [...this.#running];
+    for (const execution of all) execution.kill();
+    await Promise.allSettled(all.map(({ exited }) => exited));
+  }
 }

@@ -1,4 +1,4 @@
-/** Paths of files in a workspace, as clients write them: relative, with `/`, and never out of it. */
+/** Paths of files in a workspace as clients write them, and errors about them. */
 
 import { CellaError } from '../../protocol/errors.ts';
 
@@ -20,17 +20,17 @@ const diskFailures: Readonly<Record<string, string>> = {
 
 /** The names on the way, the last one included; none for the workspace itself. */
 export function partsOf(path: string): string[] {
-  if (path.includes('\0')) throw refused(path, 'it holds a null byte');
-  if (!path.isWellFormed()) throw refused(path, 'it is no text');
-  if (path.startsWith('/')) throw refused(path, 'it must be relative to the workspace', leadsOut);
+  if (path.includes('\0')) throw invalidPath(path, 'it holds a null byte');
+  if (!path.isWellFormed()) throw invalidPath(path, 'it is no text');
+  if (path.startsWith('/')) throw invalidPath(path, 'it must be relative to the workspace', leadsOut);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw refused(path, 'it leads out of its folder', leadsOut);
-  if (parts.length > MOST_PARTS) throw refused(path, `it is more than ${MOST_PARTS} folders deep`);
-  if (parts.some((part) => Buffer.byteLength(part) > 255)) throw refused(path, 'a name in it is too long');
+  if (parts.includes('..')) throw invalidPath(path, 'it leads out of its folder', leadsOut);
+  if (parts.length > MOST_PARTS) throw invalidPath(path, `it is more than ${MOST_PARTS} folders deep`);
+  if (parts.some((part) => Buffer.byteLength(part) > 255)) throw invalidPath(path, 'a name in it is too long');
   return parts;
 }
 
-export function refused(
+export function invalidPath(
   path: string,
   reason: string,
   facts: { readonly advice?: string; readonly details?: Record<string, unknown> } = {},
@@ -57,7 +57,7 @@ export function isAbsence(error: unknown): boolean {
 }
 
 /** The folder of a session is not the one that it was made with. */
-export function replaced(what: string, cause?: unknown): CellaError {
+export function folderReplaced(what: string, cause?: unknown): CellaError {
   return new CellaError('FOLDER_REPLACED', `Another folder, or a link, stands in the place of a folder: ${what}.`, {
     cause,
     ...leadsOut,
@@ -65,22 +65,22 @@ export function replaced(what: string, cause?: unknown): CellaError {
 }
 
 /** What the operating system said, in words for whoever asked. */
-export function explained(path: string, error: unknown): unknown {
+export function toFileError(path: string, error: unknown): unknown {
   if (error instanceof CellaError) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') return missing(path);
-  if (code === 'EXDEV') return refused(path, 'it leads out of its folder', leadsOut);
-  if (code === 'ELOOP') return refused(path, 'it leads through too many links, or they lead nowhere');
-  if (code === 'ENOTDIR') return refused(path, 'a part of it is no folder');
-  if (code === 'EISDIR') return refused(path, 'it is a folder');
-  if (code === 'ENXIO' || code === 'ENOFILE') return refused(path, 'it is no file');
+  if (code === 'EXDEV') return invalidPath(path, 'it leads out of its folder', leadsOut);
+  if (code === 'ELOOP') return invalidPath(path, 'it leads through too many links, or they lead nowhere');
+  if (code === 'ENOTDIR') return invalidPath(path, 'a part of it is no folder');
+  if (code === 'EISDIR') return invalidPath(path, 'it is a folder');
+  if (code === 'ENXIO' || code === 'ENOFILE') return invalidPath(path, 'it is no file');
   // The code of the session would be told the same.
-  if (code === 'EACCES' || code === 'EPERM') return refused(path, 'whoever made it has closed it');
-  if (code === 'EOVERFLOW') return refused(path, 'it belongs to another user');
-  if (code === 'EBUSY') return refused(path, 'something is mounted there');
+  if (code === 'EACCES' || code === 'EPERM') return invalidPath(path, 'whoever made it has closed it');
+  if (code === 'EOVERFLOW') return invalidPath(path, 'it belongs to another user');
+  if (code === 'EBUSY') return invalidPath(path, 'something is mounted there');
   if (code === 'ENOTEMPTY') {
     const advice = 'Empty it first, or delete it with `recursive=true`.';
-    return refused(path, 'the folder is not empty', { advice });
+    return invalidPath(path, 'the folder is not empty', { advice });
   }
   if (code === 'EAGAIN') {
     const message = `${JSON.stringify(path.slice(0, 200))} cannot be found while code renames folders all the time.`;
@@ -90,9 +90,21 @@ export function explained(path: string, error: unknown): unknown {
     });
   }
   if (code === 'EEXIST') return new CellaError('NAME_TAKEN', `${JSON.stringify(path.slice(0, 200))} is there already.`);
-  if (code === 'ENAMETOOLONG') return refused(path, 'a name in it is too long');
+  if (code === 'ENAMETOOLONG') return invalidPath(path, 'a name in it is too long');
   const reason = typeof code === 'string' ? diskFailures[code] : undefined;
   if (reason === undefined) return error;
   const message = `Cannot use ${JSON.stringify(path.slice(0, 200))}: ${reason} (${code}).`;
   return new CellaError('STORAGE_FAILED', message, { cause: error });
+}
+
+export type FileKind = 'file' | 'folder' | 'link' | 'other';
+
+interface Entry {
+  isFile(): boolean;
+  isDirectory(): boolean;
+  isSymbolicLink(): boolean;
+}
+
+export function kindOf(entry: Entry): FileKind {
+  return entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'other';
 }

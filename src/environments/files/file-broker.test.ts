@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { Broker, Brokers, NotBegun, Stuck } from './broker.ts';
+import { Brokers, FileBroker, NotBegun, Stuck } from './file-broker.ts';
 
 const DEADLINE_MS = 30_000;
 const AT_ONCE = 16;
@@ -14,7 +14,7 @@ function setUp(ended: () => void = () => {}) {
   const kill = vi.fn();
   const child = Object.assign(new EventEmitter(), { kill });
   const onEnd = vi.fn(ended);
-  const broker = new Broker({ child: child as never, stdin, stdout, onEnd });
+  const broker = new FileBroker({ child: child as never, stdin, stdout, onEnd });
   const sent: { id: number; op: string }[] = [];
   stdin.on('data', (lines: Buffer) => {
     for (const line of lines.toString().trim().split('\n')) sent.push(JSON.parse(line));
@@ -132,7 +132,7 @@ describe('the process that reaches files', () => {
     const started: ReturnType<typeof setUp>[] = [];
     const brokers = new Brokers(async (onEnd) => {
       started.push(setUp(onEnd));
-      return started.at(-1)?.broker as Broker;
+      return started.at(-1)?.broker as FileBroker;
     });
     for (let round = 0; round < 3; round++) {
       const broker = await brokers.get();

@@ -1,24 +1,21 @@
-/**
- * Whose turn it is to have files looked at. Each user has a few works under way at a time and a bounded number that wait,
- * so that nobody's flood is more than a small part of what others wait for, or of what the server holds.
- */
+/** Limits of file work: each user has a few operations at a time and a bounded queue; a listing has a bounded size. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { FilesRoot } from './files.ts';
+import type { FileInfo, FilesRoot, Listing } from './session-files.ts';
 
-const AT_ONCE = 4;
+const WORK_AT_ONCE = 4;
 const MOST_WAITING = 64;
 /** No wait is without an end: works of the user may hang in a file system that does not answer. */
-const LONGEST_WAIT_MS = 30_000;
+const WAIT_TIMEOUT_MS = 30_000;
 /** Of files that are being written, each of which is held open until its last byte has come. */
 const MOST_WRITTEN = 128;
 
-interface Line {
+interface WaitingLine {
   running: number;
   readonly waiting: (() => void)[];
 }
 
-const lines = new Map<string, Line>();
+const lines = new Map<string, WaitingLine>();
 const written = new Map<string, number>();
 
 /** Who is asking: if nobody is named, the user of the code, or whoever works in this folder. */
@@ -30,7 +27,7 @@ export function askerOf({ whose, rights, path }: FilesRoot): string {
 export async function takeTurn(whose: string): Promise<() => void> {
   const line = lines.get(whose) ?? { running: 0, waiting: [] };
   lines.set(whose, line);
-  if (line.running >= AT_ONCE) {
+  if (line.running >= WORK_AT_ONCE) {
     if (line.waiting.length >= MOST_WAITING) throw busy(`${MOST_WAITING} requests for files wait already`);
     await wait(line);
   } else line.running++;
@@ -43,7 +40,7 @@ export async function takeTurn(whose: string): Promise<() => void> {
   };
 }
 
-async function wait({ waiting }: Line): Promise<void> {
+async function wait({ waiting }: WaitingLine): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const go = () => {
       clearTimeout(timer);
@@ -51,8 +48,8 @@ async function wait({ waiting }: Line): Promise<void> {
     };
     const timer = setTimeout(() => {
       waiting.splice(waiting.indexOf(go), 1);
-      reject(busy(`no turn has come within ${LONGEST_WAIT_MS / 1000} s`));
-    }, LONGEST_WAIT_MS);
+      reject(busy(`no turn has come within ${WAIT_TIMEOUT_MS / 1000} s`));
+    }, WAIT_TIMEOUT_MS);
     waiting.push(go);
   });
 }
@@ -73,4 +70,35 @@ function busy(why: string): CellaError {
   return new CellaError('RATE_LIMITED', `Too much is asked of your files at a time: ${why}.`, {
     details: { retryAfterMs: 1000 },
   });
+}
+
+export class BoundedListing implements Listing {
+  readonly files: FileInfo[] = [];
+  readonly #most: number;
+  readonly #mostBytes: number;
+  #bytes = 0;
+  #cut = false;
+
+  constructor(most: number, mostBytes: number) {
+    this.#most = most;
+    this.#mostBytes = mostBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get cut(): boolean {
+    return this.#cut;
+  }
+
+  /** False where there is no more room. */
+  add(file: FileInfo): boolean {
+    const bytes = Buffer.byteLength(JSON.stringify(file.name));
+    this.#cut ||= this.files.length >= this.#most || this.#bytes + bytes > this.#mostBytes;
+    if (this.#cut) return false;
+    this.files.push(file);
+    this.#bytes += bytes;
+    return true;
+  }
 }

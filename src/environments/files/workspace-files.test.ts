@@ -14,11 +14,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Workspace } from './workspace.ts';
+import { WorkspaceFiles } from './workspace-files.ts';
 
 let top: string;
 let root: string;
-let workspace: Workspace;
+let workspace: WorkspaceFiles;
 
 beforeEach(() => {
   top = mkdtempSync(join(tmpdir(), 'cella-files-'));
@@ -26,7 +26,7 @@ beforeEach(() => {
   mkdirSync(root);
   mkdirSync(join(top, 'work-evil'));
   writeFileSync(join(top, 'secret'), 'secret');
-  workspace = new Workspace({ path: root });
+  workspace = new WorkspaceFiles({ path: root });
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
@@ -167,7 +167,7 @@ describe('a workspace', () => {
   });
 
   it('follows links that stay inside, by whatever name the code has for its folder', async () => {
-    const named = new Workspace({ path: root, inside: '/agent/workspace' });
+    const named = new WorkspaceFiles({ path: root, inside: '/agent/workspace' });
     await workspace.write('a/b/file', bytes('inside'));
     symlinkSync('b/../b/file', join(root, 'a', 'relative'));
     symlinkSync('/agent/workspace/a', join(root, 'absolute'));

@@ -12,7 +12,7 @@ import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { findPython, kernelPackage } from '../../interpreter/find-python.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { errorOf, replaced } from './path.ts';
+import { errorOf, folderReplaced } from './file-paths.ts';
 
 /** From when it was begun. No request takes this long on a file system that works. */
 const DEADLINE_MS = 30_000;
@@ -87,7 +87,7 @@ export class Stuck extends CellaError {
   }
 }
 
-export class Broker {
+export class FileBroker {
   readonly #child: BrokerParts['child'];
   readonly #stdin: Writable;
   readonly #onEnd: () => void;
@@ -247,7 +247,9 @@ export class Broker {
       clearTimeout(begun.timer);
       if (!('error' in answer)) begun.resolve(answer.result);
       else
-        begun.reject(answer.error === 'EREPLACED' ? replaced(answer.message) : errorOf(answer.error, answer.message));
+        begun.reject(
+          answer.error === 'EREPLACED' ? folderReplaced(answer.message) : errorOf(answer.error, answer.message),
+        );
     }
     this.#beginNext();
   }
@@ -276,16 +278,16 @@ function parsed(line: string): unknown {
 
 /** The process that is asked, and those before it that are still at work. */
 export class Brokers {
-  readonly #start: (onEnd: () => void) => Promise<Broker>;
-  #current: Promise<Broker> | undefined;
-  #leaving: Broker[] = [];
+  readonly #start: (onEnd: () => void) => Promise<FileBroker>;
+  #current: Promise<FileBroker> | undefined;
+  #leaving: FileBroker[] = [];
 
-  constructor(start: (onEnd: () => void) => Promise<Broker>) {
+  constructor(start: (onEnd: () => void) => Promise<FileBroker>) {
     this.#start = start;
   }
 
   /** The one that there is, or another after that has ended. */
-  get(): Promise<Broker> {
+  get(): Promise<FileBroker> {
     if (!this.#current) {
       const started = this.#start(() => this.#leave(started));
       started.catch(() => this.#leave(started));
@@ -294,14 +296,14 @@ export class Brokers {
     return this.#current;
   }
 
-  #leave(started: Promise<Broker>): void {
+  #leave(started: Promise<FileBroker>): void {
     if (this.#current !== started) return;
     this.#current = undefined;
     started.then((broker) => this.#bound(broker)).catch(() => {}); // whoever has asked is told why it has not started
   }
 
   /** An upload takes as long as its sender likes. Where requests are stuck again and again, the oldest ones are cut. */
-  #bound(broker: Broker): void {
+  #bound(broker: FileBroker): void {
     this.#leaving = [...this.#leaving, broker].filter(({ alive }) => alive);
     const most = new Error(`a request was stuck in it, and in ${MOST_LEAVING} others after it`);
     while (this.#leaving.length > MOST_LEAVING) this.#leaving.shift()?.stop(most);
@@ -310,11 +312,11 @@ export class Brokers {
 
 const brokers = new Brokers(start);
 
-export function fileBroker(): Promise<Broker> {
+export function fileBroker(): Promise<FileBroker> {
   return brokers.get();
 }
 
-async function start(onEnd: () => void): Promise<Broker> {
+async function start(onEnd: () => void): Promise<FileBroker> {
   const python = await findPython();
   // Nothing of this process's environment: it needs none, and holds no secret.
   const options = JSON.stringify({ threads: THREADS });
@@ -327,7 +329,7 @@ async function start(onEnd: () => void): Promise<Broker> {
     const cause = await new Promise((resolve) => child.once('error', resolve));
     throw gone(cause);
   }
-  return new Broker({ child, stdin: child.stdin, stdout: child.stdout, onEnd });
+  return new FileBroker({ child, stdin: child.stdin, stdout: child.stdout, onEnd });
 }
 
 function allStuck(): Error {

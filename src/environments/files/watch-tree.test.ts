@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { WatchShare } from './watch-share.ts';
+import { WatchBudget } from './watch-tree.ts';
 
 it('one user leaves folders to be watched for others, however many it watches', () => {
-  const share = new WatchShare();
+  const share = new WatchBudget();
   let taken = 0;
   while (taken < 100_000 && share.takeFolder('mallory')) taken++;
   expect(taken).toBe(5000);

@@ -1,0 +1,218 @@
+/** The files of an environment, reached on the host, also while nothing runs in it. */
+
+import { realpathSync, statSync } from 'node:fs';
+import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import type { FileChange as TreeChange } from '../../protocol/http/file-routes.ts';
+import type { BasePaths, FileChange, FileEntry, FileWrite, FileWritten } from '../environment.ts';
+import { askerOf } from './file-limits.ts';
+import { invalidPath, partsOf, toFileError } from './file-paths.ts';
+import { Glob } from './glob.ts';
+import { type FilesRoot, openFiles } from './session-files.ts';
+import { processWatches, watchTree } from './watch-tree.ts';
+import { listTree, WorkspaceFiles, writeMany } from './workspace-files.ts';
+
+/** What is read is held in memory, whatever the code inside has made of the file. */
+const MOST_BYTES = 256 * 1024 * 1024;
+
+export abstract class EnvironmentFiles {
+  protected readonly folders: EnvironmentFolders;
+  readonly #roots: EnvironmentRoots;
+
+  protected constructor(folders: EnvironmentFolders, roots: EnvironmentRoots) {
+    this.folders = folders;
+    this.#roots = roots;
+  }
+
+  getBasePaths(): BasePaths {
+    return basePathsOf(this.folders);
+  }
+
+  async readBytes(path: string): Promise<Uint8Array> {
+    const at = locateFile(this.folders, this.#roots, path);
+    const { info, chunks } = await new WorkspaceFiles(at.root).read(at.path);
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of chunks) {
+      bytes += chunk.length;
+      if (info.size > MOST_BYTES || bytes > MOST_BYTES) throw tooLarge(path);
+      parts.push(chunk);
+    }
+    return Buffer.concat(parts);
+  }
+
+  async readFile(path: string): Promise<string> {
+    const bytes = await this.readBytes(path);
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    } catch {
+      throw invalidPath(path, 'it is no text in UTF-8', { advice: 'Read its bytes.' });
+    }
+  }
+
+  async writeFile(path: string, content: string | Uint8Array): Promise<void> {
+    const at = locateFile(this.folders, this.#roots, path);
+    await new WorkspaceFiles(at.root).write(at.path, only(bytesOf(content)));
+  }
+
+  async writeFiles(files: readonly FileWrite[]): Promise<readonly FileWritten[]> {
+    const results = new Array<FileWritten>(files.length);
+    const roots = new Map<FilesRoot, { index: number; path: string; content: Uint8Array }[]>();
+    for (const [index, { path, content }] of files.entries()) {
+      try {
+        const at = locateFile(this.folders, this.#roots, path);
+        const inRoot = roots.get(at.root) ?? [];
+        roots.set(at.root, inRoot);
+        inRoot.push({ index, path: at.path, content: bytesOf(content) });
+      } catch (error) {
+        results[index] = { path, ok: false, error: error instanceof Error ? error : new Error(String(error)) };
+      }
+    }
+    for (const [root, inRoot] of roots) {
+      const errors = await writeMany(openFiles(root), inRoot);
+      for (const [at, { index }] of inRoot.entries()) {
+        const path = files[index]?.path ?? '';
+        const error = errors[at];
+        results[index] = error ? { path, ok: false, error } : { path, ok: true };
+      }
+    }
+    return results;
+  }
+
+  async listFiles(path: string, pattern = '**'): Promise<readonly FileEntry[]> {
+    const at = locateFile(this.folders, this.#roots, path);
+    const glob = new Glob(pattern);
+    try {
+      return await listTree(openFiles(at.root), partsOf(at.path).join('/'), glob);
+    } catch (error) {
+      throw toFileError(path, error);
+    }
+  }
+
+  async watch(path: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<FileChange>> {
+    const at = locateFile(this.folders, this.#roots, path);
+    const over = new AbortController();
+    const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
+    const whose = askerOf(at.root);
+    const changes = watchTree({ files: openFiles(at.root), path: at.path, share: processWatches, whose, signal: end });
+    // The first that it says is that it watches.
+    await changes.next();
+    // Also where nobody ever asks for the next.
+    end.addEventListener('abort', () => void changes.return(undefined).catch(() => {}), { once: true }); // it ends either way
+    return {
+      [Symbol.asyncIterator]: () => {
+        const told = tell(changes);
+        const stop = () => {
+          over.abort();
+          return told.return(undefined);
+        };
+        return { next: () => told.next(), return: stop };
+      },
+    };
+  }
+}
+
+async function* tell(changes: AsyncGenerator<TreeChange>): AsyncGenerator<FileChange, undefined> {
+  for await (const change of changes) {
+    switch (change.type) {
+      case 'watching':
+        break;
+      case 'created':
+      case 'deleted':
+        yield { path: change.path, change: change.type };
+        break;
+      case 'changed':
+        yield { path: change.path, change: 'modified' };
+        break;
+      case 'overflow':
+        yield { path: '', change: 'overflow' };
+        break;
+    }
+  }
+}
+
+const bytesOf = (content: string | Uint8Array): Uint8Array =>
+  typeof content === 'string' ? Buffer.from(content) : content;
+
+async function* only(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  yield bytes;
+}
+
+function tooLarge(path: string): CellaError {
+  return new CellaError('TOO_LARGE', `${JSON.stringify(path.slice(0, 200))} is larger than ${MOST_BYTES} bytes.`, {
+    advice: 'Read it in parts, from inside the environment.',
+  });
+}
+
+const absolute = z
+  .string()
+  .max(4096)
+  .refine((path) => path.startsWith('/') && !path.includes('\0') && !path.split('/').includes('..'), {
+    message: 'must be an absolute path',
+  });
+
+export const MappedFolder = z.strictObject({
+  /** On the host, without links. */
+  host: absolute,
+  /** As the environment sees it. */
+  inside: absolute,
+});
+export type MappedFolder = z.infer<typeof MappedFolder>;
+
+export const EnvironmentFolders = z.strictObject({
+  workspace: MappedFolder,
+  home: MappedFolder,
+  /** Where the runner and the programs of agents are, as the environment sees it. */
+  app: absolute,
+  bundledMcp: absolute,
+});
+export type EnvironmentFolders = z.infer<typeof EnvironmentFolders>;
+
+function basePathsOf({ workspace, home, app, bundledMcp }: EnvironmentFolders): BasePaths {
+  return { APP_DIR: app, WORKSPACE_DIR: workspace.inside, HOME_DIR: home.inside, BUNDLED_MCP_DIR: bundledMcp };
+}
+
+/** The folder on the host, without links on the way. */
+export function realFolder(path: string): string {
+  try {
+    const real = realpathSync(path);
+    if (statSync(real).isDirectory()) return real;
+  } catch (cause) {
+    throw new CellaError('INVALID_OPTIONS', `There is no folder ${path}.`, { cause });
+  }
+  throw new CellaError('INVALID_OPTIONS', `${path} is not a folder.`);
+}
+
+/** How its folders are reached on the host. */
+export interface EnvironmentRoots {
+  readonly workspace: FilesRoot;
+  readonly home: FilesRoot;
+}
+
+/** Where something lies: a folder on the host, and the path in it. */
+interface FileLocation {
+  readonly root: FilesRoot;
+  readonly path: string;
+}
+
+/** `path`: absolute as the environment sees it, or relative to the workspace. Links are looked at by whoever opens it. */
+function locateFile(folders: EnvironmentFolders, roots: EnvironmentRoots, path: string): FileLocation {
+  const at = folderOf(folders, path);
+  return { root: at.folder === folders.workspace ? roots.workspace : roots.home, path: at.parts.join('/') };
+}
+
+/** The same, as the environment calls it. */
+export function pathInside(folders: EnvironmentFolders, path: string): string {
+  const at = folderOf(folders, path);
+  return [at.folder.inside, ...at.parts].join('/');
+}
+
+function folderOf({ workspace, home }: EnvironmentFolders, path: string): { folder: MappedFolder; parts: string[] } {
+  if (!path.startsWith('/')) return { folder: workspace, parts: partsOf(path) };
+  // Whole names are compared: /workspace-evil is not in /workspace. One folder may lie in the other: the inner one has it.
+  const [folder] = [workspace, home]
+    .filter(({ inside }) => path === inside || path.startsWith(`${inside}/`))
+    .sort((one, other) => other.inside.length - one.inside.length);
+  if (!folder) throw invalidPath(path, 'it is in no folder of the environment');
+  return { folder, parts: partsOf(path.slice(folder.inside.length + 1)) };
+}

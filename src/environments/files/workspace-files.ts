@@ -1,0 +1,242 @@
+/** The files of a session for its clients: list, read, write, move, delete and watch, in its workspace and nowhere else. */
+
+import type { FileHandle } from 'node:fs/promises';
+import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { FileChange } from '../../protocol/http/file-routes.ts';
+import type { FileEntry } from '../environment.ts';
+import { askerOf } from './file-limits.ts';
+import { invalidPath, isCode, partsOf, toFileError } from './file-paths.ts';
+import type { Glob } from './glob.ts';
+import { isGone } from './remove-tree.ts';
+import { type FileInfo, type Files, type FilesRoot, type Listing, openFiles } from './session-files.ts';
+import { joinPath, type WatchBudget, watchTree } from './watch-tree.ts';
+
+const MOST_LISTED = 10_000;
+/** Of names, as JSON has them. Ten thousand usual names have a fifth of this. */
+const MOST_LISTED_BYTES = 2 * 1024 * 1024;
+const CHUNK_BYTES = 256 * 1024;
+
+export class WorkspaceFiles {
+  readonly files: Files;
+  readonly #whose: string;
+
+  constructor(root: FilesRoot) {
+    this.#whose = askerOf(root);
+    this.files = openFiles(root);
+  }
+
+  /** By name. */
+  list(path: string): Promise<Omit<Listing, 'bytes'>> {
+    return withFileErrors(path, async () => {
+      const { files, cut } = await this.files.list(partsOf(path).join('/'), MOST_LISTED, MOST_LISTED_BYTES);
+      return { files: await sortedInSlices(files, byName), cut };
+    });
+  }
+
+  /** The bytes from `start` on. Whoever reads them to the end, or stops, closes the file. */
+  read(path: string, start = 0): Promise<{ info: FileInfo; chunks: AsyncIterable<Uint8Array> }> {
+    return withFileErrors(path, async () => {
+      const { info, file } = await this.files.read(checkedPath(path));
+      return { info, chunks: chunksOf(file, start) };
+    });
+  }
+
+  /** All of it or nothing: what had the name before stays until the last byte is written. */
+  write(
+    path: string,
+    chunks: AsyncIterable<Uint8Array>,
+    { limitBytes = Number.MAX_SAFE_INTEGER } = {},
+  ): Promise<FileInfo> {
+    return withFileErrors(path, () => replaceFile(this.files, checkedPath(path), { chunks, limitBytes }));
+  }
+
+  makeFolder(path: string): Promise<void> {
+    return withFileErrors(path, () => this.files.makeFolder(partsOf(path).join('/')));
+  }
+
+  move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
+    return withFileErrors(from, async () => {
+      const [source, target] = [checkedPath(from), checkedPath(to)];
+      try {
+        return await this.files.move(source, target, replace);
+      } catch (error) {
+        if (isCode(error, 'EINVAL')) throw invalidPath(to, 'a folder cannot be moved into itself');
+        // What is there already is at the other end.
+        throw ['EEXIST', 'ENOTEMPTY', 'EISDIR'].some((code) => isCode(error, code)) ? toFileError(to, error) : error;
+      }
+    });
+  }
+
+  /** A folder with something in it only where `recursive` says so. A link goes, and what it leads to stays. */
+  delete(path: string, { recursive = false } = {}): Promise<void> {
+    return withFileErrors(path, () => this.files.remove(checkedPath(path), recursive));
+  }
+
+  /** What changes below a folder, until the signal aborts; `NOT_FOUND` where the folder itself goes. */
+  watch(path: string, share: WatchBudget, signal: AbortSignal): AsyncGenerator<FileChange> {
+    return watchTree({ files: this.files, path, share, whose: this.#whose, signal });
+  }
+}
+
+/** The path of something in the workspace. */
+function checkedPath(path: string): string {
+  const parts = partsOf(path);
+  if (parts.length === 0) throw invalidPath(path, 'it is the workspace itself');
+  return parts.join('/');
+}
+
+async function withFileErrors<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toFileError(path, error);
+  }
+}
+
+/** Closes the file at its end, and also if the reader leaves before the first chunk: a generator would not begin then. */
+function chunksOf(file: FileHandle, start: number): AsyncIterableIterator<Uint8Array> {
+  const chunks = readFrom(file, start);
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    next: () => chunks.next(),
+    return: async () => {
+      await chunks.return();
+      await file.close();
+      return { done: true, value: undefined };
+    },
+  };
+}
+
+async function* readFrom(file: FileHandle, start: number): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    for (let position = start; ; ) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position);
+      if (bytesRead === 0) return;
+      position += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+const byName = (one: FileInfo, other: FileInfo): number => (one.name < other.name ? -1 : 1);
+
+interface NewContent {
+  readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+  readonly limitBytes?: number;
+}
+
+async function replaceFile(
+  files: Files,
+  path: string,
+  { chunks, limitBytes = Number.MAX_SAFE_INTEGER }: NewContent,
+): Promise<FileInfo> {
+  const made = await files.create(path);
+  try {
+    let size = 0;
+    for await (const chunk of chunks) {
+      size += chunk.byteLength;
+      if (size > limitBytes) {
+        throw new CellaError('TOO_LARGE', `The file is larger than ${limitBytes} bytes.`, { details: { limitBytes } });
+      }
+      await made.file.writeFile(chunk);
+    }
+  } catch (error) {
+    await made.discard().catch(() => {}); // the first failure is the one to tell
+    throw error;
+  }
+  return await made.commit();
+}
+
+interface FileContent {
+  readonly path: string;
+  readonly content: Uint8Array;
+}
+
+const WRITES_AT_ONCE = 16;
+
+/** In the order of the files: undefined where it was written, else why not. Of two with one path the later one stays. */
+export async function writeMany(files: Files, contents: readonly FileContent[]): Promise<(Error | undefined)[]> {
+  const results = new Array<Error | undefined>(contents.length).fill(undefined);
+  const fail = (index: number, path: string, error: unknown) => {
+    const told = toFileError(path, error);
+    results[index] = told instanceof Error ? told : new Error(String(told));
+  };
+  const last = new Map<string, { index: number; path: string; content: Uint8Array }>();
+  for (const [index, { path, content }] of contents.entries()) {
+    try {
+      const parts = partsOf(path);
+      if (parts.length === 0) throw invalidPath(path, 'it is the folder itself');
+      last.set(parts.join('/'), { index, path, content });
+    } catch (error) {
+      fail(index, path, error);
+    }
+  }
+  await eachAtOnce(last, async ([at, { index, path, content }]) => {
+    await replaceFile(files, at, { chunks: [content] }).catch((error) => fail(index, path, error));
+  });
+  return results;
+}
+
+async function eachAtOnce<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  const left = items[Symbol.iterator]();
+  const worker = async () => {
+    for (let next = left.next(); !next.done; next = left.next()) await work(next.value);
+  };
+  await Promise.all(Array.from({ length: WRITES_AT_ONCE }, worker));
+}
+
+/** A list that is cut without a word would be taken for the whole. */
+const MOST_TREE_ENTRIES = 100_000;
+const MOST_LOOKED_AT = 1_000_000;
+const MOST_DEEP = 64;
+/** Of the paths that are told: each may be as long as all names above it together. */
+const MOST_TREE_BYTES = 64 * 1024 * 1024;
+
+/** `top`: the folder, whose path the found ones are relative to. */
+export async function listTree(files: Files, top: string, glob: Glob): Promise<FileEntry[]> {
+  const found: FileEntry[] = [];
+  let [lookedAt, bytes] = [0, 0];
+
+  const look = async (path: string, depth: number): Promise<void> => {
+    const listing = await files.list(joinPath(top, path), MOST_TREE_ENTRIES + 1, MOST_TREE_BYTES);
+    lookedAt += listing.files.length;
+    if (listing.cut || lookedAt > MOST_LOOKED_AT) throw tooMany();
+    const folders: string[] = [];
+    for await (const { name, kind, size, modifiedAt } of inSlices(listing.files)) {
+      const inner = joinPath(path, name);
+      if (kind === 'folder' && depth < MOST_DEEP && glob.reaches(inner)) folders.push(inner);
+      if (!glob.matches(inner)) continue;
+      bytes += inner.length;
+      if (found.length >= MOST_TREE_ENTRIES || bytes > MOST_TREE_BYTES) throw tooMany();
+      found.push({ path: inner, type: kind, bytes: size, modifiedAt });
+    }
+    for (const inner of folders) {
+      await look(inner, depth + 1).catch((error) => {
+        // Gone meanwhile, a link by now, or closed to the code: there is nothing to tell.
+        if (error instanceof CellaError || !isSkipped(error)) throw error;
+      });
+    }
+  };
+
+  await look('', 0);
+  return await sortedInSlices(found, (one, other) => (one.path < other.path ? -1 : 1));
+}
+
+function isSkipped(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return isGone(error) || code === 'ENOTDIR' || code === 'EXDEV' || code === 'ELOOP' || code === 'EACCES';
+}
+
+function tooMany(): CellaError {
+  const advice = 'List a folder further down, or give a pattern that fits less.';
+  return new CellaError(
+    'TOO_LARGE',
+    `There are more files than a list has: ${MOST_TREE_ENTRIES}, or ${MOST_TREE_BYTES} bytes of paths.`,
+    { advice },
+  );
+}
