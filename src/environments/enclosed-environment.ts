@@ -2,6 +2,7 @@
 
 import { Readable, Writable } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
+import type { ByteSource } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { fileRights } from '../sandbox/sandbox-user.ts';
 import { folderId } from '../sandbox/spec.ts';
@@ -29,6 +30,7 @@ import {
   realFolder,
 } from './files/environment-files.ts';
 import type { FilesRoot } from './files/session-files.ts';
+import type { ByteSink, ProgramSpec, RunningProgram } from './kernel-host.ts';
 
 interface EnclosedOptions {
   /** Opens an enclosure, and another one after the first has ended: always around the same folders. */
@@ -205,7 +207,7 @@ function ended(id: string, reason: string, cause?: unknown): CellaError {
   return new CellaError('ENVIRONMENT_ENDED', `The environment ${id} has ended: ${reason}.`, { cause });
 }
 
-function executionOf(link: EnclosedLink, exited: Promise<ExecExit>, stdin: ExecOptions['stdin']): Execution {
+function executionOf(link: RunningProgram, exited: Promise<ExecExit>, stdin: ExecOptions['stdin']): Execution {
   exited.catch(() => {}); // whoever waits for it is told
   return {
     stdin: writeStdin(link.stdin && toWritable(link.stdin), stdin),
@@ -216,7 +218,10 @@ function executionOf(link: EnclosedLink, exited: Promise<ExecExit>, stdin: ExecO
   };
 }
 
-function exitOf(program: string, { problem, signal, exitCode, outOfMemory }: EnclosedExit): ExecExit {
+function exitOf(
+  program: string,
+  { problem, signal, exitCode, outOfMemory }: Awaited<RunningProgram['exited']>,
+): ExecExit {
   if (problem !== undefined) {
     throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
   }
@@ -229,44 +234,7 @@ function exitOf(program: string, { problem, signal, exitCode, outOfMemory }: Enc
   return { code: exitCode };
 }
 
-interface ByteSource {
-  /** A chunk is only valid during the call. Returning false stops reading until `resume`. */
-  read(onChunk: (chunk: Buffer) => boolean, onEnd: () => void): void;
-  resume(): void;
-  close(): void;
-}
-
-interface ByteSink {
-  /** Resolves when there is room for more, or nobody to read it. */
-  write(bytes: Uint8Array): Promise<void>;
-  end(): void;
-}
-
-interface EnclosedProgram {
-  readonly argv: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd: string;
-  readonly stdin?: 'open' | undefined;
-}
-
-interface EnclosedExit {
-  readonly signal?: string;
-  readonly exitCode?: number;
-  readonly outOfMemory: boolean;
-  /** The enclosure as a whole has ended. */
-  readonly lost?: string;
-  /** It never began. */
-  readonly problem?: string;
-}
-
-interface EnclosedLink {
-  readonly stdin: ByteSink | undefined;
-  readonly stdout: ByteSource;
-  readonly stderr: ByteSource;
-  kill(options?: { readonly graceMs?: number }): void;
-  readonly exited: Promise<EnclosedExit>;
-}
-
+/** What an enclosed environment needs of its host: the AgentEnclosure that `openAgentEnclosure` opens is one. */
 interface EnvironmentHost {
   readonly kind: 'sandbox' | 'docker';
   /** As they are inside. */
@@ -279,7 +247,7 @@ interface EnvironmentHost {
   readonly alive: boolean;
   /** Why it could not be closed around its first process, if it could not: nothing has begun in it. */
   readonly failure?: Error | undefined;
-  command(program: EnclosedProgram): Promise<EnclosedLink>;
+  command(program: ProgramSpec): Promise<RunningProgram>;
   close(): Promise<void>;
 }
 

@@ -16,9 +16,9 @@ function allowed(): number[] {
 
 test.each(allowed())('a process that may use processor %i alone finds that one', (processor) => {
   const code = `
-    import { Processor } from ${JSON.stringify(new URL('./spare-pool.ts', import.meta.url).href)};
+    import { CurrentProcessor } from ${JSON.stringify(new URL('./spare-pool.ts', import.meta.url).href)};
     process.title = 'a name) with (parts';
-    console.log(new Processor().number);`;
+    console.log(new CurrentProcessor().number);`;
   const argv = ['-c', `${processor}`, process.execPath, '--input-type=module', '-e', code];
   expect(execFileSync('taskset', argv, { encoding: 'utf8' })).toBe(`${processor}\n`);
 });

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { encodeFrame, FrameType } from '../../protocol/frames.ts';
 import { fromKernel, fromSupervisor } from '../../protocol/kernel.ts';
 import { FrameSocket, type PipeSource } from './frame-socket.ts';
@@ -16,7 +16,7 @@ let folder: string;
 let server: Server;
 let accepted: Promise<Socket>[];
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'cella-enclosure-'));
+  folder = mkdtempSync(join(tmpdir(), 'cella-host-'));
   accepted = [];
   server = createServer().listen(join(folder, 'socket'));
   await once(server, 'listening');
@@ -39,7 +39,7 @@ test('a spare that never speaks is given up if pid 1 is held still and nothing c
   const supervisor = await connected(fromSupervisor);
   const control = await connected(fromKernel);
   const pipe = { close: () => {} } as PipeSource;
-  const way: SupervisorTransport = {
+  const transport: SupervisorTransport = {
     supervisor: supervisor.socket,
     connect: async () => ({ control: control.socket, stdout: pipe, stderr: pipe }),
     awaitAnswer: (answer) => answer,
@@ -49,66 +49,68 @@ test('a spare that never speaks is given up if pid 1 is held still and nothing c
     // The template that should do it was stopped too.
     kill: async () => {},
   };
-  const enclosure = new SupervisorClient(way);
+  const host = new SupervisorClient(transport);
   supervisor.other.write(encodeFrame(FrameType.opened, 0, JSON.stringify({ pid: process.pid })));
-  await expect(enclosure.prestart()).rejects.toMatchObject({ code: 'TEMPLATE_FAILED' });
-  expect(enclosure.alive).toBe(false);
+  await expect(host.prestart()).rejects.toMatchObject({ code: 'TEMPLATE_FAILED' });
+  expect(host.alive).toBe(false);
 });
 
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+describe('a kill of something that may be paused', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
 
-function killed({ held }: { held: boolean }) {
-  const exit = Promise.withResolvers<void>();
-  const end = vi.fn<() => void>();
-  const heldStill = vi.fn<() => Promise<boolean>>(async () => held);
-  closeIfPaused(exit.promise, 1, { checkAfterMs: 1500, isPaused: heldStill }, end);
-  return { exit, end, heldStill };
-}
+  function killed({ held }: { held: boolean }) {
+    const exit = Promise.withResolvers<void>();
+    const end = vi.fn<() => void>();
+    const isPaused = vi.fn<() => Promise<boolean>>(async () => held);
+    closeIfPaused(exit.promise, 1, { checkAfterMs: 1500, isPaused }, end);
+    return { exit, end, isPaused };
+  }
 
-test('nothing is looked at where it ends at once', async () => {
-  const { exit, end, heldStill } = killed({ held: true });
-  exit.resolve();
-  await vi.advanceTimersByTimeAsync(60_000);
-  expect(heldStill).not.toHaveBeenCalled();
-  expect(end).not.toHaveBeenCalled();
-});
-
-test('one that is slow on a busy machine is waited for', async () => {
-  const { exit, end, heldStill } = killed({ held: false });
-  await vi.advanceTimersByTimeAsync(12_000);
-  expect(heldStill).toHaveBeenCalled();
-  exit.resolve();
-  await vi.advanceTimersByTimeAsync(60_000);
-  expect(end).not.toHaveBeenCalled();
-});
-
-test('all is ended at the first look where it is held still', async () => {
-  const { end } = killed({ held: true });
-  await vi.advanceTimersByTimeAsync(1500);
-  expect(end).toHaveBeenCalledOnce();
-});
-
-test('all is ended, once, where the kill is never carried out', async () => {
-  const { end } = killed({ held: false });
-  await vi.advanceTimersByTimeAsync(120_000);
-  expect(end).toHaveBeenCalledOnce();
-});
-
-test('a look that takes long is part of the time', async () => {
-  const { end, heldStill } = killed({ held: false });
-  heldStill.mockImplementation(() => new Promise((resolve) => setTimeout(resolve, 10_000, false)));
-  await vi.advanceTimersByTimeAsync(30_000);
-  expect(end).toHaveBeenCalledOnce();
-});
-
-test('one that ends while it is looked at costs nothing more', async () => {
-  const { exit, end, heldStill } = killed({ held: true });
-  heldStill.mockImplementation(async () => {
+  test('nothing is looked at where it ends at once', async () => {
+    const { exit, end, isPaused } = killed({ held: true });
     exit.resolve();
-    await exit.promise;
-    return true;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(isPaused).not.toHaveBeenCalled();
+    expect(end).not.toHaveBeenCalled();
   });
-  await vi.advanceTimersByTimeAsync(60_000);
-  expect(end).not.toHaveBeenCalled();
+
+  test('one that is slow on a busy machine is waited for', async () => {
+    const { exit, end, isPaused } = killed({ held: false });
+    await vi.advanceTimersByTimeAsync(12_000);
+    expect(isPaused).toHaveBeenCalled();
+    exit.resolve();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(end).not.toHaveBeenCalled();
+  });
+
+  test('all is ended at the first look where it is held still', async () => {
+    const { end } = killed({ held: true });
+    await vi.advanceTimersByTimeAsync(1500);
+    expect(end).toHaveBeenCalledOnce();
+  });
+
+  test('all is ended, once, where the kill is never carried out', async () => {
+    const { end } = killed({ held: false });
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(end).toHaveBeenCalledOnce();
+  });
+
+  test('a look that takes long is part of the time', async () => {
+    const { end, isPaused } = killed({ held: false });
+    isPaused.mockImplementation(() => new Promise((resolve) => setTimeout(resolve, 10_000, false)));
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(end).toHaveBeenCalledOnce();
+  });
+
+  test('one that ends while it is looked at costs nothing more', async () => {
+    const { exit, end, isPaused } = killed({ held: true });
+    isPaused.mockImplementation(async () => {
+      exit.resolve();
+      await exit.promise;
+      return true;
+    });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(end).not.toHaveBeenCalled();
+  });
 });
