@@ -40,14 +40,14 @@ export class ContainerExecutor implements Executor {
   /** Where the doors of this process are. */
   readonly #folder: string;
   readonly spares = new SparePool(async () => {
-    const site = await this.#live();
-    return { alive: !this.#closed, make: (spec) => this.#make(site, spec) };
+    const defaults = await this.#live();
+    return { alive: !this.#closed, make: (spec) => this.#make(defaults, spec) };
   });
   /** Numbers of containers that are in use, or about to be made. */
   readonly #inUse = new Set<string>([ASKING]);
-  readonly #ways = new Set<ContainerTransport>();
+  readonly #transports = new Set<ContainerTransport>();
   /** Where it is taken away, whoever comes next looks for the engine again, and for what may have been left there. */
-  #site: Promise<ContainerDefaults> | undefined;
+  #defaults: Promise<ContainerDefaults> | undefined;
   #made = 0;
   #closed = false;
 
@@ -69,37 +69,37 @@ export class ContainerExecutor implements Executor {
   async close(): Promise<void> {
     this.#closed = true;
     await this.spares.close();
-    await Promise.all([...this.#ways].map((way) => way.close()));
+    await Promise.all([...this.#transports].map((transport) => transport.close()));
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  async #make(site: ContainerDefaults, spec: EnvironmentSpec): Promise<SupervisorClient> {
+  async #make(defaults: ContainerDefaults, spec: EnvironmentSpec): Promise<SupervisorClient> {
     const number = String(this.#made++);
     this.#inUse.add(number);
     try {
-      const way = await ContainerTransport.open(site, spec, { number, folder: join(this.#folder, number) });
-      this.#ways.add(way);
-      void way.gone.then((removed) => {
-        this.#ways.delete(way);
+      const transport = await ContainerTransport.open(defaults, spec, { number, folder: join(this.#folder, number) });
+      this.#transports.add(transport);
+      void transport.gone.then((removed) => {
+        this.#transports.delete(transport);
         this.#inUse.delete(number);
-        if (!removed) this.#site = undefined;
+        if (!removed) this.#defaults = undefined;
       });
-      if (this.#closed) void way.close();
-      return new SupervisorClient(way);
+      if (this.#closed) void transport.close();
+      return new SupervisorClient(transport);
     } catch (error) {
       this.#inUse.delete(number);
-      this.#site = undefined;
+      this.#defaults = undefined;
       throw error;
     }
   }
 
   #live(): Promise<ContainerDefaults> {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'Cella was shut down in this process.');
-    this.#site ??= this.#prepare().catch((error) => {
-      this.#site = undefined;
+    this.#defaults ??= this.#prepare().catch((error) => {
+      this.#defaults = undefined;
       throw error;
     });
-    return this.#site;
+    return this.#defaults;
   }
 
   async #prepare(): Promise<ContainerDefaults> {

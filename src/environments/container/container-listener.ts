@@ -27,7 +27,7 @@ export class ContainerListener {
   readonly #folder: string;
   readonly #server: Server;
   readonly #expected = new Map<string, PromiseWithResolvers<Socket>>();
-  readonly #strangers = new Set<Socket>();
+  readonly #unauthenticated = new Set<Socket>();
   #open = true;
 
   private constructor(folder: string) {
@@ -37,20 +37,20 @@ export class ContainerListener {
   }
 
   static async open(folder: string): Promise<ContainerListener> {
-    const door = new ContainerListener(folder);
+    const listener = new ContainerListener(folder);
     try {
-      await listenInFolder(door.#server, folder, SOCKET_NAME);
-      return door;
+      await listenInFolder(listener.#server, folder, SOCKET_NAME);
+      return listener;
     } catch (error) {
-      door.close();
+      listener.close();
       throw error;
     }
   }
 
   /** A connection that will say this word; it is taken from one, until `signal` aborts. */
   expect(signal: AbortSignal): PendingConnection {
-    const word = randomBytes(TOKEN_BYTES);
-    const key = word.toString('hex');
+    const token = randomBytes(TOKEN_BYTES);
+    const key = token.toString('hex');
     const met = Promise.withResolvers<Socket>();
     this.#expected.set(key, met);
     const giveUp = () => {
@@ -60,7 +60,7 @@ export class ContainerListener {
     signal.addEventListener('abort', giveUp, { once: true });
     if (signal.aborted) giveUp();
     const connection = met.promise.finally(() => signal.removeEventListener('abort', giveUp));
-    return { token: word, connection };
+    return { token, connection };
   }
 
   /** Takes the name away: only who holds the socket already can still knock. */
@@ -72,15 +72,15 @@ export class ContainerListener {
     if (!this.#open) return;
     this.#open = false;
     this.#server.close();
-    for (const socket of this.#strangers) socket.destroy();
-    for (const met of this.#expected.values()) met.reject(new Error('the door was closed'));
+    for (const socket of this.#unauthenticated) socket.destroy();
+    for (const met of this.#expected.values()) met.reject(new Error('the listener was closed'));
     this.#expected.clear();
   }
 
   #meet(socket: Socket): void {
-    const [oldest] = this.#strangers;
-    if (oldest && this.#strangers.size >= MOST_UNAUTHENTICATED) oldest.destroy();
-    this.#strangers.add(socket);
+    const [oldest] = this.#unauthenticated;
+    if (oldest && this.#unauthenticated.size >= MOST_UNAUTHENTICATED) oldest.destroy();
+    this.#unauthenticated.add(socket);
     const sendAway = () => socket.destroy();
     const timer = setTimeout(sendAway, TOKEN_TIMEOUT_MS).unref();
     const listen = () => {
@@ -95,7 +95,7 @@ export class ContainerListener {
     };
     const leave = () => {
       clearTimeout(timer);
-      this.#strangers.delete(socket);
+      this.#unauthenticated.delete(socket);
     };
     socket.on('readable', listen).on('error', sendAway).on('close', leave);
   }

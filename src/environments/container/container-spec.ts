@@ -8,7 +8,7 @@ import type { EnvironmentSpec, Mount } from '../../sandbox/spec.ts';
 import type { Engine, EngineIdentity } from './engine.ts';
 
 /** Where things of ours are inside. */
-export const CONTAINER_PATHS = { kernel: '/cella/kernel', door: '/cella/door' } as const;
+export const CONTAINER_PATHS = { kernel: '/cella/kernel', listener: '/cella/door' } as const;
 
 const SCRATCH = '/tmp';
 
@@ -30,8 +30,8 @@ export interface ContainerSpec {
   readonly python: string;
   /** The folder with the kernel's code, on the host. */
   readonly kernel: string;
-  /** The folder of the door, on the host. */
-  readonly door: string;
+  /** The folder of the listener, on the host. */
+  readonly listenerFolder: string;
   readonly preload: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
@@ -39,15 +39,15 @@ export interface ContainerSpec {
 }
 
 export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOptions {
-  const { spec, door } = plan;
+  const { spec, listenerFolder } = plan;
   const { limits } = spec;
   const shared = Math.floor(limits.scratchBytes * SHARED_MEMORY);
   const memory = limits.memoryBytes + OWN_MEMORY;
   const mounts: MountSettings[] = [
     bind({ path: plan.kernel, at: CONTAINER_PATHS.kernel }, true),
-    bind({ path: door, at: CONTAINER_PATHS.door }, true),
-    bind({ path: `${door}/passwd`, at: '/etc/passwd' }, true),
-    bind({ path: `${door}/group`, at: '/etc/group' }, true),
+    bind({ path: listenerFolder, at: CONTAINER_PATHS.listener }, true),
+    bind({ path: `${listenerFolder}/passwd`, at: '/etc/passwd' }, true),
+    bind({ path: `${listenerFolder}/group`, at: '/etc/group' }, true),
     // Read-only folders first: a workspace may lie inside one, and stays writable.
     ...spec.readable.map((folder) => bind(folder, true)),
     ...outermost(spec.writable).map((folder) => bind(folder, false)),
@@ -56,7 +56,7 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
   return {
     Image: plan.image,
     Entrypoint: [plan.python, '-I', '-X', 'utf8', CONTAINER_PATHS.kernel],
-    Cmd: ['container', JSON.stringify({ folder: CONTAINER_PATHS.door, preload: plan.preload })],
+    Cmd: ['container', JSON.stringify({ folder: CONTAINER_PATHS.listener, preload: plan.preload })],
     Env: Object.entries(plan.env).map(([name, value]) => `${name}=${value}`),
     Labels: { ...plan.labels },
     User: `${spec.uid}:${spec.gid}`,
@@ -68,7 +68,7 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
     StopSignal: 'SIGKILL',
     HostConfig: {
       Init: false,
-      // A list of hosts is kept by a proxy, which is reached through the door.
+      // A list of hosts is kept by a proxy, which is reached through the listener's folder.
       NetworkMode: spec.network === 'host' ? 'host' : 'none',
       ReadonlyRootfs: true,
       CapDrop: ['ALL'],

@@ -43,7 +43,7 @@ const LATE_CONNECTION_MS = 5000;
 const PAUSE_CHECK_MS = 1500;
 
 /** What is the same for every container of an executor. */
-export interface ContainerDefaults extends Omit<ContainerSpec, 'spec' | 'door' | 'engine'> {
+export interface ContainerDefaults extends Omit<ContainerSpec, 'spec' | 'listenerFolder' | 'engine'> {
   readonly engine: Engine;
   /** What people call the image. */
   readonly imageName: string;
@@ -62,7 +62,7 @@ interface TransportParts {
   readonly supervisor: FrameSocket;
   readonly pid: number;
   readonly container: Container;
-  readonly door: ContainerListener;
+  readonly listener: ContainerListener;
   readonly pipes: FifoPool;
   readonly proxy: NetworkProxy | undefined;
 }
@@ -76,57 +76,61 @@ export class ContainerTransport implements SupervisorTransport {
   readonly proxy: NetworkProxy | undefined;
   readonly pauseCheck: PauseCheck;
   readonly #container: Container;
-  readonly #door: ContainerListener;
+  readonly #listener: ContainerListener;
   readonly #pipes: FifoPool;
   readonly #startTimeoutMs: number;
-  readonly #berth: ContainerSlot;
+  readonly #slot: ContainerSlot;
   readonly #gone = Promise.withResolvers<boolean>();
   #released: Promise<void> | undefined;
 
-  private constructor(site: ContainerDefaults, berth: ContainerSlot, parts: TransportParts) {
+  private constructor(defaults: ContainerDefaults, slot: ContainerSlot, parts: TransportParts) {
     this.supervisor = parts.supervisor;
     this.pid = parts.pid;
     this.proxy = parts.proxy;
     this.#container = parts.container;
-    this.#door = parts.door;
+    this.#listener = parts.listener;
     this.#pipes = parts.pipes;
-    this.#berth = berth;
-    this.#startTimeoutMs = site.startTimeoutMs;
+    this.#slot = slot;
+    this.#startTimeoutMs = defaults.startTimeoutMs;
     this.pauseCheck = { checkAfterMs: PAUSE_CHECK_MS, isPaused: () => isPaused(parts.container) };
   }
 
-  static async open(site: ContainerDefaults, spec: EnvironmentSpec, berth: ContainerSlot): Promise<ContainerTransport> {
-    const { number, folder } = berth;
+  static async open(
+    defaults: ContainerDefaults,
+    spec: EnvironmentSpec,
+    slot: ContainerSlot,
+  ): Promise<ContainerTransport> {
+    const { number, folder } = slot;
     await using undo = new AsyncDisposableStack();
     const stop = new AbortController();
     undo.defer(() => stop.abort());
-    const deadline = AbortSignal.any([stop.signal, AbortSignal.timeout(site.startTimeoutMs)]);
+    const deadline = AbortSignal.any([stop.signal, AbortSignal.timeout(defaults.startTimeoutMs)]);
     undo.defer(() => rm(folder, { recursive: true, force: true }));
     fillFolder(folder, spec);
-    const door = await ContainerListener.open(folder);
-    undo.defer(() => door.close());
+    const listener = await ContainerListener.open(folder);
+    undo.defer(() => listener.close());
     // Nobody but this container sees its door.
     const proxy = await openProxy(spec, folder);
     undo.defer(() => proxy?.close());
-    const { token: word, connection } = door.expect(deadline);
+    const { token, connection } = listener.expect(deadline);
     connection.catch(() => {}); // met below, or something else has failed before
-    writeFileSync(join(folder, TOKEN_FILE), word);
+    writeFileSync(join(folder, TOKEN_FILE), token);
     chmodSync(join(folder, TOKEN_FILE), 0o444);
     const pipes = new FifoPool(folder);
     const filled = pipes.fill();
     filled.catch(() => {}); // met below
-    const labels = { ...site.labels, [LABEL.number]: number };
-    const settings = containerCreateOptions({ ...site, labels, spec, door: folder });
-    const container = await Container.create(site.engine, site.imageName, settings);
+    const labels = { ...defaults.labels, [LABEL.number]: number };
+    const settings = containerCreateOptions({ ...defaults, labels, spec, listenerFolder: folder });
+    const container = await Container.create(defaults.engine, defaults.imageName, settings);
     undo.defer(async () => void (await container.remove()));
     await container.start();
     const joined = Promise.race([connection, endedEarly(container, deadline)]).catch((error) => {
-      throw error instanceof CellaError ? error : notReady(site.startTimeoutMs, error);
+      throw error instanceof CellaError ? error : notReady(defaults.startTimeoutMs, error);
     });
     const [socket, pid] = await Promise.all([joined, pidOf(container), filled]);
     const supervisor = new FrameSocket(socket, fromSupervisor);
     // Before anything of the user's can run: no name leads to the host any more, and no word is left.
-    door.hide();
+    listener.hide();
     unlinkSync(join(folder, TOKEN_FILE));
     const { uid, gid, home, cwd, limits } = spec;
     // The engine has found its folders by their names: pid 1 looks whether they are those that were meant.
@@ -139,15 +143,15 @@ export class ContainerTransport implements SupervisorTransport {
       cwd,
       limits,
       folders: named,
-      ...(proxy ? { proxy: proxySpec(CONTAINER_PATHS.door) } : {}),
+      ...(proxy ? { proxy: proxySpec(CONTAINER_PATHS.listener) } : {}),
     };
     supervisor.send(FrameType.open, 0, JSON.stringify({ policy }));
     undo.defer(() => supervisor.close());
     // Whoever made the image may have written a pid 1 that says nothing more.
-    await untilAborted(supervisor.firstFrame, deadline, () => notReady(site.startTimeoutMs, deadline.reason));
+    await untilAborted(supervisor.firstFrame, deadline, () => notReady(defaults.startTimeoutMs, deadline.reason));
     undo.move();
     stop.abort();
-    return new ContainerTransport(site, berth, { supervisor, pid, container, door, pipes, proxy });
+    return new ContainerTransport(defaults, slot, { supervisor, pid, container, listener, pipes, proxy });
   }
 
   /** Resolves when it was released; false where the engine may still have the container. */
@@ -155,13 +159,13 @@ export class ContainerTransport implements SupervisorTransport {
     return this.#gone.promise;
   }
 
-  async connect(kernel: number, purpose: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection> {
+  async connect(kernel: number, request: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection> {
     const pair = await this.#pipes.take();
     const late = AbortSignal.timeout(this.#startTimeoutMs);
-    const { token: word, connection } = this.#door.expect(AbortSignal.any([withLateConnection(signal), late]));
+    const { token, connection } = this.#listener.expect(AbortSignal.any([withLateConnection(signal), late]));
     const { out, err, stdout, stderr } = pair;
-    const request = { kernel, ...connectPayload(purpose), out, err, word: word.toString('hex') };
-    this.supervisor.send(FrameType.attach, 0, JSON.stringify(request));
+    const payload = { kernel, ...connectPayload(request), out, err, word: token.toString('hex') };
+    this.supervisor.send(FrameType.attach, 0, JSON.stringify(payload));
     try {
       return { control: new FrameSocket(await connection, fromKernel), stdout, stderr };
     } catch (cause) {
@@ -212,9 +216,9 @@ export class ContainerTransport implements SupervisorTransport {
     const late = delay(REMOVAL_TIMEOUT_MS, false, { ref: false });
     const removed = await Promise.race([this.#container.remove(), late]);
     this.supervisor.close();
-    this.#door.close();
+    this.#listener.close();
     this.proxy?.close();
-    await rm(this.#berth.folder, { recursive: true, force: true });
+    await rm(this.#slot.folder, { recursive: true, force: true });
     this.#gone.resolve(removed);
   }
 }

@@ -16,7 +16,7 @@ interface FrameObserver {
 }
 
 export class FramePipe implements FrameConnection {
-  readonly #wires: SharedMemory;
+  readonly #memory: SharedMemory;
   readonly #passing: FrameObserver;
   readonly #decoder: FrameDecoder;
   #unsent: UnsentFrame[] = [];
@@ -28,8 +28,8 @@ export class FramePipe implements FrameConnection {
   #greeted = false;
 
   /** `decoder` belongs to the worker: a frame of the kernel before may be half read. */
-  constructor(wires: SharedMemory, decoder: FrameDecoder, passing: FrameObserver) {
-    this.#wires = wires;
+  constructor(sharedMemory: SharedMemory, decoder: FrameDecoder, passing: FrameObserver) {
+    this.#memory = sharedMemory;
     this.#decoder = decoder;
     this.#passing = passing;
   }
@@ -76,12 +76,12 @@ export class FramePipe implements FrameConnection {
   /** Takes in what has come, and sends what has waited for room. */
   take(): void {
     this.#flush();
-    const incoming = this.#wires.pipe('fromKernel');
+    const incoming = this.#memory.pipe('fromKernel');
     while (!this.#paused && !this.#ended) {
       const chunk = Buffer.allocUnsafe(incoming.size);
       if (chunk.length === 0) return;
       const count = incoming.read(chunk);
-      this.#wires.wakeWorker();
+      this.#memory.wakeWorker();
       try {
         for (const frame of this.#decoder.push(chunk.subarray(0, count))) this.#give(frame);
       } catch (problem) {
@@ -109,17 +109,17 @@ export class FramePipe implements FrameConnection {
   }
 
   #flush(): void {
-    const pipe = this.#wires.pipe('toKernel');
+    const pipe = this.#memory.pipe('toKernel');
     for (let next = this.#unsent[0]; next; next = this.#unsent[0]) {
       // Before it is tried: the worker makes room while it is, and tells of it.
-      this.#wires.set('crowded', 1);
+      this.#memory.set('crowded', 1);
       next.rest = next.rest.subarray(pipe.write(next.rest));
-      this.#wires.wakeWorker();
+      this.#memory.wakeWorker();
       if (next.rest.length > 0) return;
       this.#unsent.shift();
       next.sent();
     }
-    this.#wires.set('crowded', 0);
+    this.#memory.set('crowded', 0);
   }
 }
 

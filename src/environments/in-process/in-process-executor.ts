@@ -35,7 +35,7 @@ export class InProcessExecutor implements Executor {
   readonly capabilities = IN_PROCESS_CAPABILITIES;
   readonly #config: InProcessConfig;
   readonly spares = new SparePool(() => this.#live());
-  readonly #enclosures = new Set<PyodideHost>();
+  readonly #hosts = new Set<PyodideHost>();
   #workshop: Promise<SpareFactory> | undefined;
   #closed = false;
 
@@ -55,7 +55,7 @@ export class InProcessExecutor implements Executor {
   async close(): Promise<void> {
     this.#closed = true;
     await this.spares.close();
-    await Promise.all([...this.#enclosures].map((enclosure) => enclosure.close()));
+    await Promise.all([...this.#hosts].map((host) => host.close()));
   }
 
   #live(): Promise<SpareFactory> {
@@ -88,11 +88,11 @@ export class InProcessExecutor implements Executor {
     return { alive: true, make: (spec) => this.#make({ ...common, spec }) };
   }
 
-  #make(order: HostTask): PyodideHost {
+  #make(task: HostTask): PyodideHost {
     if (this.#closed) throw closed();
-    const enclosure = new PyodideHost(order, () => this.#enclosures.delete(enclosure));
-    this.#enclosures.add(enclosure);
-    return enclosure;
+    const host = new PyodideHost(task, () => this.#hosts.delete(host));
+    this.#hosts.add(host);
+    return host;
   }
 }
 
@@ -110,14 +110,14 @@ export class PyodideHost implements PrestartableHost {
   readonly forkless = true;
   /** There is none but the host's own. */
   readonly pid = 0;
-  #order: HostTask;
+  #task: HostTask;
   readonly #onClosed: () => void;
-  readonly #lodgings = new Set<PyodideWorker>();
-  #prepared: { readonly lodging: PyodideWorker; readonly link: KernelConnection } | undefined;
+  readonly #workers = new Set<PyodideWorker>();
+  #prestarted: { readonly worker: PyodideWorker; readonly link: KernelConnection } | undefined;
   #closed = false;
 
-  constructor(order: HostTask, onClosed: () => void) {
-    this.#order = order;
+  constructor(task: HostTask, onClosed: () => void) {
+    this.#task = task;
     this.#onClosed = onClosed;
   }
 
@@ -126,20 +126,20 @@ export class PyodideHost implements PrestartableHost {
   }
 
   async prestart(): Promise<void> {
-    const lodging = this.#open();
-    this.#prepared = { lodging, link: lodging.attach() };
-    await lodging.ready;
-    if (!lodging.alive) throw new CellaError('TEMPLATE_FAILED', 'Pyodide ended before it was ready.');
+    const worker = this.#open();
+    this.#prestarted = { worker, link: worker.attach() };
+    await worker.ready;
+    if (!worker.alive) throw new CellaError('TEMPLATE_FAILED', 'Pyodide ended before it was ready.');
   }
 
   wake(): void {}
 
   moveWorkspace(path: string): void {
-    const { spec } = this.#order;
+    const { spec } = this.#task;
     const folder = { ...spec.folder, path };
     const writable = spec.writable.map((each) => (each.path === spec.folder.path ? { ...each, path } : each));
-    this.#order = { ...this.#order, spec: { ...spec, folder, writable } };
-    for (const lodging of this.#lodgings) lodging.moveTo(path);
+    this.#task = { ...this.#task, spec: { ...spec, folder, writable } };
+    for (const worker of this.#workers) worker.moveTo(path);
   }
 
   async startKernel({ env, packages, from, reseed = !from }: StartKernelOptions): Promise<KernelConnection> {
@@ -165,44 +165,44 @@ export class PyodideHost implements PrestartableHost {
   }
 
   async memoryUsage(): Promise<MemoryUsage> {
-    const all = [...this.#lodgings].map((lodging, index) => [String(index), lodging.bytes] as const);
-    // Moments lie in the memory of the kernel that they were kept in.
+    const all = [...this.#workers].map((worker, index) => [String(index), worker.bytes] as const);
+    // Snapshots lie in the memory of the kernel that they were kept in.
     return { kernels: Object.fromEntries(all), twins: {} };
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#lodgings].map((lodging) => lodging.close()));
+    await Promise.all([...this.#workers].map((worker) => worker.close()));
     this.#onClosed();
   }
 
   #begin(): KernelConnection {
-    const prepared = this.#prepared;
-    this.#prepared = undefined;
-    return prepared?.lodging.alive ? prepared.link : this.#open().attach();
+    const prestarted = this.#prestarted;
+    this.#prestarted = undefined;
+    return prestarted?.worker.alive ? prestarted.link : this.#open().attach();
   }
 
   #goBack(from: { readonly twin: number; readonly keep: boolean }): KernelConnection {
-    const lodging = this.#holderOf(from.twin);
-    if (!lodging) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
-    if (lodging.isAttached) {
-      if (!from.keep) lodging.drop(from.twin);
+    const worker = this.#holderOf(from.twin);
+    if (!worker) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
+    if (worker.isAttached) {
+      if (!from.keep) worker.drop(from.twin);
       throw new CellaError('FORK_UNSAFE', 'The in-process executor has no second kernel with the same memory.');
     }
-    return lodging.attach(from);
+    return worker.attach(from);
   }
 
   #holderOf(twin: number): PyodideWorker | undefined {
-    return [...this.#lodgings].find((lodging) => lodging.alive && lodging.twins.has(twin));
+    return [...this.#workers].find((worker) => worker.alive && worker.twins.has(twin));
   }
 
   #open(): PyodideWorker {
-    const lodging = new PyodideWorker(this.#order);
-    this.#lodgings.add(lodging);
-    void lodging.gone.then(({ outOfMemory }) => {
-      this.#lodgings.delete(lodging);
-      if (!this.#closed) for (const twin of lodging.twins) this.onGone(twin, outOfMemory);
+    const worker = new PyodideWorker(this.#task);
+    this.#workers.add(worker);
+    void worker.gone.then(({ outOfMemory }) => {
+      this.#workers.delete(worker);
+      if (!this.#closed) for (const twin of worker.twins) this.onGone(twin, outOfMemory);
     });
-    return lodging;
+    return worker;
   }
 }

@@ -167,14 +167,14 @@ export class RingBuffer {
 type WaitResult = 'ready' | 'late' | 'signal';
 
 /** A negative time is without end. */
-export function waitUntil(wires: SharedMemory, ready: () => boolean, timeoutMs = -1): WaitResult {
+export function waitUntil(sharedMemory: SharedMemory, ready: () => boolean, timeoutMs = -1): WaitResult {
   const until = timeoutMs < 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
   for (;;) {
-    const since = wires.get('wake');
+    const since = sharedMemory.get('wake');
     if (ready()) return 'ready';
-    if (wires.signal[0] !== 0) return 'signal';
+    if (sharedMemory.signal[0] !== 0) return 'signal';
     const left = until - performance.now();
     if (left <= 0) return 'late';
-    wires.sleep(since, left);
+    sharedMemory.sleep(since, left);
   }
 }

@@ -82,7 +82,7 @@ export class PyodideWorker {
     this.gone = gone.promise;
     const whole: KernelTask = { ...order, memory: this.#memory.memory };
     this.#worker = startWorker(whole);
-    this.#worker.on('message', (word: WorkerMessage) => this.#hear(word));
+    this.#worker.on('message', (message: WorkerMessage) => this.#handleMessage(message));
     this.#worker.on('error', (error) => {
       this.#ending ??= this.#lost(error.message);
     });
@@ -116,36 +116,36 @@ export class PyodideWorker {
     return this.#spoken.promise;
   }
 
-  /** A kernel takes hold of it: the first one, or one that goes back to a moment that is kept here. */
+  /** A kernel takes hold of it: the first one, or one that goes back to a snapshot that is kept here. */
   attach(from?: { readonly twin: number; readonly keep: boolean }): KernelConnection {
-    const wires = this.#memory;
-    const wake = () => wires.wakeWorker();
-    wires.pipe('stdout').clear();
-    wires.pipe('stderr').clear();
-    const tenancy: AttachedKernel = {
-      control: new FramePipe(wires, this.#decoder, {
+    const sharedMemory = this.#memory;
+    const wake = () => sharedMemory.wakeWorker();
+    sharedMemory.pipe('stdout').clear();
+    sharedMemory.pipe('stderr').clear();
+    const kernel: AttachedKernel = {
+      control: new FramePipe(sharedMemory, this.#decoder, {
         sent: (type, id) => this.#sent(type, id),
         received: (frame) => this.#received(frame),
       }),
-      stdout: new SharedMemorySource(wires.pipe('stdout'), wake),
-      stderr: new SharedMemorySource(wires.pipe('stderr'), wake),
+      stdout: new SharedMemorySource(sharedMemory.pipe('stdout'), wake),
+      stderr: new SharedMemorySource(sharedMemory.pipe('stderr'), wake),
       exited: Promise.withResolvers<ProcessExit>(),
     };
-    this.#kernel = tenancy;
+    this.#kernel = kernel;
     this.#busy = true;
-    for (const twin of this.#dropped.splice(0)) tenancy.control.send(FrameType.drop, twin);
+    for (const twin of this.#dropped.splice(0)) kernel.control.send(FrameType.drop, twin);
     if (from) {
       if (!from.keep) this.twins.delete(from.twin);
-      tenancy.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
+      kernel.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
     }
-    tenancy.control.take();
+    kernel.control.take();
     return {
-      control: tenancy.control,
-      stdout: tenancy.stdout,
-      stderr: tenancy.stderr,
-      exited: tenancy.exited.promise,
+      control: kernel.control,
+      stdout: kernel.stdout,
+      stderr: kernel.stderr,
+      exited: kernel.exited.promise,
       interrupt: (execution) => this.#signals.interrupt(execution),
-      kill: () => this.#kill(tenancy),
+      kill: () => this.#kill(kernel),
     };
   }
 
@@ -154,7 +154,7 @@ export class PyodideWorker {
     this.#memory.moveTo(path);
   }
 
-  /** Lets go of a moment, and of the worker where nothing else is left in it. */
+  /** Lets go of a snapshot, and of the worker where nothing else is left in it. */
   drop(twin: number): void {
     if (!this.twins.delete(twin)) return;
     if (this.#kernel) this.#kernel.control.send(FrameType.drop, twin);
@@ -168,36 +168,36 @@ export class PyodideWorker {
     await this.gone;
   }
 
-  /** A kernel that has nothing to do can be left as it is, for the moments that are kept beside it; any other ends with its worker. */
-  #kill(tenancy: AttachedKernel): void {
-    if (this.#kernel !== tenancy) return;
+  /** A kernel that has nothing to do can be left as it is, for the snapshots that are kept beside it; any other ends with its worker. */
+  #kill(kernel: AttachedKernel): void {
+    if (this.#kernel !== kernel) return;
     if (this.#busy || this.twins.size === 0) void this.close();
     else this.#leave(KILLED);
   }
 
   #leave(exit: ProcessExit): void {
-    const tenancy = this.#kernel;
-    if (!tenancy) return;
+    const kernel = this.#kernel;
+    if (!kernel) return;
     this.#kernel = undefined;
-    tenancy.control.take();
-    tenancy.stdout.end();
-    tenancy.stderr.end();
-    tenancy.exited.resolve(exit);
-    tenancy.control.end();
+    kernel.control.take();
+    kernel.stdout.end();
+    kernel.stderr.end();
+    kernel.exited.resolve(exit);
+    kernel.control.end();
   }
 
-  #hear(word: WorkerMessage): void {
-    if (word === null) {
+  #handleMessage(message: WorkerMessage): void {
+    if (message === null) {
       this.#memory.set('told', 0);
       this.#signals.checkAlarm();
       this.#look();
-    } else if ('exitCode' in word) this.#ending ??= this.#ended(word.exitCode);
-    else if ('problem' in word) this.#ending ??= this.#lost(word.problem);
+    } else if ('exitCode' in message) this.#ending ??= this.#ended(message.exitCode);
+    else if ('problem' in message) this.#ending ??= this.#lost(message.problem);
   }
 
   #look(): void {
-    const tenancy = this.#kernel;
-    if (!tenancy) {
+    const kernel = this.#kernel;
+    if (!kernel) {
       // Tasks of a kernel that is no more may write on: nobody reads that.
       this.#memory.set('toldOfOutput', 0);
       for (const name of ['stdout', 'stderr'] as const) this.#memory.pipe(name).clear();
@@ -209,7 +209,7 @@ export class PyodideWorker {
       this.#memory.pipe('stdout').size > PROMPT_READ_BYTES || this.#memory.pipe('stderr').size > PROMPT_READ_BYTES;
     if (much || this.#memory.pipe('fromKernel').size > 0) this.#takeOutput();
     else this.#soon ??= setTimeout(() => this.#takeOutput(), OUTPUT_DELAY_MS);
-    tenancy.control.take();
+    kernel.control.take();
   }
 
   /** Up to the end of a frame that was begun. Where the code has written there itself, nobody finds that any more. */
@@ -267,17 +267,17 @@ const SIGALRM = 14;
 const RESEND_MS = 10;
 
 class SignalSender {
-  readonly #wires: SharedMemory;
+  readonly #memory: SharedMemory;
   #again: NodeJS.Timeout | undefined;
   #alarm: NodeJS.Timeout | undefined;
 
-  constructor(wires: SharedMemory) {
-    this.#wires = wires;
+  constructor(sharedMemory: SharedMemory) {
+    this.#memory = sharedMemory;
   }
 
   interrupt(execution: number): void {
-    this.#wires.set('heard', 0);
-    this.#wires.set('target', execution);
+    this.#memory.set('heard', 0);
+    this.#memory.set('target', execution);
     clearInterval(this.#again);
     this.#again = setInterval(() => this.#ring(), RESEND_MS);
     this.#ring();
@@ -285,7 +285,7 @@ class SignalSender {
 
   /** Looks whether the code has asked for an alarm: 1 for none any more, else milliseconds. */
   checkAlarm(): void {
-    const wish = this.#wires.swap('alarm', 0);
+    const wish = this.#memory.swap('alarm', 0);
     if (wish === 0) return;
     clearTimeout(this.#alarm);
     if (wish > 1) this.#alarm = setTimeout(() => this.#raise(SIGALRM), wish);
@@ -297,12 +297,12 @@ class SignalSender {
   }
 
   #ring(): void {
-    if (this.#wires.get('heard') !== 0 || this.#wires.get('target') === 0) clearInterval(this.#again);
+    if (this.#memory.get('heard') !== 0 || this.#memory.get('target') === 0) clearInterval(this.#again);
     else this.#raise(SIGINT);
   }
 
   #raise(signal: number): void {
-    this.#wires.signal[0] = signal;
-    this.#wires.wakeWorker();
+    this.#memory.signal[0] = signal;
+    this.#memory.wakeWorker();
   }
 }

@@ -42,11 +42,11 @@ export class SubprocessExecutor implements Executor {
   async open(spec: EnvironmentSpec): Promise<KernelHost> {
     for (let left = MOST_TEMPLATES; ; left--) {
       const template = await this.#live();
-      const way = await TemplateTransport.open(template, spec);
-      if (left === 1 || (await way.supervisor.connected)) return new SupervisorClient(way);
+      const transport = await TemplateTransport.open(template, spec);
+      if (left === 1 || (await transport.supervisor.connected)) return new SupervisorClient(transport);
       // Somebody has killed it, and nothing has told us before.
       template.retire();
-      await way.close();
+      await transport.close();
     }
   }
 

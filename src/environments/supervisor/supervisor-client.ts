@@ -70,11 +70,11 @@ export class SupervisorClient implements PrestartableHost {
   #prestarted: NumberedConnection | undefined;
   #woken = false;
 
-  constructor(way: SupervisorTransport) {
-    this.#transport = way;
-    if (way.proxy) way.proxy.onDenied = (attempt) => this.onDenied(attempt);
+  constructor(transport: SupervisorTransport) {
+    this.#transport = transport;
+    if (transport.proxy) transport.proxy.onDenied = (attempt) => this.onDenied(attempt);
     this.#opened.promise.catch(() => {}); // told by whoever waits
-    this.#supervisor = way.supervisor;
+    this.#supervisor = transport.supervisor;
     this.#supervisor.read(
       (frame) => {
         try {
@@ -124,12 +124,12 @@ export class SupervisorClient implements PrestartableHost {
   }
 
   startKernel({ env, from, packages, reseed = !from }: StartKernelOptions): Promise<KernelConnection> {
-    const prepared = this.#prestarted;
-    if (prepared && !from) {
+    const prestarted = this.#prestarted;
+    if (prestarted && !from) {
       this.#prestarted = undefined;
       // It has seeded itself; where it was woken up already, and there is nothing to tell, nothing is sent.
       const nothing = this.#woken && Object.keys(env).length === 0 && packages === undefined;
-      return Promise.resolve(this.#startedKernel(prepared, nothing ? undefined : { env, packages, reseed: false }));
+      return Promise.resolve(this.#startedKernel(prestarted, nothing ? undefined : { env, packages, reseed: false }));
     }
     return this.#connect({ from }).then((attachment) => this.#startedKernel(attachment, { env, packages, reseed }));
   }
@@ -141,8 +141,8 @@ export class SupervisorClient implements PrestartableHost {
   }
 
   async openTerminal(program: ProgramSpec, size: TerminalSize): Promise<RunningTerminal> {
-    const purpose = { command: { ...program, terminal: size } };
-    const { kernel, control, stdout, stderr, exited } = await this.#startProgram(purpose);
+    const request = { command: { ...program, terminal: size } };
+    const { kernel, control, stdout, stderr, exited } = await this.#startProgram(request);
     // A terminal has one stream.
     stderr.close();
     return {
@@ -154,8 +154,8 @@ export class SupervisorClient implements PrestartableHost {
     };
   }
 
-  async #startProgram(purpose: ConnectRequest): Promise<Pick<RunningProgram, 'exited'> & NumberedConnection> {
-    const attachment = await this.#connect(purpose);
+  async #startProgram(request: ConnectRequest): Promise<Pick<RunningProgram, 'exited'> & NumberedConnection> {
+    const attachment = await this.#connect(request);
     const { kernel, control, exit } = attachment;
     let problem: string | undefined;
     const heard = Promise.withResolvers<void>();
@@ -249,7 +249,7 @@ export class SupervisorClient implements PrestartableHost {
     clearTimeout(timer);
   }
 
-  async #connect(purpose: ConnectRequest): Promise<NumberedConnection> {
+  async #connect(request: ConnectRequest): Promise<NumberedConnection> {
     try {
       await this.#transport.awaitAnswer(this.#opened.promise);
     } catch (error) {
@@ -263,7 +263,7 @@ export class SupervisorClient implements PrestartableHost {
     const exit = this.#exit(kernel);
     void exit.promise.then(() => ended.abort());
     try {
-      return { kernel, exit, ...(await this.#transport.connect(kernel, purpose, ended.signal)) };
+      return { kernel, exit, ...(await this.#transport.connect(kernel, request, ended.signal)) };
     } catch (error) {
       this.#exits.delete(kernel);
       this.#killIfUnusable();

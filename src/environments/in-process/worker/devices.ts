@@ -13,23 +13,23 @@ const FD = { control: 256, out: 257, err: 258, outReader: 259, errReader: 260, b
 
 export class Devices {
   readonly #module: Emscripten;
-  readonly #wires: SharedMemory;
+  readonly #memory: SharedMemory;
   readonly #host: MessagePort;
   #made = 0;
 
-  constructor(module: Emscripten, wires: SharedMemory, host: MessagePort) {
+  constructor(module: Emscripten, sharedMemory: SharedMemory, host: MessagePort) {
     this.#module = module;
-    this.#wires = wires;
+    this.#memory = sharedMemory;
     this.#host = host;
   }
 
   install(): void {
-    const wires = this.#wires;
+    const sharedMemory = this.#memory;
     this.#put('control', this.#control(), [FD.control]);
-    this.#put('stdout', this.#output(wires.pipe('stdout')), [FD.out, 1]);
-    this.#put('stderr', this.#output(wires.pipe('stderr')), [FD.err, 2]);
-    this.#put('unread-stdout', { poll: () => (wires.pipe('stdout').size > 0 ? READABLE : 0) }, [FD.outReader]);
-    this.#put('unread-stderr', { poll: () => (wires.pipe('stderr').size > 0 ? READABLE : 0) }, [FD.errReader]);
+    this.#put('stdout', this.#output(sharedMemory.pipe('stdout')), [FD.out, 1]);
+    this.#put('stderr', this.#output(sharedMemory.pipe('stderr')), [FD.err, 2]);
+    this.#put('unread-stdout', { poll: () => (sharedMemory.pipe('stdout').size > 0 ? READABLE : 0) }, [FD.outReader]);
+    this.#put('unread-stderr', { poll: () => (sharedMemory.pipe('stderr').size > 0 ? READABLE : 0) }, [FD.errReader]);
     this.#put('stdin', { poll: () => READABLE, read: () => 0 }, [0]);
     this.#put('bell', this.#bell(), [FD.bell]);
   }
@@ -48,22 +48,22 @@ export class Devices {
 
   /** The host looks at everything when it is told; it is told once until it does. */
   #tell(word: 'told' | 'toldOfOutput' = 'told'): void {
-    if (this.#wires.swap(word, 1) === 0) this.#host.postMessage(null);
+    if (this.#memory.swap(word, 1) === 0) this.#host.postMessage(null);
   }
 
   #control(): StreamOps {
-    const wires = this.#wires;
-    const incoming = wires.pipe('toKernel');
+    const sharedMemory = this.#memory;
+    const incoming = sharedMemory.pipe('toKernel');
     return {
       poll: () => WRITABLE | (incoming.size > 0 ? READABLE : 0),
       read: (_stream, buffer, offset, length) => {
         this.#wait(() => incoming.size > 0);
         const count = incoming.read(asBytes(buffer, offset, length));
-        if (wires.get('crowded') !== 0) this.#tell();
+        if (sharedMemory.get('crowded') !== 0) this.#tell();
         return count;
       },
       write: (_stream, buffer, offset, length) => {
-        const count = this.#write(wires.pipe('fromKernel'), asBytes(buffer, offset, length));
+        const count = this.#write(sharedMemory.pipe('fromKernel'), asBytes(buffer, offset, length));
         this.#tell();
         return count;
       },
@@ -98,19 +98,19 @@ export class Devices {
 
   /** Read: the execution that an interrupt is meant for. Written: `h`, it was heard; `a` or `k` and a number: an alarm, an end. */
   #bell(): StreamOps {
-    const wires = this.#wires;
+    const sharedMemory = this.#memory;
     return {
       read: (_stream, buffer, offset, length) => {
-        const word = new Uint8Array(new Uint32Array([wires.get('target')]).buffer).subarray(0, length);
+        const word = new Uint8Array(new Uint32Array([sharedMemory.get('target')]).buffer).subarray(0, length);
         asBytes(buffer, offset, word.length).set(word);
         return word.length;
       },
       write: (_stream, buffer, offset, length) => {
         const bytes = asBytes(buffer, offset, length);
-        if (bytes[0] === 0x68) wires.set('heard', wires.swap('target', 0));
+        if (bytes[0] === 0x68) sharedMemory.set('heard', sharedMemory.swap('target', 0));
         else if (length >= 5) {
           const number = new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true);
-          wires.set(bytes[0] === 0x61 ? 'alarm' : 'killedBy', number);
+          sharedMemory.set(bytes[0] === 0x61 ? 'alarm' : 'killedBy', number);
           this.#tell();
         }
         return length;
@@ -120,7 +120,7 @@ export class Devices {
 
   #wait(ready: () => boolean): void {
     // Python looks at the signal, and tries again where it does not raise.
-    if (waitUntil(this.#wires, ready) === 'signal') throw new this.#module.FS.ErrnoError(Errno.EINTR);
+    if (waitUntil(this.#memory, ready) === 'signal') throw new this.#module.FS.ErrnoError(Errno.EINTR);
   }
 }
 
@@ -131,7 +131,7 @@ function asBytes(buffer: Int8Array, offset: number, length: number): Uint8Array 
 const O_NONBLOCK = 0o4000;
 
 /** `reader` is the reading end of any pipe: all of them share how they are read. */
-export function makePipesWait(module: Emscripten, wires: SharedMemory, reader: number): void {
+export function makePipesWait(module: Emscripten, sharedMemory: SharedMemory, reader: number): void {
   const { FS } = module;
   const ops = FS.getStream(reader)?.stream_ops;
   const read = ops?.read;
@@ -143,7 +143,7 @@ export function makePipesWait(module: Emscripten, wires: SharedMemory, reader: n
       const empty = error instanceof FS.ErrnoError && 'errno' in error && error.errno === Errno.EAGAIN;
       if (!empty || (stream.flags & O_NONBLOCK) !== 0) throw error;
       // There is no other thread that could write to it meanwhile.
-      waitUntil(wires, () => false);
+      waitUntil(sharedMemory, () => false);
       throw new FS.ErrnoError(Errno.EINTR);
     }
   };

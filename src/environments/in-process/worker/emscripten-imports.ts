@@ -11,11 +11,16 @@ const ALWAYS = POLLERR | POLLHUP | POLLNVAL;
 /** How much is taken beyond what is asked for, so that not every allocation has to ask. */
 const AHEAD = 1.2;
 
-export function adaptImports(imports: Imports, module: Emscripten, wires: SharedMemory, memoryBytes: number): void {
+export function adaptImports(
+  imports: Imports,
+  module: Emscripten,
+  sharedMemory: SharedMemory,
+  memoryBytes: number,
+): void {
   const { env } = imports;
   if (!env) throw new Error('Pyodide asks for its surroundings by another name than env');
-  replace(env, '__syscall_poll', (list, count, timeoutMs) => poll(module, wires, list, count, timeoutMs));
-  replace(env, 'emscripten_resize_heap', (bytes) => grow(module, wires, bytes >>> 0, memoryBytes));
+  replace(env, '__syscall_poll', (list, count, timeoutMs) => poll(module, sharedMemory, list, count, timeoutMs));
+  replace(env, 'emscripten_resize_heap', (bytes) => grow(module, sharedMemory, bytes >>> 0, memoryBytes));
   // It would start a shell on the host.
   replace(env, '_emscripten_system', () => -Errno.ENOSYS);
 }
@@ -27,7 +32,7 @@ function replace(env: Imports[string], name: string, answer: (...args: [number, 
 }
 
 /** As poll(2): Emscripten's own never waits, and does not tell of descriptors that are closed. */
-function poll(module: Emscripten, wires: SharedMemory, list: number, count: number, timeoutMs: number): number {
+function poll(module: Emscripten, sharedMemory: SharedMemory, list: number, count: number, timeoutMs: number): number {
   let ready = 0;
   const look = (): boolean => {
     ready = 0;
@@ -43,7 +48,7 @@ function poll(module: Emscripten, wires: SharedMemory, list: number, count: numb
     look();
     return ready;
   }
-  return waitUntil(wires, look, timeoutMs) === 'signal' ? -Errno.EINTR : ready;
+  return waitUntil(sharedMemory, look, timeoutMs) === 'signal' ? -Errno.EINTR : ready;
 }
 
 function flagsOf(module: Emscripten, fd: number): number {
@@ -53,13 +58,13 @@ function flagsOf(module: Emscripten, fd: number): number {
   return stream.stream_ops.poll ? stream.stream_ops.poll(stream) : 5;
 }
 
-function grow(module: Emscripten, wires: SharedMemory, bytes: number, most: number): number {
+function grow(module: Emscripten, sharedMemory: SharedMemory, bytes: number, most: number): number {
   if (bytes > most) {
-    wires.add('refused', 1);
+    sharedMemory.add('refused', 1);
     return 0;
   }
   const wanted = Math.min(most, Math.max(bytes, module.HEAPU8.length * AHEAD));
   if (module.growMemory(Math.ceil(wanted / PAGE) * PAGE) === undefined) return 0;
-  wires.set('heap', module.HEAPU8.length);
+  sharedMemory.set('heap', module.HEAPU8.length);
   return 1;
 }

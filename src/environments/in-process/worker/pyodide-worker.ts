@@ -46,15 +46,15 @@ async function answerTexts(told: HelperTask): Promise<void> {
 }
 
 async function runKernel(told: KernelTask): Promise<void> {
-  const wires = new SharedMemory(told.memory);
-  const { python, module } = await load(told, wires, told.snapshot, told.memoryBytes);
-  wires.set('heap', module.HEAPU8.length);
-  mountFolders(module, told.spec, () => wires.movedTo());
-  new Devices(module, wires, host).install();
+  const sharedMemory = new SharedMemory(told.memory);
+  const { python, module } = await load(told, sharedMemory, told.snapshot, told.memoryBytes);
+  sharedMemory.set('heap', module.HEAPU8.length);
+  mountFolders(module, told.spec, () => sharedMemory.movedTo());
+  new Devices(module, sharedMemory, host).install();
   const reader: number = python.runPython('__import__("os").pipe()[0]');
-  makePipesWait(module, wires, reader);
+  makePipesWait(module, sharedMemory, reader);
   for (const end of [reader, reader + 1]) closeStream(module, end);
-  python.setInterruptBuffer(wires.signal);
+  python.setInterruptBuffer(sharedMemory.signal);
   // Pyodide's own would write what it knows of the end to the code's output.
   module.API.fatal_error = (error) => {
     throw error;
@@ -79,7 +79,7 @@ function enter(python: Python, settings: object): unknown {
 
 async function load(
   { pyodide, lock, wasm: code }: WorkerTask,
-  wires: SharedMemory,
+  sharedMemory: SharedMemory,
   snapshot?: SharedArrayBuffer,
   memoryBytes = Number.POSITIVE_INFINITY,
 ): Promise<{ python: Python; module: Emscripten }> {
@@ -89,7 +89,7 @@ async function load(
     createPyodideModule: async (settings) => {
       const own = settings.instantiateWasm;
       settings.instantiateWasm = (imports: Imports, done) => {
-        adaptImports(imports, settings, wires, memoryBytes);
+        adaptImports(imports, settings, sharedMemory, memoryBytes);
         return own(imports, done);
       };
       module = await factory(settings);
