@@ -11,26 +11,26 @@ export interface QueuedFrame {
 }
 
 export interface FrameHandler {
-  /** False where the frame must wait; FrameError where it must not be. */
+  /** Returns false if the frame must wait; throws FrameError if it is not allowed. */
   handle(next: QueuedFrame): boolean;
-  /** The kernel has broken the rules. */
-  broken(reason: string): void;
+  /** The kernel violated the protocol. */
+  violated(reason: string): void;
 }
 
 export class FrameQueue {
   readonly #budget: Pick<KernelBudget, 'take' | 'give'>;
-  readonly #events: FrameHandler;
+  readonly #handler: FrameHandler;
   readonly #frames = new FifoQueue<QueuedFrame>();
   #pumping = false;
   #closed = false;
 
-  constructor(budget: Pick<KernelBudget, 'take' | 'give'>, events: FrameHandler) {
+  constructor(budget: Pick<KernelBudget, 'take' | 'give'>, handler: FrameHandler) {
     this.#budget = budget;
-    this.#events = events;
+    this.#handler = handler;
   }
 
   receive(frame: Frame): void {
-    // A kernel that was cut off is dying: nothing that it still sends is heard.
+    // After a protocol violation, frames that still arrive are ignored.
     if (this.#closed) return;
     this.#frames.push({ frame });
     // What waits for output to be read must not fill the host's memory meanwhile.
@@ -45,20 +45,20 @@ export class FrameQueue {
     this.#pumping = true;
     try {
       for (let next = this.#frames.first; next; next = this.#frames.first) {
-        if (!this.#events.handle(next)) break;
-        // Whoever handled it may have closed this.
+        if (!this.#handler.handle(next)) break;
+        // The handler may have closed this queue.
         if (this.#closed) break;
         this.#frames.shift();
         this.#budget.give('waiting', sizeOf(next.frame));
       }
     } catch (error) {
-      this.#events.broken(error instanceof FrameError ? error.message : String(error));
+      this.#handler.violated(error instanceof FrameError ? error.message : String(error));
     } finally {
       this.#pumping = false;
     }
   }
 
-  /** Nothing is heard any more. */
+  /** Ignores all further frames. */
   close(): void {
     this.#closed = true;
     this.#frames.clear();

@@ -21,8 +21,8 @@ const IDS_PER_GENERATION = 2 ** 32;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 
 interface HostCallsOptions {
-  readonly link: Pick<FrameConnection, 'sendAndDrain'>;
-  readonly outputs: Pick<KernelOutput, 'reached' | 'release'>;
+  readonly connection: Pick<FrameConnection, 'sendAndDrain'>;
+  readonly output: Pick<KernelOutput, 'reached' | 'release'>;
   readonly budget: Pick<KernelBudget, 'take' | 'give' | 'hasRoom' | 'readerHasRoom'>;
   /** Carries out what the code asks for, beside input(). Without it such calls are refused. */
   readonly handler: CallHandler | undefined;
@@ -37,33 +37,33 @@ interface HostCallsOptions {
 }
 
 export class HostCalls {
-  readonly #parts: HostCallsOptions;
+  readonly #options: HostCallsOptions;
   readonly #firstRequest: number;
   readonly #inputs: PendingInputs;
-  readonly #hostCalls: CallRunner;
+  readonly #running: CallRunner;
   /** By the number of its call: what the prompt of each takes. */
   readonly #prompts = new Map<number, number>();
   /** Host calls that ask somebody right now. */
   #asking = 0;
 
-  constructor(parts: HostCallsOptions) {
-    this.#parts = parts;
-    this.#firstRequest = parts.generation * IDS_PER_GENERATION;
+  constructor(options: HostCallsOptions) {
+    this.#options = options;
+    this.#firstRequest = options.generation * IDS_PER_GENERATION;
     this.#inputs = new PendingInputs((id, reply) => {
       this.#forgetPrompt(id);
       this.#asked();
       const answer = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
       void this.#reply(id, encodeValue(answer));
     });
-    this.#hostCalls = new CallRunner(parts.handler, {
+    this.#running = new CallRunner(options.handler, {
       reply: (id, payload, reckoned) => {
-        parts.budget.give('calls', reckoned);
+        options.budget.give('calls', reckoned);
         return this.#reply(id, payload);
       },
-      progress: (task, text) => parts.progress({ type: 'progress', task, text }),
+      progress: (task, text) => options.progress({ type: 'progress', task, text }),
       asking: (begins) => {
         this.#asking += begins ? 1 : -1;
-        if (begins) parts.asking(true);
+        if (begins) options.asking(true);
         else this.#asked();
       },
     });
@@ -77,27 +77,27 @@ export class HostCalls {
     this.#inputs.reply(id - this.#firstRequest, { error: reason });
   }
 
-  /** False where it must wait. */
+  /** Returns false if the call must wait. */
   take(frame: Frame, [method, params]: [string, PyValue]): boolean {
-    if (this.#inputs.has(frame.id) || this.#hostCalls.has(frame.id)) {
+    if (this.#inputs.has(frame.id) || this.#running.has(frame.id)) {
       throw new FrameError(`a second call with the number ${frame.id}`);
     }
-    if (this.#inputs.size + this.#hostCalls.size >= MOST_CALLS) throw new FrameError('too many calls at once');
-    if (!this.#parts.budget.hasRoom('calls', 1)) return false;
+    if (this.#inputs.size + this.#running.size >= MOST_CALLS) throw new FrameError('too many calls at once');
+    if (!this.#options.budget.hasRoom('calls', 1)) return false;
     if (method === 'input') return this.#input(frame.id, parseInputCall(params));
     const reckoned = Math.max(frame.payload.length + FRAME_COST, REPLY_COST);
-    this.#parts.budget.take('calls', reckoned);
-    this.#hostCalls.start({ id: frame.id, method, params, reckoned });
+    this.#options.budget.take('calls', reckoned);
+    this.#running.start({ id: frame.id, method, params, reckoned });
     return true;
   }
 
   /** The code gave up waiting. */
   giveUp(id: number): void {
-    this.#hostCalls.cancel(id);
+    this.#running.cancel(id);
     if (this.#inputs.has(id)) this.#inputs.reply(id, { error: 'the code no longer waits' });
   }
 
-  /** Nobody will ever hear of these requests. */
+  /** Refuses input requests that their reader left unread. */
   refuseUnread(events: readonly ExecutionEvent[]): void {
     for (const event of events) {
       if (event.type !== 'input_request') continue;
@@ -111,29 +111,29 @@ export class HostCalls {
     this.#inputs.replyAll({ error: 'the cell ended before input() was answered' });
   }
 
-  /** Nobody is there to hear a reply to input() any more. */
+  /** Forgets pending inputs: nothing waits for their replies any more. */
   forgetInputs(): void {
     this.#inputs.forget();
     for (const id of [...this.#prompts.keys()]) this.#forgetPrompt(id);
   }
 
   close(): void {
-    this.#hostCalls.close();
+    this.#running.close();
   }
 
   #input(id: number, call: InputCall): boolean {
-    const { outputs, running, asking } = this.#parts;
+    const { output, running, asking } = this.#options;
     const execution = running();
     if (execution?.number !== call.execution) {
       this.#inputs.add(id);
       this.#inputs.reply(id, { error: 'input() was called while no cell was running' });
       return true;
     }
-    // A question is an event too: it waits for a reader that is slow, or the code could ask without end.
-    if (!outputs.reached(call.marks) || !this.#parts.budget.readerHasRoom) return false;
-    outputs.release(call.marks);
+    // An input request is an event: it waits for a slow reader like all others, or code could send any number.
+    if (!output.reached(call.marks) || !this.#options.budget.readerHasRoom) return false;
+    output.release(call.marks);
     const size = 2 * call.prompt.length + FRAME_COST;
-    this.#parts.budget.take('kept', size);
+    this.#options.budget.take('kept', size);
     this.#prompts.set(id, size);
     this.#inputs.add(id, execution.settings.inputTimeoutMs);
     if (execution.events.abandoned) {
@@ -147,22 +147,22 @@ export class HostCalls {
   }
 
   #forgetPrompt(id: number): void {
-    this.#parts.budget.give('kept', this.#prompts.get(id) ?? 0);
+    this.#options.budget.give('kept', this.#prompts.get(id) ?? 0);
     this.#prompts.delete(id);
   }
 
-  /** A question was answered: where it was the last one, the cell's time goes on. */
+  /** When the last pending question is answered, the execution's clock runs again. */
   #asked(): void {
-    if (this.#inputs.size === 0 && this.#asking === 0) this.#parts.asking(false);
+    if (this.#inputs.size === 0 && this.#asking === 0) this.#options.asking(false);
   }
 
   /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
   async #reply(id: number, payload: Buffer): Promise<void> {
     const size = payload.length + FRAME_COST;
-    this.#parts.budget.take('calls', size);
-    await this.#parts.link.sendAndDrain(FrameType.reply, id, payload);
-    this.#parts.budget.give('calls', size);
-    this.#parts.room();
+    this.#options.budget.take('calls', size);
+    await this.#options.connection.sendAndDrain(FrameType.reply, id, payload);
+    this.#options.budget.give('calls', size);
+    this.#options.room();
   }
 }
 
@@ -203,7 +203,7 @@ class PendingInputs {
     for (const id of [...this.#timers.keys()]) this.reply(id, reply);
   }
 
-  /** Nobody is there to hear a reply any more. */
+  /** Forgets them without a reply. */
   forget(): void {
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();

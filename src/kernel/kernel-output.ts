@@ -35,33 +35,33 @@ export class KernelOutput {
     this.#stderr = new OutputStream(link.stderr, (text, owner) => deliver('stderr', text, owner), onChange);
   }
 
-  /** Nothing is delivered before it: until then nobody knows how the kernel labels output. */
-  open(label?: Uint8Array): void {
-    this.#stdout.open(label);
-    this.#stderr.open(label);
+  /** Nothing is delivered before it: until then nobody knows how the kernel tags output. */
+  open(tag?: Uint8Array): void {
+    this.#stdout.open(tag);
+    this.#stderr.open(tag);
   }
 
-  begin(mark: Buffer): void {
-    this.#stdout.begin(mark);
-    this.#stderr.begin(mark);
+  begin(marker: Buffer): void {
+    this.#stdout.begin(marker);
+    this.#stderr.begin(marker);
   }
 
-  /** Whether everything that was written before these marks is delivered. */
-  reached(marks: OutputMarkers): boolean {
-    if (this.#stdout.reached(marks[0]) && this.#stderr.reached(marks[1])) {
+  /** Whether everything that was written before these markers is delivered. */
+  reached(markers: OutputMarkers): boolean {
+    if (this.#stdout.reached(markers[0]) && this.#stderr.reached(markers[1])) {
       this.stopWaiting();
       return true;
     }
     this.#late ??= timeoutAfterIo(MARKER_TIMEOUT_MS, () => {
       this.#late = undefined;
-      // A reader that is slow is waited for; a mark that the code has swallowed is not.
-      if (!this.#stdout.paused && !this.#stderr.paused) this.release(marks);
+      // A reader that is slow is waited for; a marker that the code has swallowed is not.
+      if (!this.#stdout.paused && !this.#stderr.paused) this.release(markers);
       this.#onChange();
     });
     return false;
   }
 
-  /** The frame that belongs to these marks is handled: what follows them may come. */
+  /** The frame that belongs to these markers is handled: what follows them may come. */
   release([out, err]: OutputMarkers): void {
     this.#stdout.release(out);
     this.#stderr.release(err);
@@ -108,8 +108,8 @@ export class OutputStream {
   readonly #decoder = new StringDecoder('utf8');
   readonly #over = Promise.withResolvers<void>();
   #opened = false;
-  #mark: Buffer | undefined;
-  #label: Uint8Array | undefined;
+  #marker: Buffer | undefined;
+  #tag: Uint8Array | undefined;
   #pending: Buffer = NOTHING;
   #seen = 0;
   #released = 0;
@@ -118,7 +118,7 @@ export class OutputStream {
   #working = false;
 
   /**
-   * `deliver` answers whether to go on reading, and gets the number that a label names; `onChange` is told of every mark
+   * `deliver` answers whether to go on reading, and gets the number that a tag names; `onChange` is told of every marker
    * and of the end.
    */
   constructor(source: ByteSource, deliver: (text: string, owner?: number) => boolean, onChange: () => void) {
@@ -132,20 +132,20 @@ export class OutputStream {
   }
 
   /** Nothing is delivered before it. */
-  open(label?: Uint8Array): void {
+  open(tag?: Uint8Array): void {
     if (this.#opened) return;
     this.#opened = true;
-    this.#label = label;
+    this.#tag = tag;
     this.#goOn();
   }
 
-  begin(mark: Buffer): void {
-    this.#mark = mark;
+  begin(marker: Buffer): void {
+    this.#marker = marker;
     this.#seen = 0;
     this.#released = 0;
   }
 
-  /** Whether everything before the kernel's `count`-th mark is delivered, or where it needed no mark, all that was read. */
+  /** Whether everything before the kernel's `count`-th marker is delivered, or where it needed no marker, all that was read. */
   reached(count: number): boolean {
     const held = this.#paused && this.#pending.length > 0;
     return this.#ended || (this.#seen >= count && !held);
@@ -161,7 +161,7 @@ export class OutputStream {
     return this.#over.promise;
   }
 
-  /** The frame that belongs to the `count`-th mark is handled: what follows the mark may come. */
+  /** The frame that belongs to the `count`-th marker is handled: what follows the marker may come. */
   release(count: number): void {
     this.#seen = Math.max(this.#seen, count);
     this.#released = Math.max(this.#released, count);
@@ -173,9 +173,9 @@ export class OutputStream {
     this.#goOn();
   }
 
-  /** The execution is over: half a character, or what looked like the start of a mark, is text after all. */
+  /** The execution is over: half a character, or what looked like the start of a marker, is text after all. */
   finish(): void {
-    this.#mark = undefined;
+    this.#marker = undefined;
     this.#released = this.#seen;
     this.#paused = false;
     this.#goOn();
@@ -207,13 +207,13 @@ export class OutputStream {
     this.#working = true;
     while (!this.#held && this.#pending.length > 0) {
       const bytes = this.#pending;
-      const sign = nextSign(bytes, this.#mark, this.#label);
+      const sign = nextSign(bytes, this.#marker, this.#tag);
       // Where nothing more comes, what looked like the beginning of a sign is text after all.
       const at = !sign || (this.#ended && sign.kind === 'part') ? bytes.length : sign.at;
       this.#pending = bytes.subarray(at);
       this.#text(this.#decoder.write(bytes.subarray(0, at)));
-      if (sign?.kind === 'mark') this.#pass(bytes.subarray(at + MARKER_BYTES));
-      else if (sign?.kind === 'labelled' && !this.#held) this.#unwrap(bytes, sign);
+      if (sign?.kind === 'marker') this.#pass(bytes.subarray(at + MARKER_BYTES));
+      else if (sign?.kind === 'tagged' && !this.#held) this.#unwrap(bytes, sign);
       else break;
     }
     this.#working = false;
@@ -223,7 +223,7 @@ export class OutputStream {
   #pass(rest: Buffer): void {
     this.#pending = rest;
     this.#seen++;
-    // The kernel may handle the frame of this mark right here, and so move `released` on.
+    // The kernel may handle the frame of this marker right here, and so move `released` on.
     this.#onChange();
   }
 
@@ -241,8 +241,8 @@ export class OutputStream {
   }
 
   #pieceAt(bytes: Buffer, at: number): TaggedText | undefined {
-    const sign = this.#label && taggedTextAt(bytes, at, this.#label);
-    return sign?.kind === 'labelled' ? sign : undefined;
+    const sign = this.#tag && taggedTextAt(bytes, at, this.#tag);
+    return sign?.kind === 'tagged' ? sign : undefined;
   }
 
   #text(text: string, owner?: number): void {
@@ -269,23 +269,23 @@ export function newOutputMarker(): Buffer {
     randomFillSync(randomBytes);
     randomBytesUsed = 0;
   }
-  const mark = Buffer.from(randomBytes.subarray(randomBytesUsed, randomBytesUsed + MARKER_BYTES));
+  const marker = Buffer.from(randomBytes.subarray(randomBytesUsed, randomBytesUsed + MARKER_BYTES));
   randomBytesUsed += MARKER_BYTES;
-  // No byte of UTF-8 text is 0xff, so a search for the mark rarely has to look twice.
-  mark[0] = 0xff;
-  return mark;
+  // No byte of UTF-8 text is 0xff, so a search for the marker rarely has to look twice.
+  marker[0] = 0xff;
+  return marker;
 }
 
-/** Marks and labels begin with it, and no UTF-8 text holds it: to look for it is all that most output costs. */
+/** Markers and tags begin with it, and no UTF-8 text holds it: to look for it is all that most output costs. */
 const SIGN_FIRST_BYTE = 0xff;
-/** Behind the label: the number of the execution, and how long its text is. */
+/** After the tag: the number of the execution, and how long its text is. */
 const HEADER_BYTES = LABEL_BYTES + 6;
 /** A kernel writes each piece as a whole; what is longer was not written by it. */
 const LARGEST_TAGGED_TEXT = 4096;
 
 /** Text of the execution `owner`, from `begin` to `end`. */
 export interface TaggedText {
-  readonly kind: 'labelled';
+  readonly kind: 'tagged';
   readonly at: number;
   readonly owner: number;
   readonly begin: number;
@@ -293,20 +293,20 @@ export interface TaggedText {
 }
 
 /** A `part` may be the beginning of a sign whose rest has not come. */
-export type OutputSign = { readonly kind: 'mark' | 'part'; readonly at: number } | TaggedText;
+export type OutputSign = { readonly kind: 'marker' | 'part'; readonly at: number } | TaggedText;
 
 export function nextSign(
   bytes: Buffer,
-  mark: Uint8Array | undefined,
-  label: Uint8Array | undefined,
+  marker: Uint8Array | undefined,
+  tag: Uint8Array | undefined,
 ): OutputSign | undefined {
-  if (!mark && !label) return undefined;
+  if (!marker && !tag) return undefined;
   let at = bytes.indexOf(SIGN_FIRST_BYTE);
   while (at >= 0) {
     const second = bytes[at + 1];
     // Bytes that only begin like a sign are told by the second one: there may be many of them.
-    if (second === undefined || second === mark?.[1] || second === label?.[1]) {
-      const sign = signAt(bytes, at, mark, label);
+    if (second === undefined || second === marker?.[1] || second === tag?.[1]) {
+      const sign = signAt(bytes, at, marker, tag);
       if (sign) return sign;
     }
     at = second === SIGN_FIRST_BYTE ? at + 1 : bytes.indexOf(SIGN_FIRST_BYTE, at + 1);
@@ -317,22 +317,22 @@ export function nextSign(
 function signAt(
   bytes: Buffer,
   at: number,
-  mark: Uint8Array | undefined,
-  label: Uint8Array | undefined,
+  marker: Uint8Array | undefined,
+  tag: Uint8Array | undefined,
 ): OutputSign | undefined {
-  if (mark && begins(bytes, at, mark)) return { kind: at + mark.length > bytes.length ? 'part' : 'mark', at };
-  return label && taggedTextAt(bytes, at, label);
+  if (marker && begins(bytes, at, marker)) return { kind: at + marker.length > bytes.length ? 'part' : 'marker', at };
+  return tag && taggedTextAt(bytes, at, tag);
 }
 
-/** A labelled piece that begins just there. */
-export function taggedTextAt(bytes: Buffer, at: number, label: Uint8Array): OutputSign | undefined {
-  if (!begins(bytes, at, label)) return undefined;
+/** The tagged text that begins at this byte, if any. */
+export function taggedTextAt(bytes: Buffer, at: number, tag: Uint8Array): OutputSign | undefined {
+  if (!begins(bytes, at, tag)) return undefined;
   const begin = at + HEADER_BYTES;
   if (begin > bytes.length) return { kind: 'part', at };
   const end = begin + bytes.readUInt16LE(at + LABEL_BYTES + 4);
   if (end - at > LARGEST_TAGGED_TEXT) return undefined;
   if (end > bytes.length) return { kind: 'part', at };
-  return { kind: 'labelled', at, owner: bytes.readUInt32LE(at + LABEL_BYTES), begin, end };
+  return { kind: 'tagged', at, owner: bytes.readUInt32LE(at + LABEL_BYTES), begin, end };
 }
 
 /** Whether this sign is there, as far as the bytes go. */

@@ -17,13 +17,13 @@ function saving(isPaused: () => Promise<boolean>) {
   const questions = new KernelRequests(link, {
     checkIdle: () => {},
     unanswered,
-    asked: (question) => {
-      asked = question;
+    started: (request) => {
+      asked = request;
     },
   });
   const result = questions.save({ limitBytes: 1000, seconds: 60 }, () => {});
   result.catch(() => {});
-  return { unanswered, question: asked as unknown as PendingKernelRequest };
+  return { unanswered, request: asked as unknown as PendingKernelRequest };
 }
 
 test('a save has all its time where the kernel is not held still', async () => {
@@ -47,9 +47,9 @@ test('a save is given up after a while where the kernel is held still', async ()
 
 test('a save that ends while somebody looks at the kernel is over', async () => {
   const look = Promise.withResolvers<boolean>();
-  const { unanswered, question } = saving(() => look.promise);
+  const { unanswered, request } = saving(() => look.promise);
   await vi.advanceTimersByTimeAsync(10_000);
-  question.reject(new Error('it has ended'));
+  request.reject(new Error('it has ended'));
   look.resolve(true);
   await vi.advanceTimersByTimeAsync(100_000);
   expect(unanswered).not.toHaveBeenCalled();

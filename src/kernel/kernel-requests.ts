@@ -23,7 +23,7 @@ const REQUEST_GRACE_MS = 2000;
 const CHECKPOINT_REQUEST_ID = 1;
 /** Past its own deadline, a kernel that saves has this long to say how it went. */
 const SAVE_GRACE_MS = 5000;
-/** Questions have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
+/** Requests have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
 const REQUEST_ID_BIT = 0x80000000;
 
 /** How a kernel saves its namespace. */
@@ -33,56 +33,56 @@ export interface SaveSettings {
 }
 
 interface KernelRequestHooks {
-  /** Throws where the kernel is not idle. */
+  /** Throws if the kernel is not idle. */
   checkIdle(): void;
-  /** It does not answer, and is no use any more. */
+  /** The kernel did not answer in time and cannot be used any more. */
   unanswered(): void;
-  /** From here on it is the one that the kernel answers. */
-  asked(question: PendingKernelRequest): void;
+  /** From now on the kernel answers this request. */
+  started(request: PendingKernelRequest): void;
 }
 
 type StartOptions<T> = Omit<KernelRequestOptions<T>, 'onTimeout'> & Partial<Pick<KernelRequestOptions<T>, 'onTimeout'>>;
 
 export class KernelRequests {
-  readonly #link: KernelConnection;
-  readonly #events: KernelRequestHooks;
+  readonly #connection: KernelConnection;
+  readonly #hooks: KernelRequestHooks;
   #count = 0;
 
-  constructor(link: KernelConnection, events: KernelRequestHooks) {
-    this.#link = link;
-    this.#events = events;
+  constructor(connection: KernelConnection, hooks: KernelRequestHooks) {
+    this.#connection = connection;
+    this.#hooks = hooks;
   }
 
   /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
   introspect(method: string, params: Record<string, unknown>): Promise<PyValue> {
     this.#count = (this.#count + 1) % 0x7fffffff;
-    const question: KernelRequest<PyValue> = this.#start((REQUEST_ID_BIT | this.#count) >>> 0, {
+    const request: KernelRequest<PyValue> = this.#start((REQUEST_ID_BIT | this.#count) >>> 0, {
       answer: FrameType.answer,
       parse: parseAnswerValue,
       timeoutMs: REQUEST_TIMEOUT_MS,
       onTimeout: () => {
-        this.#link.interrupt(question.id);
-        question.extend(REQUEST_GRACE_MS, () => this.#events.unanswered());
+        this.#connection.interrupt(request.id);
+        request.extend(REQUEST_GRACE_MS, () => this.#hooks.unanswered());
       },
     });
-    this.#link.control.send(FrameType.request, question.id, JSON.stringify({ method, params }));
-    return question.result;
+    this.#connection.control.send(FrameType.request, request.id, JSON.stringify({ method, params }));
+    return request.result;
   }
 
-  /** Has the kernel keep this moment as a frozen fork of that number; rejects with FORK_UNSAFE where it cannot. */
+  /** Takes a snapshot with that number. Rejects with FORK_UNSAFE if the kernel cannot be forked. */
   takeSnapshot(number: number): Promise<void> {
     const parse = (payload: Buffer): void => {
       const { unsafe } = parseTwinned(payload);
       if (unsafe !== undefined) throw new CellaError('FORK_UNSAFE', `The kernel cannot be forked: ${unsafe}.`);
     };
-    const question = this.#start(number, { answer: FrameType.twinned, parse, timeoutMs: REQUEST_TIMEOUT_MS });
-    this.#link.control.send(FrameType.twin, number);
-    return question.result;
+    const request = this.#start(number, { answer: FrameType.twinned, parse, timeoutMs: REQUEST_TIMEOUT_MS });
+    this.#connection.control.send(FrameType.twin, number);
+    return request.result;
   }
 
-  /** Has the kernel take its namespace apart. `part` gets the pieces as they come. */
+  /** Saves the namespace. `part` gets the pieces of the checkpoint as they arrive. */
   save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
-    const question = this.#startLong({
+    const request = this.#startLong({
       answer: FrameType.saved,
       parse: parseSaved,
       timeoutMs: settings.seconds * 1000 + SAVE_GRACE_MS,
@@ -91,33 +91,33 @@ export class KernelRequests {
         part(header, bytes);
       },
     });
-    this.#link.control.send(FrameType.save, CHECKPOINT_REQUEST_ID, JSON.stringify(settings));
-    return question.result;
+    this.#connection.control.send(FrameType.save, CHECKPOINT_REQUEST_ID, JSON.stringify(settings));
+    return request.result;
   }
 
-  /** Has the kernel replace its namespace by what was saved, on the Python that is named. */
+  /** Replaces the namespace by a checkpoint that was saved on the given Python. */
   async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
-    const question = this.#startLong({ answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
-    await sendSegments(this.#link.control, CHECKPOINT_REQUEST_ID, python, segments);
-    return await question.result;
+    const request = this.#startLong({ answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
+    await sendSegments(this.#connection.control, CHECKPOINT_REQUEST_ID, python, segments);
+    return await request.result;
   }
 
-  /** To save or load may take long. A kernel that was stopped from outside, and says nothing, is not given all that time. */
+  /** Saving and loading may take long. A silent kernel that was paused from outside does not get all that time. */
   #startLong<T>(settings: StartOptions<T>): KernelRequest<T> {
     let leftMs = settings.timeoutMs;
     let silent = true;
-    const look = async (): Promise<void> => {
+    const checkProgress = async (): Promise<void> => {
       const wasSilent = silent;
       silent = true;
       leftMs -= REQUEST_TIMEOUT_MS;
-      const given = leftMs > 0 && !(wasSilent && (await this.#link.isPaused?.()));
-      if (given) question.extend(Math.min(REQUEST_TIMEOUT_MS, leftMs), look);
-      else if (!question.over) this.#events.unanswered();
+      const given = leftMs > 0 && !(wasSilent && (await this.#connection.isPaused?.()));
+      if (given) request.extend(Math.min(REQUEST_TIMEOUT_MS, leftMs), checkProgress);
+      else if (!request.over) this.#hooks.unanswered();
     };
-    const question: KernelRequest<T> = this.#start(CHECKPOINT_REQUEST_ID, {
+    const request: KernelRequest<T> = this.#start(CHECKPOINT_REQUEST_ID, {
       ...settings,
       timeoutMs: Math.min(REQUEST_TIMEOUT_MS, leftMs),
-      onTimeout: look,
+      onTimeout: checkProgress,
       part:
         settings.part &&
         ((payload) => {
@@ -125,14 +125,14 @@ export class KernelRequests {
           settings.part?.(payload);
         }),
     });
-    return question;
+    return request;
   }
 
   #start<T>(id: number, settings: StartOptions<T>): KernelRequest<T> {
-    this.#events.checkIdle();
-    const question = new KernelRequest(id, { onTimeout: () => this.#events.unanswered(), ...settings });
-    this.#events.asked(question);
-    return question;
+    this.#hooks.checkIdle();
+    const request = new KernelRequest(id, { onTimeout: () => this.#hooks.unanswered(), ...settings });
+    this.#hooks.started(request);
+    return request;
   }
 }
 
@@ -153,7 +153,7 @@ interface KernelRequestOptions<T> {
   readonly part?: ((payload: Buffer) => void) | undefined;
 }
 
-/** What a kernel needs of a question, whatever its answer is. */
+/** A request whatever the type of its answer. */
 export type PendingKernelRequest = Pick<KernelRequest<never>, 'id' | 'answer' | 'part' | 'settle' | 'reject'>;
 
 class KernelRequest<T> {
@@ -169,7 +169,7 @@ class KernelRequest<T> {
     this.answer = settings.answer;
     this.#settings = settings;
     this.#timer = setTimeout(settings.onTimeout, settings.timeoutMs);
-    // A kernel that dies may have nobody who waits any more.
+    // When the kernel dies, nobody may be waiting for the result.
     this.#settled.promise.catch(() => {});
   }
 

@@ -1,4 +1,4 @@
-/** One live interpreter seen from the host: one execution or question at a time, every frame checked. */
+/** One live interpreter seen from the host: one execution or request at a time, every frame checked. */
 
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { spinBriefly, stopSpinning } from '../lib/spin.ts';
@@ -56,14 +56,14 @@ type State =
   | { readonly kind: 'starting' }
   | { readonly kind: 'idle' }
   | { readonly kind: 'running'; readonly execution: KernelExecution }
-  | { readonly kind: 'answering'; readonly question: PendingKernelRequest }
+  | { readonly kind: 'answering'; readonly request: PendingKernelRequest }
   | { readonly kind: 'dead'; readonly death: Death };
 
 export class Kernel {
-  readonly #link: KernelConnection;
-  /** What it makes the host hold. */
+  readonly #connection: KernelConnection;
+  /** Counts the bytes that the host holds for this kernel. */
   readonly budget: KernelBudget;
-  readonly #outputs: KernelOutput;
+  readonly #output: KernelOutput;
   readonly #background: KernelOptions['background'];
   readonly #executions: () => number;
   #lastEnded: number | undefined;
@@ -75,62 +75,65 @@ export class Kernel {
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
   #state: State = { kind: 'starting' };
-  #clock: ExecutionDeadline | undefined;
+  #deadline: ExecutionDeadline | undefined;
   #finished = 0;
   #violation: string | undefined;
   #closing = false;
-  /** It was killed, and may not know it yet. */
+  /** A kill was sent; the kernel may not have ended yet. */
   #killRequested = false;
-  /** Nothing more comes from the kernel. */
+  /** Resolves when the connection has ended. */
   readonly #disconnectedPromise = Promise.withResolvers<void>();
 
-  constructor(link: KernelConnection, { background, handler, notice, generation = 0, executions }: KernelOptions) {
-    this.#link = link;
-    this.budget = new KernelBudget(link.control);
+  constructor(
+    connection: KernelConnection,
+    { background, handler, notice, generation = 0, executions }: KernelOptions,
+  ) {
+    this.#connection = connection;
+    this.budget = new KernelBudget(connection.control);
     this.#executions = executions ?? (() => 0);
     this.#background = background;
     this.notice = notice;
-    // A kernel that nobody asks about must not end the host with an unhandled rejection.
+    // If nobody waits for the kernel, its failure must not become an unhandled rejection.
     this.#ready.promise.catch(() => {});
     // First: output may end while the reader is put on it.
     this.#frames = new FrameQueue(this.budget, {
       handle: (next) => this.#handle(next),
-      broken: (reason) => this.#abortOnViolation(reason),
+      violated: (reason) => this.#abortOnViolation(reason),
     });
-    this.#outputs = new KernelOutput(
-      link,
-      (name, text, owner) => this.#output(name, text, owner),
+    this.#output = new KernelOutput(
+      connection,
+      (name, text, owner) => this.#deliver(name, text, owner),
       () => this.#frames.pump(),
     );
     this.#hostCalls = new HostCalls({
-      ...{ link: link.control, outputs: this.#outputs, budget: this.budget, handler, generation },
+      ...{ connection: connection.control, output: this.#output, budget: this.budget, handler, generation },
       running: () => this.running,
       progress: (event) => this.#progress(event),
-      asking: (waits) => (waits ? this.#clock?.pause() : this.#clock?.resume()),
+      asking: (waits) => (waits ? this.#deadline?.pause() : this.#deadline?.resume()),
       room: () => this.#frames.pump(),
     });
-    this.#requests = new KernelRequests(link, {
+    this.#requests = new KernelRequests(connection, {
       checkIdle: () => this.#checkIdle(),
       unanswered: () => this.#requestKill(),
-      asked: (question) => {
-        this.#state = { kind: 'answering', question };
+      started: (request) => {
+        this.#state = { kind: 'answering', request };
       },
     });
-    link.control.read(
+    connection.control.read(
       (frame) => {
-        // One that was killed is dying: nothing that it still sends is heard.
+        // After a kill, frames that still arrive are ignored.
         if (!this.#killRequested) this.#frames.receive(frame);
       },
       (problem) => this.#disconnected(problem),
     );
-    void link.exited.then(async (exit) => {
-      // Why it could not be closed in is said on another connection than that it has ended, and may come after it.
+    void connection.exited.then(async (exit) => {
+      // The reason of a failed start comes on another connection than the exit, and may come later.
       if (this.#state.kind === 'starting' && !this.#closing) await this.#drainBeforeExit();
       await this.#finishExit(exit);
     });
   }
 
-  /** Resolves when the interpreter says hello; rejects where it dies before. */
+  /** Resolves when the interpreter says hello; rejects if it dies before. */
   get ready(): Promise<HelloPayload> {
     return this.#ready.promise;
   }
@@ -155,18 +158,18 @@ export class Kernel {
   execute(execution: KernelExecution): Promise<ResultEvent> {
     this.#checkIdle();
     const payload = encodeText(execution.code);
-    const mark = newOutputMarker();
-    this.#outputs.begin(mark);
+    const marker = newOutputMarker();
+    this.#output.begin(marker);
     this.#state = { kind: 'running', execution };
     execution.events.onRoom = () => this.#resumeOutput();
     execution.events.onUnread = (events) => this.#hostCalls.refuseUnread(events);
     this.budget.waitForReader(true);
     execution.start(this.budget);
-    this.#clock = new ExecutionDeadline(execution.settings, {
+    this.#deadline = new ExecutionDeadline(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
       kill: () => this.#requestKill(),
     });
-    this.#link.control.send(FrameType.execute, execution.number, Buffer.concat([mark, payload]));
+    this.#connection.control.send(FrameType.execute, execution.number, Buffer.concat([marker, payload]));
     spinBriefly(this, this.#lastEnded === undefined);
     return execution.result;
   }
@@ -203,7 +206,7 @@ export class Kernel {
 
   /** Ends the kernel; what ran gets a result that says so. */
   async kill(): Promise<void> {
-    // The sandbox may have another kernel by the time that one is dead.
+    // A dead kernel must not be killed again: its sandbox may already run another one.
     if (this.#state.kind !== 'dead') this.#requestKill();
     await this.#died.promise;
   }
@@ -215,7 +218,7 @@ export class Kernel {
   }
 
   /** Text without an owner belongs to what runs, or else to what ran last. */
-  #output(type: StreamName, text: string, owner?: number): boolean {
+  #deliver(type: StreamName, text: string, owner?: number): boolean {
     const stated = owner !== undefined && this.#knows(owner) ? owner : undefined;
     const { running } = this;
     if (running && (stated ?? running.number) === running.number) return running.output(type, text);
@@ -228,20 +231,20 @@ export class Kernel {
   }
 
   #resumeOutput(): void {
-    this.#outputs.resume();
+    this.#output.resume();
     this.#frames.pump();
   }
 
   #stop(execution: KernelExecution, reason: StopReason): void {
     if (this.running !== execution) return;
     execution.stopped ??= reason;
-    this.#link.interrupt(execution.number);
-    this.#clock?.startGrace();
+    this.#connection.interrupt(execution.number);
+    this.#deadline?.startGrace();
     // A reader that has stopped reading must not keep the code from stopping.
     execution.events.dropWhenFull();
   }
 
-  /** Returns false where the frame must wait. */
+  /** Returns false if the frame must wait. */
   #handle(next: QueuedFrame): boolean {
     const { frame } = next;
     switch (frame.type) {
@@ -272,7 +275,7 @@ export class Kernel {
 
   #hello(hello: HelloPayload): boolean {
     if (this.#state.kind !== 'starting') throw new FrameError('a second hello');
-    this.#outputs.open(hello.label);
+    this.#output.open(hello.label);
     this.#state = { kind: 'idle' };
     this.#ready.resolve(hello);
     return true;
@@ -283,10 +286,10 @@ export class Kernel {
       throw new FrameError(`a result for execution ${frame.id}, which does not run`);
     }
     const { execution } = this.#state;
-    if (!this.#outputs.reached(payload.marks)) return false;
-    // It came before the kill, and has waited: no other cell may run where the next moment is the last.
+    if (!this.#output.reached(payload.marks)) return false;
+    // The result came before the kill and has waited. The kernel is dying, so no other cell may start.
     if (this.#killRequested) return true;
-    this.#outputs.finish();
+    this.#output.finish();
     this.#hostCalls.cellEnded();
     this.#endExecution();
     this.#state = { kind: 'idle' };
@@ -306,15 +309,15 @@ export class Kernel {
     // Many small items take more than their bytes.
     const size = frame.payload.length + FRAME_COST + ITEM_COST * payload.items;
     const { running } = this;
-    // By a thread or a task whose cell is over: the next may be on its way to the kernel already.
+    // From a thread or task of an earlier cell; the next cell may already be on its way to the kernel.
     if (frame.id !== running?.number) {
       if (frame.id !== 0 && !this.#knows(frame.id)) throw new FrameError(`a display for execution ${frame.id}`);
       this.#background({ ...event, ...executionPart(frame.id || this.#lastEnded) }, size);
       return true;
     }
-    if (!this.#outputs.reached(payload.marks) || !this.budget.readerHasRoom) return false;
+    if (!this.#output.reached(payload.marks) || !this.budget.readerHasRoom) return false;
     running.display(event, size, payload.dataCut);
-    this.#outputs.release(payload.marks);
+    this.#output.release(payload.marks);
     return true;
   }
 
@@ -326,22 +329,22 @@ export class Kernel {
   }
 
   #answer(frame: Frame): boolean {
-    const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
-    if (question?.id !== frame.id || question.answer !== frame.type) throw new FrameError('an answer to no question');
+    const request = this.#state.kind === 'answering' ? this.#state.request : undefined;
+    if (request?.id !== frame.id || request.answer !== frame.type) throw new FrameError('an answer to no question');
     if (this.#killRequested) return true;
     this.#state = { kind: 'idle' };
-    question.settle(frame.payload);
+    request.settle(frame.payload);
     return true;
   }
 
   #part(frame: Frame): boolean {
-    const question = this.#state.kind === 'answering' ? this.#state.question : undefined;
-    if (question?.id !== frame.id) throw new FrameError('a part of no answer');
-    question.part(frame.payload);
+    const request = this.#state.kind === 'answering' ? this.#state.request : undefined;
+    if (request?.id !== frame.id) throw new FrameError('a part of no answer');
+    request.part(frame.payload);
     return true;
   }
 
-  /** Before it could say hello: it was not closed in, and has run nothing. */
+  /** The sandbox could not be set up, so the kernel has run nothing. */
   #failed(frame: Frame): boolean {
     if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
     const { layer, message } = parseFailed(frame.payload);
@@ -350,12 +353,12 @@ export class Kernel {
     return true;
   }
 
-  /** The connection ended. Where the process lives on, it has closed it, and is no kernel any more. */
+  /** The connection ended. A process that closed it itself is not a usable kernel any more. */
   #disconnected(problem?: Error): void {
     this.#disconnectedPromise.resolve();
     if (this.#state.kind === 'dead') return;
     if (problem instanceof FrameError) this.#violation ??= problem.message;
-    this.#link.kill();
+    this.#connection.kill();
   }
 
   async #drainBeforeExit(): Promise<void> {
@@ -364,47 +367,47 @@ export class Kernel {
     stop();
   }
 
-  /** From here on it is given nothing more to do, even where it answers before it ends. */
+  /** From now on the kernel gets nothing more to do, even if it answers before it ends. */
   #requestKill(): void {
     this.#killRequested = true;
-    this.#link.kill();
+    this.#connection.kill();
   }
 
   #abortOnViolation(reason: string): void {
     this.#violation ??= reason;
     this.#frames.close();
-    this.#link.kill();
+    this.#connection.kill();
   }
 
   async #finishExit(exit: ProcessExit): Promise<void> {
     if (this.#state.kind === 'running') this.#state.execution.events.dropWhenFull();
-    await this.#outputs.drainRemaining();
+    await this.#output.drainRemaining();
     if (this.#state.kind === 'dead') return;
     const before = this.#state;
     this.#frames.close();
-    this.#outputs.finish();
+    this.#output.finish();
     this.#endExecution();
     const lastStderr = before.kind === 'running' ? before.execution.lastStderr : '';
     const death = describeDeath(exit, this.#violation, this.#closing, lastStderr);
     this.#state = { kind: 'dead', death };
-    this.#outputs.close();
+    this.#output.close();
     this.#hostCalls.close();
-    this.#link.control.close();
+    this.#connection.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
     this.#ready.reject(error);
     if (before.kind === 'running') {
       before.execution.fail(death, this.#finished === 0 ? this.notice : undefined);
     } else if (before.kind === 'answering') {
-      before.question.reject(error);
+      before.request.reject(error);
     }
     this.#died.resolve(death);
   }
 
   #endExecution(): void {
     stopSpinning(this);
-    this.#outputs.stopWaiting();
-    this.#clock?.stop();
-    this.#clock = undefined;
+    this.#output.stopWaiting();
+    this.#deadline?.stop();
+    this.#deadline = undefined;
     this.#hostCalls.forgetInputs();
   }
 }
