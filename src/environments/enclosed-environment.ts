@@ -33,9 +33,9 @@ import type { FilesRoot } from './files/session-files.ts';
 import type { ByteSink, ProgramSpec, RunningProgram } from './kernel-host.ts';
 
 interface EnclosedOptions {
-  /** Opens an enclosure, and another one after the first has ended: always around the same folders. */
+  /** Opens a host around the same folders each time; called again after the first host has ended. */
   readonly open: () => Promise<EnvironmentHost>;
-  /** Variables of every program, beside those that the enclosure itself gives. */
+  /** Variables of every program, in addition to the host's own. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -86,7 +86,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     }
   }
 
-  /** One that another process had: its enclosure has ended with that, and another is opened by the first program. */
+  /** Attaches to an environment of a process that has ended. The first program opens a new host for it. */
   static async attach(handle: unknown, options: EnclosedOptions): Promise<EnclosedEnvironment> {
     const { id, kind, folders } = readHandle(handle, ['sandbox', 'docker']);
     if (kind === 'local') throw new CellaError('INVALID_OPTIONS', 'This is the handle of a local environment.');
@@ -137,7 +137,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
     if (before.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
     await this.#running.end();
     if (before.kind === 'running') await before.enclosure.close();
-    // Whoever opens it meets the end, and closes it.
+    // #begin sees that the environment has ended, and closes the host.
     if (before.kind === 'opening') await before.enclosure.catch(() => {});
   }
 
@@ -184,7 +184,7 @@ export class EnclosedEnvironment extends EnvironmentFiles implements Environment
   }
 }
 
-/** How the files of an environment are reached that no enclosure is around yet. */
+/** How the host reaches the files of an environment that is not open yet. */
 function rootsOf(kind: EnclosedEnvironment['kind'], { workspace, home }: EnvironmentFolders): EnvironmentRoots {
   const rootOf = ({ host, inside }: MappedFolder): FilesRoot => {
     const path = realFolder(host);
@@ -208,7 +208,7 @@ function ended(id: string, reason: string, cause?: unknown): CellaError {
 }
 
 function executionOf(link: RunningProgram, exited: Promise<ExecExit>, stdin: ExecOptions['stdin']): Execution {
-  exited.catch(() => {}); // whoever waits for it is told
+  exited.catch(() => {}); // the caller gets the rejection
   return {
     stdin: writeStdin(link.stdin && toWritable(link.stdin), stdin),
     stdout: toReadable(link.stdout),
@@ -225,7 +225,7 @@ function exitOf(
   if (problem !== undefined) {
     throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
   }
-  // Where nobody could say how it ended, it did not end well.
+  // If nothing reported how it ended, treat it as killed.
   if (signal !== undefined || exitCode === undefined) {
     const by = signal ?? 'SIGKILL';
     // Who is ended for memory has no other signal: it was a child's end, and this one has a cause of its own.

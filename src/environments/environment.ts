@@ -36,7 +36,7 @@ export type ExecExit =
 
 export interface Execution {
   readonly stdin: Writable | undefined;
-  /** Whoever does not want to read an output destroys it: until then it is kept. */
+  /** Output is kept until it is read. Destroy the stream if you do not want to read it. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Rejects only where it never began. */
@@ -62,14 +62,14 @@ export type FileWritten =
   | { readonly path: string; readonly ok: true }
   | { readonly path: string; readonly ok: false; readonly error: Error };
 
-/** `overflow`: more has happened than can be told, or there are more folders than are watched: list again. */
+/** `overflow`: there were too many changes to report, or too many folders to watch. List the files again. */
 export interface FileChange {
   /** Relative to the folder that is watched. */
   readonly path: string;
   readonly change: 'created' | 'modified' | 'deleted' | 'overflow';
 }
 
-/** JSON: what another process needs to find the environment again. It names folders of the host: not for strangers. */
+/** JSON by which another process finds the environment again. It names folders of the host, so do not give it to clients. */
 export interface EnvironmentHandle {
   readonly kind: string;
   readonly id: string;

@@ -24,7 +24,7 @@ export interface ExecutionEnvironmentOptions {
   readonly architecture: AgentName;
   readonly agentProfile: AgentProfile;
   readonly environmentOptions: {
-    /** Makes the place or finds it again: `LocalEnvironment.create`, `EnclosedEnvironment.attach` … */
+    /** Creates the environment or attaches to it: `LocalEnvironment.create`, `EnclosedEnvironment.attach` … */
     readonly open: () => Promise<EnvironmentPrimitive>;
     readonly runner: RunnerPlace;
   };
@@ -62,7 +62,7 @@ export interface Query extends Omit<ExecuteQuery, 'agent' | 'cwd' | 'homeDir' | 
   readonly signal?: AbortSignal;
 }
 
-/** How long a query has to end by itself once it is told to. */
+/** How long a query may take to stop by itself. */
 const STOP_TIMEOUT_MS = 5000;
 /** Between two readings of a transcript that goes on changing. */
 const REST_MS = 500;
@@ -108,7 +108,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
   /** What the agent finds when it begins. May be done again before each prompt. */
   prepareSession(preparation: Preparation = {}): Promise<Prepared> {
     const prepared = this.#preparing.then(() => this.#prepare(preparation));
-    this.#preparing = prepared.catch(() => {}); // told to whoever asked for it
+    this.#preparing = prepared.catch(() => {}); // the caller gets the rejection
     return prepared;
   }
 
@@ -187,7 +187,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
           yield text;
         }
       } finally {
-        // Nothing is watched for whoever has stopped reading.
+        // Stop watching when the reader has left.
         over.abort();
       }
     })();
@@ -252,7 +252,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
     }
   }
 
-  /** What every command is told. */
+  /** The arguments of every command. */
   #commandBase() {
     const { WORKSPACE_DIR, HOME_DIR } = this.getBasePaths();
     return { agent: this.architecture, cwd: WORKSPACE_DIR, homeDir: HOME_DIR, programDir: this.#runner.programDir };
@@ -303,7 +303,7 @@ async function namesIn(primitive: EnvironmentPrimitive, folder: string): Promise
   try {
     return (await primitive.listFiles(folder, '*')).map(({ path }) => path);
   } catch (error) {
-    // No folder yet, or none that is a folder: whoever writes there is told.
+    // There is no such folder yet. If a write there fails, that error says so.
     if (error instanceof CellaError) return [];
     throw error;
   }

@@ -8,11 +8,11 @@ import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
 import type { EnvironmentSpec } from '../sandbox/spec.ts';
 
 export interface StartKernelOptions {
-  /** Variables beside those that every kernel has. One that comes from a twin keeps what it had. */
+  /** Variables in addition to those of every kernel. A kernel that starts from a snapshot keeps its own. */
   readonly env: Readonly<Record<string, string>>;
-  /** The folder, as it is inside, of the packages that it may import. */
+  /** The folder of packages that it may import, as a path inside the sandbox. */
   readonly packages?: string | undefined;
-  /** A frozen fork to begin with, instead of an empty kernel. `keep`: it stays, and can be begun with again. */
+  /** A snapshot to start from, instead of an empty kernel. `keep`: the snapshot stays and can be used again. */
   readonly from?: { readonly twin: number; readonly keep: boolean };
   /** Another kernel with the same memory lives on: what is random must differ. */
   readonly reseed?: boolean;
@@ -27,7 +27,7 @@ export interface MemoryUsage {
 /** A program to be run beside the kernels. */
 export interface ProgramSpec {
   readonly argv: readonly string[];
-  /** Beside what every process in the enclosure has. */
+  /** Variables in addition to those of every process in the environment. */
   readonly env: Readonly<Record<string, string>>;
   /** The folder, as it is inside, of the packages that it finds. */
   readonly packages?: string | undefined;
@@ -39,7 +39,7 @@ export interface ProgramSpec {
 
 /** The input of a program. What it is given after it has stopped reading is lost. */
 export interface ByteSink {
-  /** Resolves when there is room for more, or nobody to read it. */
+  /** Resolves when there is room for more, or when the reader has gone. */
   write(bytes: Uint8Array): Promise<void>;
   /** The program sees the end of its input, behind all that was written. */
   end(): void;
@@ -75,41 +75,41 @@ export interface RunningTerminal {
   readonly exited: Promise<ProcessExit & { readonly problem?: string }>;
 }
 
-/** A closed place in which kernels and their frozen forks live; it outlives its kernels. */
+/** An environment in which kernels, their snapshots and programs run. It outlives its kernels. */
 export interface KernelHost {
-  /** A spare's first kernel is woken up before this returns. */
+  /** The first call on a spare takes the kernel that was started ahead. */
   startKernel(options: StartKernelOptions): Promise<KernelConnection>;
-  /** Told where the folder of a spare lies once it is somebody's, by those that do not hold it by its mount. */
+  /** Says where the workspace of a spare lies once a session has it. Only hosts without a mount of it need this. */
   moveWorkspace?(path: string): void;
   /** Starts a program. */
   exec(program: ProgramSpec): Promise<RunningProgram>;
   /** Starts a program on a terminal: without an argv the shell that there is. */
   openTerminal(program: ProgramSpec, size: TerminalSize): Promise<RunningTerminal>;
-  /** Lets go of a twin. */
-  dropSnapshot(twin: number): void;
-  /** Told when a twin has ended without being asked to. */
-  onGone: (twin: number, outOfMemory: boolean) => void;
-  /** Told of hosts that something in here tried to reach, and may not; not of each in a flood of them. */
+  /** Discards a snapshot. */
+  dropSnapshot(snapshot: number): void;
+  /** Called when a snapshot was lost. */
+  onGone: (snapshot: number, outOfMemory: boolean) => void;
+  /** Called when code tried to reach a host that the network policy denies. Rate limited. */
   onDenied: (attempt: DeniedAttempt) => void;
   memoryUsage(): Promise<MemoryUsage>;
-  /** Set where no second kernel can begin with a twin while the one that it was kept of lives. */
+  /** Set if a snapshot cannot start a second kernel while the first one lives. */
   readonly forkless?: true;
-  /** The process, as the host sees it, that everything in here descends from. */
+  /** Pid 1 of the environment, as the host sees it. */
   readonly pid: number;
-  /** Why it could not be closed around its first process, if it could not. */
+  /** Why the sandbox could not be set up, if it could not. */
   readonly failure: Error | undefined;
-  /** Whether it can still launch. */
+  /** Whether it can still start kernels. */
   readonly alive: boolean;
   close(): Promise<void>;
 }
 
-/** Enclosures to keep ready: those of one shape differ in nothing but whose folder they hold. */
+/** Kernel hosts to keep ready. Those with one key differ only in their workspace. */
 export interface SpareSpec {
   readonly specKey: string;
   readonly count: number;
-  /** A policy with a folder that is nobody's yet. */
+  /** Makes a spec with a new workspace that no session uses yet. */
   make(): EnvironmentSpec;
-  /** Told of a policy whose enclosure is not needed, or could not be made. */
+  /** Called with the spec of a host that is not needed, or could not be opened. */
   discard(spec: EnvironmentSpec): void;
 }
 
@@ -118,16 +118,16 @@ export interface Spare {
   readonly spec: EnvironmentSpec;
 }
 
-/** Enclosures that wait for somebody. */
+/** Kernel hosts that are ready to be taken. */
 export interface SpareRack {
-  /** How many of that shape are ready. */
-  count(shape: string): number;
-  /** Somebody may be about to take one. */
+  /** How many with that key are ready. */
+  count(specKey: string): number;
+  /** Wakes the next spare of each key: one may be taken soon. */
   wake(): void;
-  /** An enclosure of that shape with a kernel that is ready, if there is one. */
-  take(shape: string): Spare | undefined;
-  /** In the background, a little later. One that cannot be made is no loss: the next `open` meets the reason itself. */
-  keep(order: SpareSpec): void;
+  /** Takes a host with that key and a started kernel, if there is one. */
+  take(specKey: string): Spare | undefined;
+  /** Fills the stock in the background. Failures are ignored: the next `open` will report the reason. */
+  keep(wanted: SpareSpec): void;
 }
 
 export interface Executor {

@@ -1,4 +1,4 @@
-/** One command of the runner in an environment: lines of JSON go in and come out, and every end is told for what it was. */
+/** Runs one command of the runner in an environment: JSON lines in and out, and an error that says how it ended. */
 
 import type { Writable } from 'node:stream';
 import type { z } from 'zod';
@@ -28,14 +28,14 @@ export interface RunnerCommand<S extends z.ZodType> {
   readonly lines: Iterable<object>;
   /** What its lines say, beside the one of an error. */
   readonly says: S;
-  /** Told where more can be said to it; without this its input ends behind the lines. */
+  /** Called with a function that sends more lines. Without it, the input ends after `lines`. */
   readonly onInput?: (say: (line: object) => Promise<void>) => void;
   /** Whether a line tells a failure by itself: all else that ends with another code than 0 has ended without a word. */
   readonly tellsFailure?: (line: z.output<S>) => boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Whoever stops reading ends it. RUNNER_GONE where it ended without a word, its own error where it said one. */
+/** Ends when the reader stops. Throws the runner's own error, or RUNNER_GONE if it ended without one. */
 export async function* runRunnerCommand<S extends z.ZodType>(
   primitive: EnvironmentPrimitive,
   { argv, env = {} }: RunnerPlace,
@@ -80,7 +80,7 @@ async function sendAll(
   toEnd?.end();
 }
 
-/** Resolves when there is room for more, or nobody who reads it. */
+/** Resolves when there is room for more, or when the reader has gone. */
 async function write(stdin: Writable | undefined, text: string): Promise<void> {
   if (Buffer.byteLength(text) > LINE_BYTES) {
     throw new CellaError('TOO_LARGE', `What the runner is told has ${LINE_BYTES} bytes at most.`);

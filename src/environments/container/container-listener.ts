@@ -1,5 +1,5 @@
 /**
- * The host's side of a container's door: a socket in a folder that the container sees read-only.
+ * The socket by which a container reaches the host, in a folder that is mounted read-only into the container.
  *
  * A connection begins with a word that the host has chosen at random and takes once. Whoever does not say one is sent
  * away; nothing else that it says is read.
@@ -14,7 +14,7 @@ import { FrameType, HEADER_BYTES } from '../../protocol/frames.ts';
 
 const SOCKET_NAME = 'host';
 const TOKEN_BYTES = 32;
-/** How many may stand there without a word, and how long. */
+/** Connections that have not sent a token yet: how many, and for how long. */
 const MOST_UNAUTHENTICATED = 16;
 const TOKEN_TIMEOUT_MS = 5000;
 
@@ -47,7 +47,7 @@ export class ContainerListener {
     }
   }
 
-  /** A connection that will say this word; it is taken from one, until `signal` aborts. */
+  /** Expects one connection that begins with this token, until `signal` aborts. */
   expect(signal: AbortSignal): PendingConnection {
     const token = randomBytes(TOKEN_BYTES);
     const key = token.toString('hex');

@@ -67,7 +67,7 @@ interface TransportParts {
   readonly proxy: NetworkProxy | undefined;
 }
 
-/** The file that holds the first word, as pid 1 knows it. */
+/** The file with the first token. Pid 1 knows this name. */
 const TOKEN_FILE = 'word';
 
 export class ContainerTransport implements SupervisorTransport {
@@ -109,7 +109,7 @@ export class ContainerTransport implements SupervisorTransport {
     fillFolder(folder, spec);
     const listener = await ContainerListener.open(folder);
     undo.defer(() => listener.close());
-    // Nobody but this container sees its door.
+    // No other container sees this folder.
     const proxy = await openProxy(spec, folder);
     undo.defer(() => proxy?.close());
     const { token, connection } = listener.expect(deadline);
@@ -129,7 +129,7 @@ export class ContainerTransport implements SupervisorTransport {
     });
     const [socket, pid] = await Promise.all([joined, pidOf(container), filled]);
     const supervisor = new FrameSocket(socket, fromSupervisor);
-    // Before anything of the user's can run: no name leads to the host any more, and no word is left.
+    // Before any user code can run: the socket's name and the token are gone.
     listener.hide();
     unlinkSync(join(folder, TOKEN_FILE));
     const { uid, gid, home, cwd, limits } = spec;
@@ -223,7 +223,7 @@ export class ContainerTransport implements SupervisorTransport {
   }
 }
 
-/** What the container finds at its door, beside the socket and the pipes: who it is. */
+/** Writes the container's passwd and group files, next to the socket and the FIFOs. */
 function fillFolder(folder: string, { uid, gid, home }: EnvironmentSpec): void {
   // Calls of a few microseconds each: going through the thread pool would cost more than they do.
   mkdirSync(folder, { recursive: true });
@@ -234,7 +234,7 @@ function fillFolder(folder: string, { uid, gid, home }: EnvironmentSpec): void {
   for (const name of ['passwd', 'group']) chmodSync(join(folder, name), 0o644);
 }
 
-/** A program that is short may have ended before its connection, made earlier, has come through the door. */
+/** A short program may have ended before the host has accepted its connection. */
 function withLateConnection(signal: AbortSignal): AbortSignal {
   const over = new AbortController();
   const wait = () => void setTimeout(() => over.abort(signal.reason), LATE_CONNECTION_MS).unref();
@@ -259,7 +259,7 @@ async function isPaused(container: Container): Promise<boolean> {
   );
 }
 
-/** Rejects with the reason where a container ends before its pid 1 has come to the door. */
+/** Rejects with the reason if the container ends before its pid 1 has connected. */
 async function endedEarly(container: Container, signal: AbortSignal): Promise<never> {
   await container.ended(START_TIMEOUT_MS, signal);
   const [{ ExitCode, OOMKilled }, words] = await Promise.all([container.state(), container.lastOutput()]);

@@ -17,7 +17,7 @@ interface FrameObserver {
 
 export class FramePipe implements FrameConnection {
   readonly #memory: SharedMemory;
-  readonly #passing: FrameObserver;
+  readonly #observer: FrameObserver;
   readonly #decoder: FrameDecoder;
   #unsent: UnsentFrame[] = [];
   #onFrame: ((frame: Frame) => void) | undefined;
@@ -28,10 +28,10 @@ export class FramePipe implements FrameConnection {
   #greeted = false;
 
   /** `decoder` belongs to the worker: a frame of the kernel before may be half read. */
-  constructor(sharedMemory: SharedMemory, decoder: FrameDecoder, passing: FrameObserver) {
+  constructor(sharedMemory: SharedMemory, decoder: FrameDecoder, observer: FrameObserver) {
     this.#memory = sharedMemory;
     this.#decoder = decoder;
-    this.#passing = passing;
+    this.#observer = observer;
   }
 
   send(type: number, id: number, payload: Uint8Array | string = ''): void {
@@ -91,17 +91,17 @@ export class FramePipe implements FrameConnection {
   }
 
   #give(frame: Frame): void {
-    // What comes before is the word of a kernel that is no more.
+    // Frames before the hello belong to the kernel before.
     this.#greeted ||= frame.type === FrameType.hello;
     if (!this.#greeted) return;
-    this.#passing.received(frame);
+    this.#observer.received(frame);
     if (this.#onFrame) this.#onFrame(frame);
     else this.#early.push(frame);
   }
 
   #put(type: number, id: number, payload: Uint8Array | string): Promise<void> {
     if (this.#ended) return Promise.resolve();
-    this.#passing.sent(type, id);
+    this.#observer.sent(type, id);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#unsent.push({ rest: encodeFrame(type, id, payload), sent: resolve });
     this.#flush();

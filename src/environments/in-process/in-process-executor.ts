@@ -104,7 +104,7 @@ function closed(): CellaError {
 export type HostTask = Omit<KernelTask, 'memory'>;
 
 export class PyodideHost implements PrestartableHost {
-  onGone: (twin: number, outOfMemory: boolean) => void = () => {};
+  onGone: (snapshot: number, outOfMemory: boolean) => void = () => {};
   onDenied = () => {};
   readonly failure = undefined;
   readonly forkless = true;
@@ -144,7 +144,7 @@ export class PyodideHost implements PrestartableHost {
 
   async startKernel({ env, packages, from, reseed = !from }: StartKernelOptions): Promise<KernelConnection> {
     if (this.#closed) throw new CellaError('KERNEL_DIED', 'The place of this kernel was closed.');
-    const link = from ? this.#goBack(from) : this.#begin();
+    const link = from ? this.#restoreSnapshot(from) : this.#begin();
     link.control.send(FrameType.start, 0, JSON.stringify({ env, packages, reseed }));
     return link;
   }
@@ -160,8 +160,8 @@ export class PyodideHost implements PrestartableHost {
     throw new CellaError('CAPABILITY_MISSING', 'The in-process executor has no subprocesses, and so no terminals.');
   }
 
-  dropSnapshot(twin: number): void {
-    this.#holderOf(twin)?.drop(twin);
+  dropSnapshot(snapshot: number): void {
+    this.#holderOf(snapshot)?.drop(snapshot);
   }
 
   async memoryUsage(): Promise<MemoryUsage> {
@@ -182,7 +182,7 @@ export class PyodideHost implements PrestartableHost {
     return prestarted?.worker.alive ? prestarted.link : this.#open().attach();
   }
 
-  #goBack(from: { readonly twin: number; readonly keep: boolean }): KernelConnection {
+  #restoreSnapshot(from: { readonly twin: number; readonly keep: boolean }): KernelConnection {
     const worker = this.#holderOf(from.twin);
     if (!worker) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
     if (worker.isAttached) {
@@ -192,8 +192,8 @@ export class PyodideHost implements PrestartableHost {
     return worker.attach(from);
   }
 
-  #holderOf(twin: number): PyodideWorker | undefined {
-    return [...this.#workers].find((worker) => worker.alive && worker.twins.has(twin));
+  #holderOf(snapshot: number): PyodideWorker | undefined {
+    return [...this.#workers].find((worker) => worker.alive && worker.snapshots.has(snapshot));
   }
 
   #open(): PyodideWorker {
@@ -201,7 +201,7 @@ export class PyodideHost implements PrestartableHost {
     this.#workers.add(worker);
     void worker.gone.then(({ outOfMemory }) => {
       this.#workers.delete(worker);
-      if (!this.#closed) for (const twin of worker.twins) this.onGone(twin, outOfMemory);
+      if (!this.#closed) for (const snapshot of worker.snapshots) this.onGone(snapshot, outOfMemory);
     });
     return worker;
   }

@@ -31,12 +31,12 @@ export async function memoryImageFor(settings: MemoryImageOptions): Promise<Shar
 }
 
 async function readOrMake(settings: MemoryImageOptions, key: string): Promise<SharedArrayBuffer> {
-  const shelf = new MemoryImageCache(settings.dataDir);
-  const kept = await shelf.take(key);
+  const cache = new MemoryImageCache(settings.dataDir);
+  const kept = await cache.take(key);
   if (kept) return toSharedBuffer(kept);
   const made = await makeImage(settings);
   // A full disk or a folder that cannot be written to costs time at the next start, and nothing else.
-  await shelf.put(key, made).catch(() => {});
+  await cache.put(key, made).catch(() => {});
   return toSharedBuffer(made);
 }
 
@@ -57,20 +57,20 @@ function toSharedBuffer(body: Uint8Array): SharedArrayBuffer {
 
 async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOptions): Promise<Uint8Array> {
   const { folder, lock, wasm } = pyodide;
-  const order: MemoryImageTask = { kind: 'snapshot', pyodide: folder, lock, wasm, sources, preload };
-  const worker = startWorker(order);
+  const task: MemoryImageTask = { kind: 'snapshot', pyodide: folder, lock, wasm, sources, preload };
+  const worker = startWorker(task);
   const made = Promise.withResolvers<Uint8Array>();
   const fail = (why: string) => made.reject(new CellaError('TEMPLATE_FAILED', `Pyodide could not be started: ${why}.`));
   const timer = setTimeout(() => fail(`it was not ready after ${timeoutMs / 1000} s`), timeoutMs);
   worker.on('error', (error) => fail(error.message));
   worker.on('exit', () => fail('its worker ended'));
-  worker.on('message', (word: WorkerMessage) => {
-    if (word === null || 'exitCode' in word || 'line' in word) return;
-    if ('problem' in word) return fail(word.problem);
-    const [missing] = word.notPreloaded;
-    if (!missing) return made.resolve(word.snapshot);
-    const words = `preload: ${missing.name} could not be imported: ${missing.reason}.`;
-    made.reject(new CellaError('INVALID_OPTIONS', words));
+  worker.on('message', (message: WorkerMessage) => {
+    if (message === null || 'exitCode' in message || 'line' in message) return;
+    if ('problem' in message) return fail(message.problem);
+    const [missing] = message.notPreloaded;
+    if (!missing) return made.resolve(message.snapshot);
+    const problem = `preload: ${missing.name} could not be imported: ${missing.reason}.`;
+    made.reject(new CellaError('INVALID_OPTIONS', problem));
   });
   try {
     return await made.promise;

@@ -22,9 +22,9 @@ export class TextProgram {
 
   private constructor(worker: Worker) {
     this.#worker = worker;
-    worker.on('message', (word: WorkerMessage) => {
-      if (word !== null && 'line' in word) this.#hear?.({ kind: 'reply', line: word.line });
-      if (word !== null && 'problem' in word) this.#gone = word.problem;
+    worker.on('message', (message: WorkerMessage) => {
+      if (message !== null && 'line' in message) this.#hear?.({ kind: 'reply', line: message.line });
+      if (message !== null && 'problem' in message) this.#gone = message.problem;
     });
     worker.on('error', (error) => {
       this.#gone = error.message;
@@ -39,8 +39,8 @@ export class TextProgram {
   static async start(program: string): Promise<TextProgram> {
     const { folder, lock, wasm } = await findPyodide();
     const common = { pyodide: folder, lock, wasm, sources: kernelPackage(), preload: [] };
-    const order: HelperTask = { kind: 'program', ...common, program };
-    const started = new TextProgram(startWorker(order));
+    const task: HelperTask = { kind: 'program', ...common, program };
+    const started = new TextProgram(startWorker(task));
     const ready = await started.#answer(START_TIMEOUT_MS);
     if (ready.kind === 'reply') return started;
     await started.end();

@@ -35,12 +35,12 @@ const REPLY_FRAMES: ReadonlySet<number> = new Set([
 const OUTPUT_DELAY_MS = 2;
 const KILLED: ProcessExit = { signal: 'SIGKILL', outOfMemory: false };
 
-export function startWorker(order: object): Worker {
+export function startWorker(task: object): Worker {
   // What Node keeps of compiled code, where it does, is a fifth of the start.
   const kept = getCompileCacheDir();
   // Nothing else of the host's environment or arguments is the worker's.
   return new Worker(packageFile(WORKER_ENTRY), {
-    workerData: order,
+    workerData: task,
     env: kept === undefined ? {} : { NODE_COMPILE_CACHE: dirname(kept) },
     // What Pyodide says of its own end is told by the worker.
     stdout: true,
@@ -60,15 +60,15 @@ interface AttachedKernel {
 }
 
 export class PyodideWorker {
-  /** Moments of the names, by number. */
-  readonly twins = new Set<number>();
+  /** Snapshots of the namespace that this worker holds, by number. */
+  readonly snapshots = new Set<number>();
   /** Resolves when the worker is gone, with how it ended. */
   readonly gone: Promise<ProcessExit>;
   readonly #worker: Worker;
   readonly #memory = new SharedMemory();
   readonly #signals = new SignalSender(this.#memory);
   readonly #decoder = new FrameDecoder(fromKernel);
-  readonly #spoken = Promise.withResolvers<void>();
+  readonly #ready = Promise.withResolvers<void>();
   #kernel: AttachedKernel | undefined;
   /** Whether the kernel has been asked something, or has yet to say hello. */
   #busy = false;
@@ -77,10 +77,10 @@ export class PyodideWorker {
   #ending: ProcessExit | undefined;
   #dead = false;
 
-  constructor(order: Omit<KernelTask, 'memory'>) {
+  constructor(task: Omit<KernelTask, 'memory'>) {
     const gone = Promise.withResolvers<ProcessExit>();
     this.gone = gone.promise;
-    const whole: KernelTask = { ...order, memory: this.#memory.memory };
+    const whole: KernelTask = { ...task, memory: this.#memory.memory };
     this.#worker = startWorker(whole);
     this.#worker.on('message', (message: WorkerMessage) => this.#handleMessage(message));
     this.#worker.on('error', (error) => {
@@ -90,9 +90,9 @@ export class PyodideWorker {
       this.#dead = true;
       this.#signals.stop();
       clearTimeout(this.#soon);
-      this.#spoken.resolve();
+      this.#ready.resolve();
       const exit = this.#ending ?? this.#lost('its worker ended');
-      this.#leave(exit);
+      this.#detach(exit);
       gone.resolve(exit);
     });
   }
@@ -101,7 +101,7 @@ export class PyodideWorker {
     return !this.#dead && this.#ending === undefined;
   }
 
-  /** Whether a kernel holds it. */
+  /** Whether a kernel is attached. */
   get isAttached(): boolean {
     return this.#kernel !== undefined;
   }
@@ -113,10 +113,10 @@ export class PyodideWorker {
 
   /** Resolves when a kernel has said hello, or none will. */
   get ready(): Promise<void> {
-    return this.#spoken.promise;
+    return this.#ready.promise;
   }
 
-  /** A kernel takes hold of it: the first one, or one that goes back to a snapshot that is kept here. */
+  /** Attaches the first kernel, or one that goes back to a snapshot of this worker. */
   attach(from?: { readonly twin: number; readonly keep: boolean }): KernelConnection {
     const sharedMemory = this.#memory;
     const wake = () => sharedMemory.wakeWorker();
@@ -133,9 +133,9 @@ export class PyodideWorker {
     };
     this.#kernel = kernel;
     this.#busy = true;
-    for (const twin of this.#dropped.splice(0)) kernel.control.send(FrameType.drop, twin);
+    for (const snapshot of this.#dropped.splice(0)) kernel.control.send(FrameType.drop, snapshot);
     if (from) {
-      if (!from.keep) this.twins.delete(from.twin);
+      if (!from.keep) this.snapshots.delete(from.twin);
       kernel.control.send(FrameType.attach, from.twin, from.keep ? 'keep' : '');
     }
     kernel.control.take();
@@ -154,12 +154,12 @@ export class PyodideWorker {
     this.#memory.moveTo(path);
   }
 
-  /** Lets go of a snapshot, and of the worker where nothing else is left in it. */
-  drop(twin: number): void {
-    if (!this.twins.delete(twin)) return;
-    if (this.#kernel) this.#kernel.control.send(FrameType.drop, twin);
-    else if (this.twins.size === 0) void this.close();
-    else this.#dropped.push(twin);
+  /** Drops a snapshot; ends the worker if nothing else is left in it. */
+  drop(snapshot: number): void {
+    if (!this.snapshots.delete(snapshot)) return;
+    if (this.#kernel) this.#kernel.control.send(FrameType.drop, snapshot);
+    else if (this.snapshots.size === 0) void this.close();
+    else this.#dropped.push(snapshot);
   }
 
   async close(): Promise<void> {
@@ -168,14 +168,14 @@ export class PyodideWorker {
     await this.gone;
   }
 
-  /** A kernel that has nothing to do can be left as it is, for the snapshots that are kept beside it; any other ends with its worker. */
+  /** An idle kernel is only detached if its worker holds snapshots; any other kernel ends with its worker. */
   #kill(kernel: AttachedKernel): void {
     if (this.#kernel !== kernel) return;
-    if (this.#busy || this.twins.size === 0) void this.close();
-    else this.#leave(KILLED);
+    if (this.#busy || this.snapshots.size === 0) void this.close();
+    else this.#detach(KILLED);
   }
 
-  #leave(exit: ProcessExit): void {
+  #detach(exit: ProcessExit): void {
     const kernel = this.#kernel;
     if (!kernel) return;
     this.#kernel = undefined;
@@ -190,15 +190,15 @@ export class PyodideWorker {
     if (message === null) {
       this.#memory.set('told', 0);
       this.#signals.checkAlarm();
-      this.#look();
+      this.#readPipes();
     } else if ('exitCode' in message) this.#ending ??= this.#ended(message.exitCode);
     else if ('problem' in message) this.#ending ??= this.#lost(message.problem);
   }
 
-  #look(): void {
+  #readPipes(): void {
     const kernel = this.#kernel;
     if (!kernel) {
-      // Tasks of a kernel that is no more may write on: nobody reads that.
+      // Tasks of the kernel before may still write. That output is discarded.
       this.#memory.set('toldOfOutput', 0);
       for (const name of ['stdout', 'stderr'] as const) this.#memory.pipe(name).clear();
       this.#skipPartialFrame();
@@ -212,7 +212,7 @@ export class PyodideWorker {
     kernel.control.take();
   }
 
-  /** Up to the end of a frame that was begun. Where the code has written there itself, nobody finds that any more. */
+  /** Reads up to the end of a frame that the kernel before had begun. */
   #skipPartialFrame(): void {
     const rest = Buffer.allocUnsafe(this.#memory.pipe('fromKernel').size);
     this.#memory.pipe('fromKernel').read(rest);
@@ -234,17 +234,17 @@ export class PyodideWorker {
 
   #sent(type: number, id: number): void {
     if (REQUEST_FRAMES.has(type)) this.#busy = true;
-    if (type === FrameType.twin) this.twins.add(id);
+    if (type === FrameType.twin) this.snapshots.add(id);
   }
 
   #received(frame: Frame): void {
     if (REPLY_FRAMES.has(frame.type)) this.#busy = false;
     if (frame.type === FrameType.hello) {
       this.#busy = false;
-      this.#spoken.resolve();
+      this.#ready.resolve();
     }
     if (frame.type === FrameType.twinned && parseTwinned(frame.payload).unsafe !== undefined)
-      this.twins.delete(frame.id);
+      this.snapshots.delete(frame.id);
   }
 
   #ended(exitCode: number): ProcessExit {

@@ -168,7 +168,7 @@ function startProcess({ argv, env, cwd, stdin, owner }: LocalProgram): Execution
       void endsAfterKill(exited, `${program} (process ${child.pid})`).then(() => resolve({ signal: 'SIGKILL' }));
   };
   child.once('error', (error) => {
-    if (child.pid !== undefined) return; // it has begun: the end is told by itself
+    if (child.pid !== undefined) return; // it has started: `exit` reports its end
     over = true;
     reject(notStarted(program, error));
   });
@@ -180,7 +180,7 @@ function startProcess({ argv, env, cwd, stdin, owner }: LocalProgram): Execution
     group?.[Symbol.dispose]();
     resolve(code === null ? { signal: signal ?? 'SIGKILL' } : { code });
   });
-  exited.catch(() => {}); // whoever waits for it is told
+  exited.catch(() => {}); // the caller gets the rejection
   return {
     stdin: writeStdin(child.stdin ?? undefined, stdin),
     stdout: outputOf(child.stdout, exited),
@@ -201,12 +201,12 @@ function begin(program: string, args: string[], options: { cwd: string; env: Rec
     const { cwd, env, stdin } = options;
     return spawn(program, args, { cwd, env, stdio: [stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'], detached: true });
   } catch (error) {
-    // Some reasons are thrown and others are told by an event: arguments that are too long are among the first.
+    // spawn throws some errors (such as arguments that are too long) and emits others as events.
     throw notStarted(program, error);
   }
 }
 
-/** What it writes is kept for whoever comes to read it, also after its end. */
+/** Output is kept until it is read, also after the program has ended. */
 function outputOf(pipe: Readable | null, exited: Promise<ExecExit>): Readable {
   const output = new PassThrough();
   if (!pipe) return output.end();

@@ -219,7 +219,7 @@ function killNow(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended a moment ago.
+    // It has already ended.
   }
 }
 

@@ -44,7 +44,7 @@ export class SubprocessExecutor implements Executor {
       const template = await this.#live();
       const transport = await TemplateTransport.open(template, spec);
       if (left === 1 || (await transport.supervisor.connected)) return new SupervisorClient(transport);
-      // Somebody has killed it, and nothing has told us before.
+      // The template was killed, and its exit is not reported yet.
       template.retire();
       await transport.close();
     }
@@ -55,7 +55,7 @@ export class SubprocessExecutor implements Executor {
     await this.spares.close();
     const template = this.#template;
     this.#template = undefined;
-    await template?.catch(() => {}); // one that could not start has told whoever waited for it
+    await template?.catch(() => {}); // a failed start was reported to its caller
     await Promise.all([...this.#running].map((one) => one.close()));
   }
 

@@ -105,7 +105,7 @@ export class FrameSocket implements FrameConnection {
     }
     this.#early.push(frame);
     this.#earlyBytes += frame.payload.length + FRAME_COST;
-    // What nobody reads yet must not fill the host's memory.
+    // Frames without a reader must not fill the host's memory.
     if (this.#earlyBytes > MOST_EARLY_BYTES) this.#socket.pause();
     this.#firstFrame.resolve();
   }

@@ -10,7 +10,7 @@ const REFILL_AFTER_MS = 25;
 export interface PrestartableHost extends KernelHost {
   /** Starts it, and waits until it has said hello. */
   prestart(): Promise<void>;
-  /** Has the kernel that was prepared wake up, on another processor than this, if it can; -1 for any. */
+  /** Wakes the kernel that was started ahead, if possible on another processor than this one; -1 for any. */
   wake(processor: number): void;
 }
 
@@ -26,7 +26,7 @@ interface ReadySpare {
 }
 
 interface SpareStock {
-  order: SpareSpec;
+  wanted: SpareSpec;
   readonly ready: ReadySpare[];
   filling: Promise<void> | undefined;
   refill: NodeJS.Timeout | undefined;
@@ -42,31 +42,31 @@ export class SparePool implements SpareRack {
     this.#live = live;
   }
 
-  count(shape: string): number {
-    return this.#stocks.get(shape)?.ready.length ?? 0;
+  count(specKey: string): number {
+    return this.#stocks.get(specKey)?.ready.length ?? 0;
   }
 
-  /** The next one of each shape: waking up takes a process as long as the host takes to find out which it needs. */
+  /** The next one of each specKey: waking up takes a process as long as the host takes to find out which it needs. */
   wake(): void {
     for (const { ready } of this.#stocks.values()) ready[0]?.host.wake(this.#processor.number);
   }
 
-  take(shape: string): Spare | undefined {
-    const stock = this.#stocks.get(shape);
+  take(specKey: string): Spare | undefined {
+    const stock = this.#stocks.get(specKey);
     for (let next = stock?.ready.shift(); stock && next; next = stock.ready.shift()) {
       this.#fillSoon(stock);
       if (next.host.alive) return next;
-      stock.order.discard(next.spec);
+      stock.wanted.discard(next.spec);
     }
     return undefined;
   }
 
-  keep(order: SpareSpec): void {
-    const known = this.#stocks.get(order.specKey);
-    if (known && known.order.count >= order.count) return;
-    const stock = known ?? { order, ready: [], filling: undefined, refill: undefined };
-    stock.order = order;
-    this.#stocks.set(order.specKey, stock);
+  keep(wanted: SpareSpec): void {
+    const known = this.#stocks.get(wanted.specKey);
+    if (known && known.wanted.count >= wanted.count) return;
+    const stock = known ?? { wanted, ready: [], filling: undefined, refill: undefined };
+    stock.wanted = wanted;
+    this.#stocks.set(wanted.specKey, stock);
     this.#fillSoon(stock);
   }
 
@@ -78,10 +78,10 @@ export class SparePool implements SpareRack {
     await Promise.all(stocks.map((stock) => discardAll(stock)));
   }
 
-  /** A little later, so that making the next spare does not slow down whoever took this one. */
+  /** Waits a little, so that making the next spare does not slow down the session that took this one. */
   #fillSoon(stock: SpareStock): void {
     clearTimeout(stock.refill);
-    // One that cannot be made is no loss to whoever took the last.
+    // A failure here does not concern the session that took the last spare.
     stock.refill = setTimeout(() => this.#fill(stock).catch(() => {}), REFILL_AFTER_MS).unref();
   }
 
@@ -93,33 +93,33 @@ export class SparePool implements SpareRack {
   }
 
   async #prepare(stock: SpareStock): Promise<void> {
-    const workshop = await this.#live();
-    while (!this.#closed && stock.ready.length < stock.order.count && workshop.alive) {
-      const spec = stock.order.make();
-      stock.ready.push({ host: await makeSpare(workshop, stock.order, spec), spec });
+    const factory = await this.#live();
+    while (!this.#closed && stock.ready.length < stock.wanted.count && factory.alive) {
+      const spec = stock.wanted.make();
+      stock.ready.push({ host: await makeSpare(factory, stock.wanted, spec), spec });
     }
   }
 }
 
-async function makeSpare(workshop: SpareFactory, order: SpareSpec, spec: EnvironmentSpec): Promise<PrestartableHost> {
-  let enclosure: PrestartableHost | undefined;
+async function makeSpare(factory: SpareFactory, wanted: SpareSpec, spec: EnvironmentSpec): Promise<PrestartableHost> {
+  let host: PrestartableHost | undefined;
   try {
-    enclosure = await workshop.make(spec);
-    await enclosure.prestart();
-    return enclosure;
+    host = await factory.make(spec);
+    await host.prestart();
+    return host;
   } catch (error) {
-    await enclosure?.close();
-    order.discard(spec);
+    await host?.close();
+    wanted.discard(spec);
     throw error;
   }
 }
 
 async function discardAll(stock: SpareStock): Promise<void> {
   clearTimeout(stock.refill);
-  await stock.filling?.catch(() => {}); // whoever asked for spares was told
-  for (const { host: enclosure, spec } of stock.ready.splice(0)) {
-    await enclosure.close();
-    stock.order.discard(spec);
+  await stock.filling?.catch(() => {}); // it was reported to its caller
+  for (const { host, spec } of stock.ready.splice(0)) {
+    await host.close();
+    stock.wanted.discard(spec);
   }
 }
 

@@ -26,20 +26,20 @@ import {
   type SupervisorTransport,
 } from './supervisor-transport.ts';
 
-/** What differs between kernels of one policy, where nothing does. */
+/** Start options of a kernel without any of its own. */
 const NO_OPTIONS = JSON.stringify({ env: {}, reseed: false });
 
-/** An enclosure that has been told to end is waited for this long. */
+/** How long close() waits for the environment to end. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
-/** Figures that come later than this are of no use to who asked for them. */
+/** Later figures are of no use to the caller. */
 const MEMORY_USAGE_TIMEOUT_MS = 5000;
 
-/** How a program ends that could not be started, and some that could. */
+/** The exit code of a program that could not be started; other programs may use it too. */
 const NOT_STARTED_EXIT_CODE = 127;
 const DRAIN_TIMEOUT_MS = 5000;
 
-/** What a kernel is told before its first cell. */
+/** The payload of a START frame. */
 interface KernelStart {
   readonly env: Readonly<Record<string, string>>;
   readonly packages: string | undefined;
@@ -48,12 +48,12 @@ interface KernelStart {
 
 interface NumberedConnection extends ProcessConnection {
   readonly kernel: number;
-  /** What is short may have ended before anybody is connected to it. */
+  /** A short program may end before its connection is open. */
   readonly exit: PromiseWithResolvers<ProcessExit>;
 }
 
 export class SupervisorClient implements PrestartableHost {
-  onGone: (twin: number, outOfMemory: boolean) => void = () => {};
+  onGone: (snapshot: number, outOfMemory: boolean) => void = () => {};
   onDenied: (attempt: DeniedAttempt) => void = () => {};
   readonly #transport: SupervisorTransport;
   readonly #supervisor: FrameSocket;
@@ -73,14 +73,14 @@ export class SupervisorClient implements PrestartableHost {
   constructor(transport: SupervisorTransport) {
     this.#transport = transport;
     if (transport.proxy) transport.proxy.onDenied = (attempt) => this.onDenied(attempt);
-    this.#opened.promise.catch(() => {}); // told by whoever waits
+    this.#opened.promise.catch(() => {}); // callers that wait get the rejection
     this.#supervisor = transport.supervisor;
     this.#supervisor.read(
       (frame) => {
         try {
           this.#receive(frame);
         } catch (problem) {
-          // Pid 1 does not keep to the protocol: it is let go of, and everything around it with it.
+          // Pid 1 violated the protocol: give up the whole environment.
           this.#supervisor.close();
           this.#disconnected(problem instanceof Error ? problem : new Error(String(problem)));
         }
@@ -93,31 +93,31 @@ export class SupervisorClient implements PrestartableHost {
     return this.#pid;
   }
 
-  /** Where its end is known, but not yet how it came, those who live here have not been told. */
+  /** Still true if the connection has ended but the exits of kernels and programs are not reported yet. */
   get alive(): boolean {
     return (
       this.#connected || (this.#exitReason === undefined && this.#prestarted === undefined && this.#exits.size > 0)
     );
   }
 
-  /** The reason why the enclosure could not be closed, if it could not. */
+  /** Why the sandbox could not be set up, if it could not. */
   get failure(): Error | undefined {
     return this.#failure;
   }
 
-  /** Starts the first kernel ahead of time, and waits until it has said hello; what makes it a spare. */
+  /** Starts the first kernel ahead of time and waits for its hello. This makes the host a spare. */
   async prestart(): Promise<void> {
     this.#prestarted = await this.#connect({ spare: true });
-    const { firstFrame: spoken } = this.#prestarted.control;
-    closeIfPaused(spoken, this.#pid, this.#transport.pauseCheck, () => void this.#end());
-    // If nothing can end it, its connection stays open.
-    await Promise.race([spoken, this.#ended.promise]);
+    const { firstFrame } = this.#prestarted.control;
+    closeIfPaused(firstFrame, this.#pid, this.#transport.pauseCheck, () => void this.#end());
+    // The connection of a kernel that cannot be killed stays open.
+    await Promise.race([firstFrame, this.#ended.promise]);
     if (this.#connected) return;
     closeConnection(this.#prestarted);
     throw this.#failure ?? refusal('template', 'the sandbox ended at once');
   }
 
-  /** Has the kernel that was prepared wake up, on another processor than this. */
+  /** Wakes the kernel that was started ahead, on another processor than this one. */
   wake(processor: number): void {
     this.#woken = this.#prestarted !== undefined;
     this.#prestarted?.control.send(FrameType.start, processor + 1, NO_OPTIONS);
@@ -127,7 +127,7 @@ export class SupervisorClient implements PrestartableHost {
     const prestarted = this.#prestarted;
     if (prestarted && !from) {
       this.#prestarted = undefined;
-      // It has seeded itself; where it was woken up already, and there is nothing to tell, nothing is sent.
+      // It has seeded itself. If it is awake and has no options of its own, nothing needs to be sent.
       const nothing = this.#woken && Object.keys(env).length === 0 && packages === undefined;
       return Promise.resolve(this.#startedKernel(prestarted, nothing ? undefined : { env, packages, reseed: false }));
     }
@@ -163,14 +163,14 @@ export class SupervisorClient implements PrestartableHost {
       (frame) => {
         if (frame.type !== FrameType.failed) return;
         problem = parseFailed(frame.payload).message;
-        // Pid 1 says no more of what it could not even fork.
+        // Pid 1 reports no exit for a program that it could not fork.
         exit.resolve({ outOfMemory: false, exitCode: NOT_STARTED_EXIT_CODE });
         this.#exits.delete(kernel);
       },
       () => heard.resolve(),
     );
     const exited = exit.promise.then(async (how) => {
-      // Why it never began is said on another connection than that it has ended, and may come after it.
+      // The reason of a failed start comes on another connection than the exit, and may come later.
       if (how.exitCode === NOT_STARTED_EXIT_CODE && problem === undefined) {
         await Promise.race([heard.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
       }
@@ -211,7 +211,7 @@ export class SupervisorClient implements PrestartableHost {
   #kill(kernel: number): void {
     this.#supervisor.send(FrameType.kill, kernel);
     const exit = this.#exits.get(kernel);
-    // If pid 1 is held still from outside, nothing in there can be killed alone.
+    // If pid 1 is paused from outside, no single process in there can be killed.
     if (exit) closeIfPaused(exit.promise, this.#pid, this.#transport.pauseCheck, () => void this.#end());
   }
 
@@ -220,8 +220,8 @@ export class SupervisorClient implements PrestartableHost {
     this.#supervisor.close();
   }
 
-  dropSnapshot(twin: number): void {
-    this.#supervisor.send(FrameType.drop, twin);
+  dropSnapshot(snapshot: number): void {
+    this.#supervisor.send(FrameType.drop, snapshot);
   }
 
   memoryUsage(): Promise<MemoryUsage> {
@@ -238,9 +238,9 @@ export class SupervisorClient implements PrestartableHost {
 
   async close(): Promise<void> {
     this.#closing = true;
-    // A kernel that was prepared for nobody has nobody else to close its connections.
+    // No session has taken the kernel that was started ahead, so its connection is closed here.
     if (this.#prestarted) closeConnection(this.#prestarted);
-    // Half of the connection: the other half ends with pid 1, and everything around it.
+    // Closes the sending half. The other half ends with pid 1 and everything in the environment.
     this.#supervisor.finish();
     void this.#transport.close();
     const timer = setTimeout(() => void this.#end(), CLOSE_TIMEOUT_MS);
@@ -258,7 +258,7 @@ export class SupervisorClient implements PrestartableHost {
     }
     if (!this.#connected) throw refusal('template', 'the sandbox has ended');
     const kernel = ++this.#kernels;
-    // From here on: the kernel may die before anybody asks for it.
+    // Registered first: the kernel may die before it is connected.
     const ended = new AbortController();
     const exit = this.#exit(kernel);
     void exit.promise.then(() => ended.abort());
@@ -271,7 +271,7 @@ export class SupervisorClient implements PrestartableHost {
     }
   }
 
-  /** Ends it if no kernel can ever be made here again and none lives here. */
+  /** Kills the environment if it can never start a kernel again and none lives in it. */
   #killIfUnusable(): void {
     if (this.#transport.unusable && this.#exits.size === 0) void this.#end();
   }
@@ -336,7 +336,7 @@ export class SupervisorClient implements PrestartableHost {
   }
 }
 
-/** Whoever stands over the program holds one frame at a time. */
+/** The supervisor buffers one frame at a time. */
 const FRAME_BYTES = 65_536;
 
 function stdinOver(control: FrameConnection): ByteSink {
@@ -362,17 +362,17 @@ function stdinOver(control: FrameConnection): ByteSink {
 const KILL_TIMEOUT_MS = 20_000;
 
 export interface PauseCheck {
-  /** After how long a kill is strange enough to look why. */
+  /** How long after a kill to check whether the process is paused. */
   readonly checkAfterMs: number;
   /** Whether nothing in there can move. `pid` is that of pid 1, as the host sees it. Never rejects. */
   isPaused(pid: number): Promise<boolean>;
 }
 
-/** Calls `end` where what was killed cannot end by itself: at once where it is held still, and late where it is not. */
+/** Calls `end` if a killed process does not end: as soon as it is found to be paused, otherwise after a timeout. */
 export function closeIfPaused(
   exited: Promise<unknown>,
   pid: number,
-  { checkAfterMs: lookMs, isPaused: heldStill }: PauseCheck,
+  { checkAfterMs, isPaused }: PauseCheck,
   end: () => void,
 ): void {
   const began = performance.now();
@@ -380,11 +380,11 @@ export function closeIfPaused(
   let timer: NodeJS.Timeout;
   const wait = (): void => {
     timer = setTimeout(async () => {
-      const held = performance.now() - began >= KILL_TIMEOUT_MS || (await heldStill(pid));
+      const stuck = performance.now() - began >= KILL_TIMEOUT_MS || (await isPaused(pid));
       if (over) return;
-      if (held) end();
+      if (stuck) end();
       else wait();
-    }, lookMs);
+    }, checkAfterMs);
   };
   wait();
   void exited.then(() => {

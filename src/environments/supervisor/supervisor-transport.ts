@@ -7,7 +7,7 @@ import type { ProgramSpec, StartKernelOptions } from '../kernel-host.ts';
 import type { FrameSocket, PipeSource } from './frame-socket.ts';
 import type { PauseCheck } from './supervisor-client.ts';
 
-/** What a connection is for, where it is not for a kernel that begins empty. */
+/** What to connect to, if it is not a new, empty kernel. */
 export interface ConnectRequest {
   readonly from?: StartKernelOptions['from'];
   readonly spare?: boolean;
@@ -23,7 +23,7 @@ export interface ProcessConnection {
 }
 
 export interface SupervisorTransport {
-  /** Leads to pid 1, which has been told the policy. */
+  /** The connection to pid 1, which has received the spec. */
   readonly supervisor: FrameSocket;
   /** Pid 1 as the host sees it, where it cannot say so itself. */
   readonly pid?: number;
@@ -31,17 +31,17 @@ export interface SupervisorTransport {
   readonly proxy?: NetworkProxy | undefined;
   /** `kernel` is the number that it will have; aborted where that has ended before anybody was connected to it. */
   connect(kernel: number, purpose: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection>;
-  /** Asked once, when the connection to pid 1 is lost: how everything inside has ended. */
+  /** How everything inside ended. Called once, when the connection to pid 1 is lost. */
   exitReason(problem: Error | undefined): Promise<ProcessExit>;
-  /** Ends what does not end by itself, and leaves nothing behind. May be called again; never rejects. */
+  /** Ends what is left and removes its files. Idempotent; never rejects. */
   close(): Promise<void>;
-  /** If it can be held still from outside: then all of it is ended by `kill` when something in it is killed. */
+  /** Finds out whether the environment is paused. If so, a kill of one process in it becomes a kill of all. */
   readonly pauseCheck: PauseCheck;
-  /** Ends everything inside at once, also if it is held still. May be called again; never rejects. `pid` is that of pid 1. */
+  /** Kills everything inside, even if it is paused. Idempotent; never rejects. `pid` is that of pid 1. */
   kill(pid: number): Promise<void>;
-  /** Waits for who opens it: rejects if that one does not answer in time. */
+  /** Waits for an answer of the process that opens the environment; rejects if it takes too long. */
   awaitAnswer<T>(answer: Promise<T>): Promise<T>;
-  /** Whether no connection can be made any more. */
+  /** Whether no more connections can be made. */
   readonly unusable?: boolean;
 }
 
@@ -51,7 +51,7 @@ export function closeConnection({ control, stdout, stderr }: ProcessConnection):
   stderr.close();
 }
 
-/** What ATTACH says of a purpose, whoever it is sent to. */
+/** The part of an ATTACH payload that all transports share. */
 export function connectPayload({ from, spare = false, command }: ConnectRequest): object {
   return { twin: from?.twin ?? null, keep: from?.keep ?? false, spare, ...(command ? { command } : {}) };
 }
