@@ -2,8 +2,9 @@
 
 import { z } from 'zod';
 import type { FeedItem } from '../protocol/http/events.ts';
-import { DecidePermission, type PermissionDecision } from '../protocol/http/permission-routes.ts';
+import { DecidePermission } from '../protocol/http/permission-routes.ts';
 import { fromWire } from '../protocol/http/values.ts';
+import type { PermissionDecision } from '../protocol/permission.ts';
 import type { Approval, ApprovalRequest } from '../session/api.ts';
 import { isCode } from './failure.ts';
 import { follow } from './follow.ts';

@@ -2,8 +2,8 @@
 
 import type { z } from 'zod';
 import type { Me } from '../protocol/http/access-routes.ts';
-import type { ThingKind } from '../protocol/http/namespace-routes.ts';
 import { ListAgents } from '../protocol/http/session-routes.ts';
+import type { ThingKind } from '../protocol/namespace-models.ts';
 import type { AgentInfo } from '../session/api.ts';
 import { Credentials } from './credentials.ts';
 import type { Link } from './link.ts';

@@ -3,6 +3,7 @@
 import type { Endpoint } from '../protocol/http/endpoint.ts';
 import { Failure } from '../protocol/http/failure.ts';
 import * as wire from '../protocol/http/namespace-routes.ts';
+import { DepsLine } from '../protocol/namespace-models.ts';
 import type { DepsApi, DepsResult, DepsStatus, WorkOptions } from '../session/api.ts';
 import { toError } from './failure.ts';
 import { jsonLines } from './lines.ts';
@@ -55,7 +56,7 @@ export class RemoteDeps implements DepsApi {
       if (done) throw unreachable(this.#place.link.where, new Error('the answer has no end'));
       const failure = Failure.safeParse(line);
       if (failure.success) throw toError(failure.data.error);
-      const item = checked(wire.DepsLine, line, endpoint.path);
+      const item = checked(DepsLine, line, endpoint.path);
       if (item.type === 'result') return item.result;
       onProgress(item.text);
     }

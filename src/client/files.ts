@@ -3,6 +3,7 @@
 import { CellaError } from '../protocol/errors.ts';
 import { Failure } from '../protocol/http/failure.ts';
 import * as wire from '../protocol/http/file-routes.ts';
+import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
 import { toError } from './failure.ts';
 import { chunksOf, jsonLines } from './lines.ts';
 import { callAt, type Place } from './place.ts';
@@ -18,7 +19,7 @@ export class RemoteFiles {
   }
 
   /** What is in a folder, by name; `cut` where there is more than a listing holds. */
-  list(path = ''): Promise<{ readonly files: readonly wire.FileInfo[]; readonly cut: boolean }> {
+  list(path = ''): Promise<{ readonly files: readonly FileInfo[]; readonly cut: boolean }> {
     return callAt(this.#place, wire.ListFiles, { query: { path } });
   }
 
@@ -30,7 +31,7 @@ export class RemoteFiles {
   }
 
   /** All of it or nothing; the folders on the way are made. */
-  write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<wire.FileInfo> {
+  write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<FileInfo> {
     const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
     return callAt(this.#place, wire.WriteFile, { query: { path }, bytes });
   }
@@ -39,7 +40,7 @@ export class RemoteFiles {
     return callAt(this.#place, wire.MakeFolder, { body: { path } });
   }
 
-  move(from: string, to: string, { replace = false } = {}): Promise<wire.FileInfo> {
+  move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
     return callAt(this.#place, wire.MoveFile, { body: { from, to, replace } });
   }
 
@@ -51,14 +52,14 @@ export class RemoteFiles {
    * What changes below a folder, from `watching` on, until the signal aborts or the session is closed here. A connection
    * that breaks is an error: whoever watches again lists again first.
    */
-  async *watch(path = '', { signal }: { readonly signal?: AbortSignal } = {}): AsyncGenerator<wire.FileChange> {
+  async *watch(path = '', { signal }: { readonly signal?: AbortSignal } = {}): AsyncGenerator<FileChange> {
     const { link, id, check } = this.#place;
     check();
     const until = signal ? AbortSignal.any([signal, this.#closing]) : this.#closing;
     const given = { params: { id }, query: { path }, accept: 'application/x-ndjson', signal: until };
     try {
       for await (const line of jsonLines(await link.open(wire.WatchFiles, given))) {
-        const change = wire.FileChange.safeParse(line);
+        const change = FileChange.safeParse(line);
         if (change.success) yield change.data;
         const failure = Failure.safeParse(line);
         if (failure.success) throw toError(failure.data.error);

@@ -1,10 +1,11 @@
 /** `cella/client`: the sessions of a server, from Node and from browsers. */
 
 export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
+export type { Conversation } from '../protocol/agent/conversation.ts';
 export { type ConversationState, emptyConversation } from '../protocol/agent/conversation.ts';
-export type { AgentFailure, AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent/events.ts';
-export type { AgentName, PermissionMode, TokenUsage, TurnStatus } from '../protocol/agent/names.ts';
-export type { AgentProfile } from '../protocol/agent/profile.ts';
+export type { AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent/events.ts';
+export type { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from '../protocol/agent/names.ts';
+export type { AgentProfile, NamedProfile } from '../protocol/agent/profile.ts';
 export { reduce } from '../protocol/agent/reduce.ts';
 export type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
 export type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
@@ -12,25 +13,23 @@ export type { LostName } from '../protocol/checkpoint.ts';
 export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
-export type { CodingAgent, NamedProfile, Transcript } from '../protocol/http/agent-routes.ts';
-export type { Conversation } from '../protocol/http/conversation-routes.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
-export type { FileChange, FileInfo } from '../protocol/http/file-routes.ts';
-export type { ThingKind } from '../protocol/http/namespace-routes.ts';
+export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
+export type { CodingAgent, Transcript, TurnInfo } from '../protocol/http/turns.ts';
+export type { ThingKind } from '../protocol/namespace-models.ts';
 export type {
   NewRule,
   PermissionDecision,
   PermissionInfo,
   PermissionRule,
   PermissionScope,
-} from '../protocol/http/permission-routes.ts';
-export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
-export type { ServerStatus, StopServer } from '../protocol/http/system-routes.ts';
-export type { TurnInfo } from '../protocol/http/turns.ts';
+} from '../protocol/permission.ts';
 export type { Provider } from '../protocol/providers.ts';
+export { PyObject, type PyValue } from '../protocol/py-values.ts';
+export type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from '../protocol/terminal.ts';
 export type { TransactionPolicy } from '../protocol/transaction.ts';
-export { PyObject, type PyValue } from '../protocol/values.ts';
+export type { FileChange, FileInfo } from '../protocol/workspace-models.ts';
 export type * from '../session/api.ts';
 export type { Attend } from './approvals.ts';
 export type { Client, Identity } from './client.ts';

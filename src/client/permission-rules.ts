@@ -1,12 +1,7 @@
 /** What you have allowed for good at a server, in whichever session. */
 
-import {
-  AddRule,
-  DeleteRule,
-  ListRules,
-  type NewRule,
-  type PermissionRule,
-} from '../protocol/http/permission-routes.ts';
+import { AddRule, DeleteRule, ListRules } from '../protocol/http/permission-routes.ts';
+import type { NewRule, PermissionRule } from '../protocol/permission.ts';
 import type { Link } from './link.ts';
 
 export class PermissionRules {

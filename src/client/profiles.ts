@@ -1,6 +1,6 @@
 /** What one has set up for coding agents at a server, by name. */
 
-import type { AgentProfile } from '../protocol/agent/profile.ts';
+import type { AgentProfile, NamedProfile } from '../protocol/agent/profile.ts';
 import * as wire from '../protocol/http/agent-routes.ts';
 import type { Link } from './link.ts';
 
@@ -11,16 +11,16 @@ export class Profiles {
     this.#link = link;
   }
 
-  async list(): Promise<readonly wire.NamedProfile[]> {
+  async list(): Promise<readonly NamedProfile[]> {
     return (await this.#link.call(wire.ListProfiles)).profiles;
   }
 
-  get(name: string): Promise<wire.NamedProfile> {
+  get(name: string): Promise<NamedProfile> {
     return this.#link.call(wire.GetProfile, { params: { name } });
   }
 
   /** It takes the place of the one before, whole. */
-  set(name: string, profile: AgentProfile): Promise<wire.NamedProfile> {
+  set(name: string, profile: AgentProfile): Promise<NamedProfile> {
     return this.#link.call(wire.PutProfile, { params: { name }, body: profile });
   }
 

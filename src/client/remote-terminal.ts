@@ -2,8 +2,7 @@
 
 import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
-import { CloseCode } from '../protocol/http/frames.ts';
-import { type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/terminal-routes.ts';
+import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/frames.ts';
 import { jsonOf } from '../protocol/json-text.ts';
 import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/terminal.ts';
 import { toError } from './failure.ts';

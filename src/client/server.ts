@@ -1,8 +1,8 @@
 /** The server itself, for administrators: how it does, and its end. */
 
 import type { CellaError } from '../protocol/errors.ts';
-import type { ServerStatus, StopServer } from '../protocol/http/system-routes.ts';
 import * as wire from '../protocol/http/system-routes.ts';
+import type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 import { toError } from './failure.ts';
 import type { Link } from './link.ts';
 

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import * as wire from '../protocol/http/namespace-routes.ts';
 import { fromWire, toWire } from '../protocol/http/values.ts';
-import type { PyValue } from '../protocol/values.ts';
+import type { PyValue } from '../protocol/py-values.ts';
 import type { ToolCallOptions, ToolInfo, ToolProblem, ToolsApi } from '../session/api.ts';
 import { checked } from './link.ts';
 import { callAt, everyPage, type Place } from './place.ts';

@@ -5,10 +5,10 @@
 
 import type { AgentLogEvent } from '../protocol/agent/events.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { GetTurn, PromptAgent, type Prompted, StopAgent } from '../protocol/http/agent-routes.ts';
+import { GetTurn, PromptAgent, StopAgent } from '../protocol/http/agent-routes.ts';
 import type { SessionEvent } from '../protocol/http/events.ts';
 import { ReadEvents } from '../protocol/http/execution-routes.ts';
-import { isOver, type TurnInfo } from '../protocol/http/turns.ts';
+import { isOver, type Prompted, type TurnInfo } from '../protocol/http/turns.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
 import { newKey } from './execution.ts';
 import { isCode } from './failure.ts';

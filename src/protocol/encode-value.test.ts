@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeValue } from './encode-value.ts';
-import { decodeValue, type PyValue } from './values.ts';
+import type { PyValue } from './py-values.ts';
+import { decodeValue } from './values.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 

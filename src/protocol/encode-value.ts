@@ -1,6 +1,7 @@
 /** Values for a kernel: the same part of marshal version 2 that kernels send, see values.ts. */
 
-import { MOST_UNIT_BYTES, PyObject, type PyValue, writeText } from './values.ts';
+import { PyObject, type PyValue } from './py-values.ts';
+import { MOST_UNIT_BYTES, writeText } from './values.ts';
 
 const INT32 = 2 ** 31;
 const DIGIT_BITS = 15;

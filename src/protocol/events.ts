@@ -2,7 +2,7 @@
 
 import type { LostName } from './checkpoint.ts';
 import type { ErrorCode } from './errors.ts';
-import { type PyValue, valueToJson } from './values.ts';
+import { type PyValue, valueToJson } from './py-values.ts';
 
 /** By MIME type: text as it is, binary data as base64, `application/json` as a value. */
 export type MimeBundle = Readonly<Record<string, PyValue>>;

@@ -2,7 +2,8 @@
 
 import { z } from 'zod';
 import { FrameError, FrameType } from './frames.ts';
-import { decodeCounted, decodeValue, PyObject, type PyValue } from './values.ts';
+import { PyObject, type PyValue } from './py-values.ts';
+import { decodeCounted, decodeValue } from './values.ts';
 
 const MB = 1024 * 1024;
 /** Of a call: one that carries a piece of a file, and any other. */

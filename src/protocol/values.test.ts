@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FrameError } from './frames.ts';
-import { decodeValue, encodeText, PyObject, type PyValue, valueToJson } from './values.ts';
+import { PyObject, type PyValue, valueToJson } from './py-values.ts';
+import { decodeValue, encodeText } from './values.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 

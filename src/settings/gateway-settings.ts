@@ -2,10 +2,10 @@
 
 import { keyModes } from '../protocol/providers.ts';
 import * as kinds from './kinds.ts';
+import { providerToolModes } from './server-config.ts';
 import { setting } from './setting.ts';
 
-/** `with-network`: in sessions whose agent has the network of the machine itself. */
-export const providerToolModes = ['with-network', 'always'] as const;
+export { type GatewaySettings, providerToolModes } from './server-config.ts';
 
 export const gatewaySettings = {
   keys: setting(
@@ -49,16 +49,3 @@ export const gatewaySettings = {
   ),
   userTokens: setting('--user-tokens <n>', 'tokens that such a user may use a day', kinds.tokens),
 };
-
-/** What a command line and its files say of the gateway, as it was written. */
-export interface GatewaySettings {
-  readonly keys?: (typeof keyModes)[number];
-  readonly providers?: readonly string[];
-  readonly models?: readonly string[];
-  readonly prices?: readonly string[];
-  /** As `provider=name`. */
-  readonly fields?: readonly string[];
-  readonly providerTools?: (typeof providerToolModes)[number];
-  readonly sessionUsd?: number;
-  readonly sessionTokens?: number;
-}

@@ -1,7 +1,8 @@
 /** What the events of a session's agents add up to: the state that server, client and console show. */
 
-import type { AgentFailure, AgentLogEvent, ItemKind, PermissionOutcome } from './events.ts';
-import type { AgentName, PermissionMode, TokenUsage, TurnStatus } from './names.ts';
+import { z } from 'zod';
+import { type AgentLogEvent, ItemKind, PermissionOutcome } from './events.ts';
+import { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from './names.ts';
 
 type Of<Type extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: Type }>;
 
@@ -85,3 +86,62 @@ export const emptyConversation: ConversationState = {
   denied: [],
   usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, costUsd: 0 },
 };
+
+const text = z.string();
+
+const maybe = z.string().optional();
+
+const ItemSchema: z.ZodType<ItemState> = z
+  .lazy(() =>
+    z.looseObject({
+      ...{ id: text, kind: ItemKind, text, tool: maybe, title: maybe, output: maybe },
+      status: z.enum(['running', 'completed', 'failed', 'denied', 'cancelled']),
+      input: z.unknown().optional(),
+      items: z.array(ItemSchema),
+    }),
+  )
+  .meta({ id: 'ConversationItem' });
+
+const TurnSchema = z.looseObject({
+  ...{ id: text, prompt: text, model: maybe, by: maybe },
+  agent: AgentName.optional(),
+  mode: PermissionMode.optional(),
+  status: z.enum(['running', ...TurnStatus.options]),
+  items: z.array(ItemSchema),
+  notices: z.array(text),
+  usage: TokenUsage.optional(),
+  error: AgentFailure.optional(),
+});
+
+const QuestionSchema = z.object({
+  text,
+  options: z.array(z.object({ label: text, description: maybe })).optional(),
+});
+
+const PermissionSchema = z.looseObject({
+  ...{ id: text, turn: maybe, execution: maybe, item: maybe, tool: text, summary: text },
+  ...{ pattern: maybe, reason: maybe, by: maybe },
+  input: z.unknown().optional(),
+  expiresAt: z.number().optional(),
+  question: QuestionSchema.optional(),
+  outcome: z.enum(['pending', ...PermissionOutcome.options]),
+  scope: z.enum(['once', 'session', 'always']).optional(),
+});
+
+const StateSchema: z.ZodType<ConversationState> = z
+  .object({
+    status: z.enum(['idle', 'running', 'waiting']),
+    conversation: maybe,
+    turns: z.array(TurnSchema),
+    plan: z.array(z.object({ text, status: z.enum(['pending', 'in_progress', 'completed']) })),
+    files: z.array(z.object({ path: text, change: z.enum(['created', 'modified', 'deleted']) })),
+    permissions: z.array(PermissionSchema),
+    denied: z.array(z.object({ host: text, port: z.int(), reason: text })),
+    usage: TokenUsage.omit({ model: true }),
+  })
+  .meta({ id: 'ConversationState' });
+
+/** `seq` is the number of the last event in it: with those after it, it goes on. */
+export const Conversation = z.object({ seq: z.int(), state: StateSchema });
+
+export type Conversation = z.infer<typeof Conversation>;

@@ -2,7 +2,9 @@
 
 import { z } from 'zod';
 import { OutputFile } from '../http/results.ts';
-import { AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './names.ts';
+import { AgentFailure, AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './names.ts';
+
+export { AgentFailure } from './names.ts';
 
 const ofTurn = { turn: TurnId };
 /** `item` is the agent's own name for it, unique in its turn. */
@@ -10,9 +12,6 @@ const ofItem = { turn: TurnId, item: z.string().min(1).max(200) };
 
 /** Set where texts were too large for an event: they are in the file as a whole, as JSON by field, and here cut. */
 const bounded = { file: OutputFile.optional() };
-
-export const AgentFailure = z.object({ code: z.string(), message: z.string(), advice: z.string() });
-export type AgentFailure = z.infer<typeof AgentFailure>;
 
 /** The agent's own conversation: what it is resumed by, and what it says of itself. */
 const AgentSession = z.object({

@@ -40,3 +40,7 @@ export const TokenUsage = z.object({
   model: z.string().optional(),
 });
 export type TokenUsage = z.infer<typeof TokenUsage>;
+
+export const AgentFailure = z.object({ code: z.string(), message: z.string(), advice: z.string() });
+
+export type AgentFailure = z.infer<typeof AgentFailure>;

@@ -96,3 +96,9 @@ function leadsInside(path: string): boolean {
   if (path.includes('\0') || !path.isWellFormed() || path.startsWith('/') || path.endsWith('/')) return false;
   return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && part.length <= 200);
 }
+
+export const NamedProfile = z
+  .object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile })
+  .meta({ id: 'NamedProfile' });
+
+export type NamedProfile = z.infer<typeof NamedProfile>;

@@ -1,8 +1,8 @@
 /** The fields that several calls between daemon and runner share. */
 
 import { z } from 'zod';
-import { AgentFailure, PermissionOutcome } from './events.ts';
-import { TokenUsage, TurnId } from './names.ts';
+import { PermissionOutcome } from './events.ts';
+import { AgentFailure, TokenUsage, TurnId } from './names.ts';
 
 export const path = z
   .string()

@@ -1,8 +1,8 @@
 /** The runner's commands: what each reads as its first line, and the lines that it writes. docs/runner.md shows them. */
 
 import { z } from 'zod';
-import { AgentEvent, AgentFailure, AgentLogEvent } from './events.ts';
-import { AgentName, ModelName, PermissionMode, TokenUsage, ToolNames, TurnId } from './names.ts';
+import { AgentEvent, AgentLogEvent } from './events.ts';
+import { AgentFailure, AgentName, ModelName, PermissionMode, TokenUsage, ToolNames, TurnId } from './names.ts';
 import { AgentProfile } from './profile.ts';
 import { Conversation, Environment, path, shortText, TaskStatus } from './rpc-words.ts';
 

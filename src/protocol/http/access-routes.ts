@@ -2,11 +2,9 @@
 
 import { z } from 'zod';
 import { AuditRecord, CreateToken, CreateUser, Role, Scope, TokenId, TokenInfo, UpdateUser, User } from '../access.ts';
-import { endpoint } from './endpoint.ts';
+import { adminOnly, anyone, anyUser, endpoint } from './endpoint.ts';
 
-const tag = 'Access';
-const anybody = { kind: 'anybody' } as const;
-const admin = { kind: 'admin' } as const;
+const accessTag = 'Access';
 const OfUser = z.object({ user: z.string().min(1).max(128) });
 
 export const Me = z
@@ -22,34 +20,33 @@ export const Me = z
   })
   .meta({ id: 'Me' });
 
-export const WhoAmI = endpoint('get /v1/me', tag, anybody, {
+export const WhoAmI = endpoint('get /v1/me', accessTag, anyUser, {
   summary: 'Who you are here, and what you may',
   result: Me,
 });
 
-const everybody = { kind: 'everybody' } as const;
 const code = z.object({ code: z.string().min(1).max(200) });
 
-export const ShowLogin = endpoint('get /login', tag, everybody, {
+export const ShowLogin = endpoint('get /login', accessTag, anyone, {
   summary: 'The page of a login link, with a button that logs in; it does not use up the code',
   query: code,
   gives: ['text/html'],
 });
 
-export const Login = endpoint('post /login', tag, everybody, {
+export const Login = endpoint('post /login', accessTag, anyone, {
   summary: 'Exchange the one-time code of a login link for a cookie',
   query: code,
   audit: 'login',
   gives: ['text/html'],
 });
 
-export const OpenLogin = endpoint('post /v1/login', tag, anybody, {
+export const OpenLogin = endpoint('post /v1/login', accessTag, anyUser, {
   summary: 'A cookie for a browser, in exchange for the token of this request',
   audit: 'login.open',
   result: Me,
 });
 
-export const CreateLoginCode = endpoint('post /v1/login-codes', tag, anybody, {
+export const CreateLoginCode = endpoint('post /v1/login-codes', accessTag, anyUser, {
   summary: 'A one-time code for a login link: your own, or anybody’s for administrators',
   audit: 'login.code',
   body: z.strictObject({ user: z.string().min(1).max(128).optional() }).optional(),
@@ -57,19 +54,19 @@ export const CreateLoginCode = endpoint('post /v1/login-codes', tag, anybody, {
   status: 201,
 });
 
-export const Logout = endpoint('post /v1/logout', tag, anybody, {
+export const Logout = endpoint('post /v1/logout', accessTag, anyUser, {
   summary: 'End the login of this browser',
   audit: 'login.close',
   whileStopping: true,
 });
 
-export const EndLogins = endpoint('delete /v1/users/{user}/logins', tag, anybody, {
+export const EndLogins = endpoint('delete /v1/users/{user}/logins', accessTag, anyUser, {
   summary: 'End all browser logins of a user, and its unused login links: your own, or anybody’s for administrators',
   audit: 'login.end',
   params: OfUser,
 });
 
-export const CreateUserRoute = endpoint('post /v1/users', tag, admin, {
+export const CreateUserRoute = endpoint('post /v1/users', accessTag, adminOnly, {
   summary: 'Make a user',
   audit: 'user.create',
   body: CreateUser,
@@ -77,7 +74,7 @@ export const CreateUserRoute = endpoint('post /v1/users', tag, admin, {
   status: 201,
 });
 
-export const ListUsers = endpoint('get /v1/users', tag, admin, {
+export const ListUsers = endpoint('get /v1/users', accessTag, adminOnly, {
   summary: 'All users, by name',
   query: z.strictObject({
     after: z.string().max(200).optional(),
@@ -86,13 +83,13 @@ export const ListUsers = endpoint('get /v1/users', tag, admin, {
   result: z.object({ users: z.array(User).readonly(), next: z.string().optional() }),
 });
 
-export const GetUser = endpoint('get /v1/users/{user}', tag, anybody, {
+export const GetUser = endpoint('get /v1/users/{user}', accessTag, anyUser, {
   summary: 'A user, by name or id: yourself, or anybody for administrators',
   params: OfUser,
   result: User,
 });
 
-export const UpdateUserRoute = endpoint('patch /v1/users/{user}', tag, admin, {
+export const UpdateUserRoute = endpoint('patch /v1/users/{user}', accessTag, adminOnly, {
   summary: 'Change the role or quotas of a user, or disable it',
   audit: 'user.update',
   params: OfUser,
@@ -100,13 +97,13 @@ export const UpdateUserRoute = endpoint('patch /v1/users/{user}', tag, admin, {
   result: User,
 });
 
-export const DeleteUser = endpoint('delete /v1/users/{user}', tag, admin, {
+export const DeleteUser = endpoint('delete /v1/users/{user}', accessTag, adminOnly, {
   summary: 'Delete a user with its tokens, logins and sessions',
   audit: 'user.delete',
   params: OfUser,
 });
 
-export const CreateTokenRoute = endpoint('post /v1/tokens', tag, anybody, {
+export const CreateTokenRoute = endpoint('post /v1/tokens', accessTag, anyUser, {
   summary: 'Make a token; it is shown this once',
   audit: 'token.create',
   body: CreateToken,
@@ -114,19 +111,19 @@ export const CreateTokenRoute = endpoint('post /v1/tokens', tag, anybody, {
   status: 201,
 });
 
-export const ListTokens = endpoint('get /v1/tokens', tag, anybody, {
+export const ListTokens = endpoint('get /v1/tokens', accessTag, anyUser, {
   summary: 'Your tokens, or those of the named user for administrators',
   query: z.strictObject({ user: z.string().max(128).optional() }),
   result: z.object({ tokens: z.array(TokenInfo).readonly() }),
 });
 
-export const RevokeToken = endpoint('delete /v1/tokens/{token}', tag, anybody, {
+export const RevokeToken = endpoint('delete /v1/tokens/{token}', accessTag, anyUser, {
   summary: 'Revoke a token: from the next call on, nobody gets in with it',
   audit: 'token.revoke',
   params: z.object({ token: TokenId }),
 });
 
-export const ReadAudit = endpoint('get /v1/audit', tag, admin, {
+export const ReadAudit = endpoint('get /v1/audit', accessTag, adminOnly, {
   summary: 'Who did what to which session, when and from where',
   query: z.strictObject({
     after: z.coerce.number().int().min(0).default(0),

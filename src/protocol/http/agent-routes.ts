@@ -2,18 +2,19 @@
 
 import { z } from 'zod';
 import { AgentName, ModelName, PermissionMode, ToolNames, TurnId } from '../agent/names.ts';
-import { AgentProfile, ProfileName } from '../agent/profile.ts';
+import { AgentProfile, NamedProfile, ProfileName } from '../agent/profile.ts';
 import { DayUsage, ModelUsage } from '../agent/usage.ts';
 import { milliseconds } from '../session-settings.ts';
-import { endpoint } from './endpoint.ts';
+import { anyUser, endpoint, mayUse, mayView } from './endpoint.ts';
 import { Idempotent } from './execution-routes.ts';
 import { SessionId } from './sessions.ts';
-import { TurnInfo } from './turns.ts';
+import { CodingAgent, Prompted, Transcript, TurnInfo } from './turns.ts';
 
-const tag = 'Agents';
-const view = { kind: 'session', right: 'view' } as const;
-const use = { kind: 'session', right: 'use' } as const;
-const anybody = { kind: 'anybody' } as const;
+export { NamedProfile } from '../agent/profile.ts';
+
+export { CodingAgent, Prompted, Transcript } from './turns.ts';
+
+const agentsTag = 'Agents';
 const streams = ['application/x-ndjson', 'text/event-stream'];
 
 /** Escaped, even the worst text of this length fits into one message of the executor protocol. */
@@ -39,11 +40,7 @@ const PromptBody = z.strictObject({
   stopWhenGone: z.boolean().optional().meta({ description: 'Stops the turn where the client goes away.' }),
 });
 
-/** One turn, and whether another request with the same Idempotency-Key has brought it. */
-export const Prompted = TurnInfo.extend({ joined: z.boolean() }).meta({ id: 'Prompted' });
-export type Prompted = z.infer<typeof Prompted>;
-
-export const PromptAgent = endpoint('post /v1/sessions/{id}/prompt', tag, use, {
+export const PromptAgent = endpoint('post /v1/sessions/{id}/prompt', agentsTag, mayUse, {
   summary: 'Prompt the agent of a session: how its turn ended as JSON, or its events as they come, by Accept',
   audit: 'session.prompt',
   headers: Idempotent,
@@ -52,7 +49,7 @@ export const PromptAgent = endpoint('post /v1/sessions/{id}/prompt', tag, use, {
   gives: streams,
 });
 
-export const StopAgent = endpoint('post /v1/sessions/{id}/stop', tag, use, {
+export const StopAgent = endpoint('post /v1/sessions/{id}/stop', agentsTag, mayUse, {
   summary: 'Stop the turn that runs, or the one that is named, also where it waits; with all: true every one',
   audit: 'session.stop',
   whileStopping: true,
@@ -63,18 +60,12 @@ export const StopAgent = endpoint('post /v1/sessions/{id}/stop', tag, use, {
   }),
 });
 
-/** `ready`: it can be prompted. `version`: the one that its turns are worked with. */
-export const CodingAgent = z
-  .object({ agent: AgentName, title: z.string(), ready: z.boolean(), version: z.string().optional() })
-  .meta({ id: 'CodingAgent' });
-export type CodingAgent = z.infer<typeof CodingAgent>;
-
-export const ListCodingAgents = endpoint('get /v1/sessions/{id}/agents', tag, view, {
+export const ListCodingAgents = endpoint('get /v1/sessions/{id}/agents', agentsTag, mayView, {
   summary: 'The coding agents that a session can be worked in by, and which of them are installed',
   result: z.object({ agents: z.array(CodingAgent).readonly() }),
 });
 
-export const WarmAgent = endpoint('post /v1/sessions/{id}/agents/{agent}/warm', tag, use, {
+export const WarmAgent = endpoint('post /v1/sessions/{id}/agents/{agent}/warm', agentsTag, mayUse, {
   summary: 'Tell that a prompt is about to come: its executor is started ahead, where there is room for one',
   params: z.object({ id: SessionId, agent: AgentName }),
   result: z.object({
@@ -83,7 +74,7 @@ export const WarmAgent = endpoint('post /v1/sessions/{id}/agents/{agent}/warm', 
   }),
 });
 
-export const ListTurns = endpoint('get /v1/sessions/{id}/turns', tag, view, {
+export const ListTurns = endpoint('get /v1/sessions/{id}/turns', agentsTag, mayView, {
   summary: 'The turns of a session, newest first',
   query: z.strictObject({
     limit: z.coerce.number().int().min(1).max(1000).default(100),
@@ -92,53 +83,43 @@ export const ListTurns = endpoint('get /v1/sessions/{id}/turns', tag, view, {
   result: z.object({ turns: z.array(TurnInfo), next: TurnId.optional() }),
 });
 
-export const GetTurn = endpoint('get /v1/sessions/{id}/turns/{turn}', tag, view, {
+export const GetTurn = endpoint('get /v1/sessions/{id}/turns/{turn}', agentsTag, mayView, {
   summary: 'One turn as it is now',
   params: z.object({ id: SessionId, turn: TurnId }),
   result: TurnInfo,
 });
 
-/** The text is the agent's own, in its own form. */
-export const Transcript = z
-  .object({ agent: AgentName, conversation: z.string(), revision: z.int(), text: z.string() })
-  .meta({ id: 'Transcript' });
-export type Transcript = z.infer<typeof Transcript>;
-
-export const ReadTranscript = endpoint('get /v1/sessions/{id}/transcript', tag, view, {
+export const ReadTranscript = endpoint('get /v1/sessions/{id}/transcript', agentsTag, mayView, {
   summary: 'The conversation as the agent keeps it: the last one, or the one that is named',
   query: z.strictObject({ conversation: z.string().min(1).max(200).optional() }),
   result: Transcript,
 });
 
-export const ReadUsage = endpoint('get /v1/sessions/{id}/usage', tag, view, {
+export const ReadUsage = endpoint('get /v1/sessions/{id}/usage', agentsTag, mayView, {
   summary: 'What the agents of a session have used of models, and what it cost',
   result: ModelUsage.meta({ id: 'ModelUsage' }),
 });
 
-export const ReadOwnUsage = endpoint('get /v1/usage', tag, anybody, {
+export const ReadOwnUsage = endpoint('get /v1/usage', agentsTag, anyUser, {
   summary: 'What you have used of models, by day',
   query: z.strictObject({ days: z.coerce.number().int().min(1).max(366).default(31) }),
   result: z.object({ days: z.array(DayUsage) }),
 });
 
 const named = z.object({ name: ProfileName });
-export const NamedProfile = z
-  .object({ name: ProfileName, updatedAt: z.number(), profile: AgentProfile })
-  .meta({ id: 'NamedProfile' });
-export type NamedProfile = z.infer<typeof NamedProfile>;
 
-export const ListProfiles = endpoint('get /v1/profiles', tag, anybody, {
+export const ListProfiles = endpoint('get /v1/profiles', agentsTag, anyUser, {
   summary: 'Your profiles for agents',
   result: z.object({ profiles: z.array(NamedProfile) }),
 });
 
-export const GetProfile = endpoint('get /v1/profiles/{name}', tag, anybody, {
+export const GetProfile = endpoint('get /v1/profiles/{name}', agentsTag, anyUser, {
   summary: 'One of your profiles',
   params: named,
   result: NamedProfile,
 });
 
-export const PutProfile = endpoint('put /v1/profiles/{name}', tag, anybody, {
+export const PutProfile = endpoint('put /v1/profiles/{name}', agentsTag, anyUser, {
   summary: 'Make a profile, or put another in its place',
   audit: 'profile.put',
   params: named,
@@ -146,7 +127,7 @@ export const PutProfile = endpoint('put /v1/profiles/{name}', tag, anybody, {
   result: NamedProfile,
 });
 
-export const DeleteProfile = endpoint('delete /v1/profiles/{name}', tag, anybody, {
+export const DeleteProfile = endpoint('delete /v1/profiles/{name}', agentsTag, anyUser, {
   summary: 'Delete one of your profiles',
   audit: 'profile.delete',
   params: named,

@@ -14,6 +14,13 @@ export type Access =
   | { readonly kind: 'session'; readonly right: Right }
   | { readonly kind: 'admin' };
 
+export const anyone = { kind: 'everybody' } as const;
+export const anyUser = { kind: 'anybody' } as const;
+export const adminOnly = { kind: 'admin' } as const;
+export const mayView = { kind: 'session', right: 'view' } as const;
+export const mayUse = { kind: 'session', right: 'use' } as const;
+export const mayManage = { kind: 'session', right: 'manage' } as const;
+
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 
 export interface Endpoint<Params = unknown, Query = unknown, Body = unknown, Result = unknown> {

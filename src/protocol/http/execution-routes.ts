@@ -4,14 +4,12 @@ import { z } from 'zod';
 import { TurnId } from '../agent/names.ts';
 import { milliseconds } from '../session-settings.ts';
 import { TransactionPolicy } from '../transaction.ts';
-import { endpoint } from './endpoint.ts';
+import { endpoint, mayUse, mayView } from './endpoint.ts';
 import { ExecutionId, FeedItem } from './events.ts';
 import { ExecutionResult } from './results.ts';
 import { SessionId } from './sessions.ts';
 
-const tag = 'Execution';
-const view = { kind: 'session', right: 'view' } as const;
-const use = { kind: 'session', right: 'use' } as const;
+const executionTag = 'Execution';
 const streams = ['application/x-ndjson', 'text/event-stream'];
 
 const MOST_CODE = 4_000_000;
@@ -47,7 +45,7 @@ export const Idempotent = z.object({
   'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
 });
 
-export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', tag, use, {
+export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', executionTag, mayUse, {
   summary: 'Run code: one JSON result, or its events as they come, by Accept. Idempotency-Key makes a retry run once',
   audit: 'session.execute',
   headers: Idempotent,
@@ -56,7 +54,7 @@ export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', tag, use, 
   gives: streams,
 });
 
-export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', tag, use, {
+export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', executionTag, mayUse, {
   summary: 'Stop what runs with KeyboardInterrupt; with idempotencyKey only that execution, also where it still waits',
   audit: 'session.interrupt',
   whileStopping: true,
@@ -64,7 +62,7 @@ export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', tag, u
   result: z.object({ interrupted: z.boolean() }),
 });
 
-export const AnswerInput = endpoint('post /v1/sessions/{id}/input', tag, use, {
+export const AnswerInput = endpoint('post /v1/sessions/{id}/input', executionTag, mayUse, {
   summary: 'Answer input() or getpass(), or refuse to; the first answer wins',
   audit: 'session.input',
   whileStopping: true,
@@ -87,7 +85,7 @@ const EventsQuery = z.strictObject({
   turn: TurnId.optional(),
 });
 
-export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
+export const ReadEvents = endpoint('get /v1/sessions/{id}/events', executionTag, mayView, {
   summary: 'Events after a number: a page as JSON, or these and all that follow as a stream, by Accept',
   query: EventsQuery,
   result: z.object({
@@ -104,7 +102,7 @@ export const ReadEvents = endpoint('get /v1/sessions/{id}/events', tag, view, {
   gives: streams,
 });
 
-export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
+export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', executionTag, mayView, {
   summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
   socket: true,
   query: z.strictObject({
@@ -115,7 +113,7 @@ export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', tag, view, {
   }),
 });
 
-export const ReadOutput = endpoint('get /v1/sessions/{id}/outputs/{file}', tag, view, {
+export const ReadOutput = endpoint('get /v1/sessions/{id}/outputs/{file}', executionTag, mayView, {
   summary: 'What was too large for an event',
   params: z.object({ id: SessionId, file: z.string().min(1).max(200) }),
   query: z.strictObject({ offset: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0) }),

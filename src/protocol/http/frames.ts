@@ -2,8 +2,10 @@
 
 import { z } from 'zod';
 import { PermissionId } from '../agent/names.ts';
+import { PermissionDecision } from '../permission.ts';
+import { TerminalSize } from '../terminal.ts';
 import { executeFields, IdempotencyKey } from './execution-routes.ts';
-import { PermissionDecision } from './permission-routes.ts';
+import { Failure } from './failure.ts';
 
 /** The client's own word for what it asks; the reply has the same. */
 const id = z.union([z.string().max(128), z.int()]);
@@ -69,3 +71,18 @@ export const CloseCode = {
   /** It sent too much. */
   tooMuch: 4429,
 } as const;
+
+/** What a client says beside what is typed. */
+export const TerminalClientFrame = z.strictObject({ type: z.literal('resize'), ...TerminalSize.shape });
+
+/** What it is told beside what is shown. `exit` is the last; an `error` may be about a frame, or why it never began. */
+export const TerminalServerFrame = z.union([
+  z.object({ type: z.literal('exit'), code: z.int() }),
+  z.object({ type: z.literal('exit'), signal: z.string() }),
+  z.object({ type: z.literal('error'), ...Failure.shape }),
+]);
+
+export type TerminalServerFrame = z.infer<typeof TerminalServerFrame>;
+
+/** The largest binary frame that a client may send. */
+export const MOST_TYPED_BYTES = 64 * 1024;

@@ -2,11 +2,11 @@
 
 import { z } from 'zod';
 import { ArtifactInfo, ArtifactType } from '../artifact.ts';
-import { endpoint } from './endpoint.ts';
+import { DepsResult, SkillInfo, SkillProblemList, ThingKind, ToolInfo, ToolProblemList } from '../namespace-models.ts';
+import { anyUser, endpoint, mayUse, mayView } from './endpoint.ts';
 import { SessionId } from './sessions.ts';
 
-const view = { kind: 'session', right: 'view' } as const;
-const use = { kind: 'session', right: 'use' } as const;
+export { DepsLine, type ThingKind } from '../namespace-models.ts';
 
 const name = z.string().min(1).max(200);
 const Named = z.object({ id: SessionId, name });
@@ -33,41 +33,19 @@ const next = z
   .exactOptional()
   .meta({ description: 'Where to go on, by `after`; not there on the last page.' });
 
-/** What a tool takes is described as its kernel sees it. */
-const ToolInfo = z
-  .looseObject({
-    name: z.string(),
-    description: z.string(),
-    kind: z.enum(['cli', 'mcp', 'http']),
-    runs_on: z.enum(['sandbox', 'host']),
-    requires_approval: z.boolean(),
-  })
-  .meta({ id: 'ToolInfo' });
-
-const ToolProblemList = z
-  .array(
-    z.object({
-      where: z.string(),
-      line: z.int().exactOptional(),
-      name: z.string().exactOptional(),
-      message: z.string(),
-    }),
-  )
-  .readonly();
-
-export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', use, {
+export const ListTools = endpoint('get /v1/sessions/{id}/tools', 'Tools', mayUse, {
   summary: 'The tools that the code can call, or those that fit a search',
   query: Search,
   result: z.object({ tools: z.array(ToolInfo).readonly(), next }),
 });
 
-export const ToolProblems = endpoint('get /v1/sessions/{id}/tool-problems', 'Tools', use, {
+export const ToolProblems = endpoint('get /v1/sessions/{id}/tool-problems', 'Tools', mayUse, {
   summary: 'Definitions of tools that cannot be used, and why',
   result: z.object({ problems: ToolProblemList }),
 });
 
 /** A definition may name programs of the server's machine: it is for administrators. */
-export const AddTool = endpoint('post /v1/sessions/{id}/tools', 'Tools', use, {
+export const AddTool = endpoint('post /v1/sessions/{id}/tools', 'Tools', mayUse, {
   summary: 'Check a definition in YAML and keep it, for administrators',
   audit: 'tool.add',
   body: z.strictObject({
@@ -79,20 +57,20 @@ export const AddTool = endpoint('post /v1/sessions/{id}/tools', 'Tools', use, {
   status: 201,
 });
 
-export const RemoveTool = endpoint('delete /v1/sessions/{id}/tools/{name}', 'Tools', use, {
+export const RemoveTool = endpoint('delete /v1/sessions/{id}/tools/{name}', 'Tools', mayUse, {
   summary: 'Take a definition out of storage, for administrators',
   audit: 'tool.remove',
   params: Named,
   result: z.object({ removed: z.boolean() }),
 });
 
-export const GetTool = endpoint('get /v1/sessions/{id}/tools/{name}', 'Tools', use, {
+export const GetTool = endpoint('get /v1/sessions/{id}/tools/{name}', 'Tools', mayUse, {
   summary: 'A tool, with its parameters and recipes',
   params: Named,
   result: ToolInfo,
 });
 
-export const CallTool = endpoint('post /v1/sessions/{id}/tools/{name}/call', 'Tools', use, {
+export const CallTool = endpoint('post /v1/sessions/{id}/tools/{name}/call', 'Tools', mayUse, {
   summary: 'Call a tool as the code would; values are written as in results',
   audit: 'tool.call',
   params: Named,
@@ -105,37 +83,24 @@ export const CallTool = endpoint('post /v1/sessions/{id}/tools/{name}/call', 'To
   result: z.object({ value: z.unknown() }),
 });
 
-const SkillInfo = z
-  .looseObject({
-    name: z.string(),
-    description: z.string(),
-    updatedAt: z.number(),
-    shared: z.literal(true).exactOptional().meta({ description: 'Whether it is the operator’s, for all users.' }),
-  })
-  .meta({ id: 'SkillInfo' });
-
-const SkillProblemList = z
-  .array(z.object({ name: z.string(), where: z.string(), line: z.int().optional(), reason: z.string() }))
-  .readonly();
-
-export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', use, {
+export const ListSkills = endpoint('get /v1/sessions/{id}/skills', 'Skills', mayUse, {
   summary: 'The skills that the code can use, or those that fit a search',
   query: Search,
   result: z.object({ skills: z.array(SkillInfo).readonly(), next }),
 });
 
-export const SkillProblems = endpoint('get /v1/sessions/{id}/skill-problems', 'Skills', use, {
+export const SkillProblems = endpoint('get /v1/sessions/{id}/skill-problems', 'Skills', mayUse, {
   summary: 'Files that are no skills, and why',
   result: z.object({ problems: SkillProblemList }),
 });
 
-export const GetSkill = endpoint('get /v1/sessions/{id}/skills/{name}', 'Skills', use, {
+export const GetSkill = endpoint('get /v1/sessions/{id}/skills/{name}', 'Skills', mayUse, {
   summary: 'A skill with its source',
   params: Named,
   result: SkillInfo,
 });
 
-export const CreateSkill = endpoint('post /v1/sessions/{id}/skills', 'Skills', use, {
+export const CreateSkill = endpoint('post /v1/sessions/{id}/skills', 'Skills', mayUse, {
   summary: 'Keep Python source as a skill; it is read, and not run',
   audit: 'skill.create',
   body: z.strictObject({
@@ -148,31 +113,31 @@ export const CreateSkill = endpoint('post /v1/sessions/{id}/skills', 'Skills', u
   status: 201,
 });
 
-export const DeleteSkill = endpoint('delete /v1/sessions/{id}/skills/{name}', 'Skills', use, {
+export const DeleteSkill = endpoint('delete /v1/sessions/{id}/skills/{name}', 'Skills', mayUse, {
   summary: 'Delete a skill',
   audit: 'skill.delete',
   params: Named,
 });
 
-export const ListArtifacts = endpoint('get /v1/sessions/{id}/artifacts', 'Artifacts', use, {
+export const ListArtifacts = endpoint('get /v1/sessions/{id}/artifacts', 'Artifacts', mayUse, {
   summary: 'What the code has kept, by name',
   query: PageQuery,
   result: z.object({ artifacts: z.array(ArtifactInfo).readonly(), next }),
 });
 
-export const GetArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}', 'Artifacts', use, {
+export const GetArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}', 'Artifacts', mayUse, {
   summary: 'What is known of an artifact',
   params: Named,
   result: ArtifactInfo,
 });
 
-export const LoadArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', use, {
+export const LoadArtifact = endpoint('get /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', mayUse, {
   summary: 'The bytes of an artifact',
   params: Named,
   gives: ['application/octet-stream'],
 });
 
-export const SaveArtifact = endpoint('put /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', use, {
+export const SaveArtifact = endpoint('put /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', mayUse, {
   summary: 'Keep bytes of any size as an artifact',
   audit: 'artifact.save',
   params: Named,
@@ -186,39 +151,23 @@ export const SaveArtifact = endpoint('put /v1/sessions/{id}/artifacts/{name}/con
   result: ArtifactInfo,
 });
 
-export const DeleteArtifact = endpoint('delete /v1/sessions/{id}/artifacts/{name}', 'Artifacts', use, {
+export const DeleteArtifact = endpoint('delete /v1/sessions/{id}/artifacts/{name}', 'Artifacts', mayUse, {
   summary: 'Delete an artifact',
   audit: 'artifact.delete',
   params: Named,
 });
 
-const DepsResult = z
-  .object({
-    installed: z.array(z.string()).readonly(),
-    failed: z.array(z.object({ requirement: z.string(), reason: z.string() })).readonly(),
-    removed: z.array(z.string()).readonly().exactOptional(),
-    note: z.string().exactOptional(),
-  })
-  .meta({ id: 'DepsResult' });
-
-/** A change that is streamed: lines on how far it is, and its result as the last. */
-export const DepsLine = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('progress'), text: z.string() }),
-  z.object({ type: z.literal('result'), result: DepsResult }),
-]);
-export type DepsLine = z.infer<typeof DepsLine>;
-
-export const ListDeps = endpoint('get /v1/sessions/{id}/deps', 'Packages', view, {
+export const ListDeps = endpoint('get /v1/sessions/{id}/deps', 'Packages', mayView, {
   summary: 'The packages that the code is to have',
   result: z.object({ deps: z.array(z.string()).readonly() }),
 });
 
-export const DepsStatus = endpoint('get /v1/sessions/{id}/deps/status', 'Packages', use, {
+export const DepsStatus = endpoint('get /v1/sessions/{id}/deps/status', 'Packages', mayUse, {
   summary: 'Whether what is configured is installed for the Python of the session; asking installs nothing',
   result: z.object({ requirements: z.array(z.string()).readonly(), python: z.string(), installed: z.boolean() }),
 });
 
-export const AddDeps = endpoint('post /v1/sessions/{id}/deps', 'Packages', use, {
+export const AddDeps = endpoint('post /v1/sessions/{id}/deps', 'Packages', mayUse, {
   summary: 'Install packages; refused where they are locked',
   audit: 'deps.add',
   body: z.strictObject({ requirements: z.array(z.string().max(500)).min(1).max(100) }),
@@ -226,7 +175,7 @@ export const AddDeps = endpoint('post /v1/sessions/{id}/deps', 'Packages', use, 
   gives: ['application/x-ndjson'],
 });
 
-export const RemoveDep = endpoint('delete /v1/sessions/{id}/deps/{name}', 'Packages', use, {
+export const RemoveDep = endpoint('delete /v1/sessions/{id}/deps/{name}', 'Packages', mayUse, {
   summary: 'Remove a package; refused where they are locked',
   audit: 'deps.remove',
   params: Named,
@@ -234,36 +183,28 @@ export const RemoveDep = endpoint('delete /v1/sessions/{id}/deps/{name}', 'Packa
   gives: ['application/x-ndjson'],
 });
 
-export const SyncDeps = endpoint('post /v1/sessions/{id}/deps/sync', 'Packages', use, {
+export const SyncDeps = endpoint('post /v1/sessions/{id}/deps/sync', 'Packages', mayUse, {
   summary: 'Install what is configured and not there',
   audit: 'deps.sync',
   result: DepsResult,
   gives: ['application/x-ndjson'],
 });
 
-const ThingKind = z.enum(['tools', 'skills', 'artifacts', 'deps']);
-export type ThingKind = z.infer<typeof ThingKind>;
-
-export const ListThings = endpoint(
-  'get /v1/things',
-  'Tools',
-  { kind: 'anybody' },
-  {
-    summary: 'Your tools, skills, artifacts and packages, whatever sessions you have',
-    query: PageQuery.extend({
-      only: ThingKind.optional().meta({ description: 'Of this kind alone. `after` needs it.' }),
-    }),
-    result: z.object({
-      tools: z.array(ToolInfo).readonly(),
-      toolProblems: ToolProblemList,
-      skills: z.array(SkillInfo).readonly(),
-      skillProblems: SkillProblemList,
-      artifacts: z.array(ArtifactInfo).readonly(),
-      deps: z.array(z.string()).readonly(),
-      next: z
-        .object({ tools: next, skills: next, artifacts: next })
-        .exactOptional()
-        .meta({ description: 'Of each kind that has more: where to go on, by `only` and `after`.' }),
-    }),
-  },
-);
+export const ListThings = endpoint('get /v1/things', 'Tools', anyUser, {
+  summary: 'Your tools, skills, artifacts and packages, whatever sessions you have',
+  query: PageQuery.extend({
+    only: ThingKind.optional().meta({ description: 'Of this kind alone. `after` needs it.' }),
+  }),
+  result: z.object({
+    tools: z.array(ToolInfo).readonly(),
+    toolProblems: ToolProblemList,
+    skills: z.array(SkillInfo).readonly(),
+    skillProblems: SkillProblemList,
+    artifacts: z.array(ArtifactInfo).readonly(),
+    deps: z.array(z.string()).readonly(),
+    next: z
+      .object({ tools: next, skills: next, artifacts: next })
+      .exactOptional()
+      .meta({ description: 'Of each kind that has more: where to go on, by `only` and `after`.' }),
+  }),
+});

@@ -1,7 +1,7 @@
 /** Sessions of the server as they cross the wire. */
 
 import { z } from 'zod';
-import { Share } from '../access.ts';
+import { Right, Share } from '../access.ts';
 import { OwnKey, SessionSettings } from '../session-settings.ts';
 
 export const SessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
@@ -109,3 +109,8 @@ export type SessionQuery = z.input<typeof SessionQuery>;
 
 export const SessionPage = z.object({ sessions: z.array(SessionInfo), next: z.string().optional() });
 export type SessionPage = z.infer<typeof SessionPage>;
+
+/** A user by name or id, or a role; as a session tells its shares, too. */
+export const ShareWish = z.union([z.strictObject({ user: z.string().min(1).max(128), right: Right }), Share]);
+
+export type ShareWish = z.infer<typeof ShareWish>;

@@ -1,35 +1,16 @@
 /** The state of a session's kernel: points to go back to, transactions, saving and ending it. */
 
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
+import { CheckpointInfo, Lost } from '../kernel-state.ts';
+import { endpoint, mayUse, mayView } from './endpoint.ts';
 import { SessionId } from './sessions.ts';
 
-const tag = 'State';
-const view = { kind: 'session', right: 'view' } as const;
-const use = { kind: 'session', right: 'use' } as const;
-
-const Lost = z.object({ name: z.string(), reason: z.string() });
-
-const CheckpointInfo = z
-  .object({
-    id: z.string(),
-    name: z.string().exactOptional(),
-    kind: z.enum(['live', 'durable']),
-    automatic: z.boolean(),
-    createdAt: z.number(),
-    execution: z.int(),
-    bytes: z.int().exactOptional(),
-    python: z.string().exactOptional(),
-    saved: z.array(z.string()).readonly().exactOptional(),
-    lost: z.array(Lost).readonly().exactOptional(),
-    gone: z.string().exactOptional(),
-  })
-  .meta({ id: 'Checkpoint' });
+const stateTag = 'State';
 
 const checkpoint = z.string().min(1).max(200);
 const OfCheckpoint = z.object({ id: SessionId, checkpoint });
 
-export const CreateCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints', tag, use, {
+export const CreateCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints', stateTag, mayUse, {
   audit: 'session.checkpoint',
   summary: 'Keep this moment',
   body: z.strictObject({ name: z.string().min(1).max(200).optional(), durable: z.boolean().optional() }).prefault({}),
@@ -37,12 +18,12 @@ export const CreateCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints', t
   status: 201,
 });
 
-export const ListCheckpoints = endpoint('get /v1/sessions/{id}/checkpoints', tag, view, {
+export const ListCheckpoints = endpoint('get /v1/sessions/{id}/checkpoints', stateTag, mayView, {
   summary: 'The points to go back to, oldest first',
   result: z.object({ checkpoints: z.array(CheckpointInfo).readonly() }),
 });
 
-export const RestoreCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints/{checkpoint}/restore', tag, use, {
+export const RestoreCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints/{checkpoint}/restore', stateTag, mayUse, {
   audit: 'session.restore',
   summary: 'Go back, by id or name',
   params: OfCheckpoint,
@@ -53,37 +34,37 @@ export const RestoreCheckpoint = endpoint('post /v1/sessions/{id}/checkpoints/{c
   }),
 });
 
-export const DeleteCheckpoint = endpoint('delete /v1/sessions/{id}/checkpoints/{checkpoint}', tag, use, {
+export const DeleteCheckpoint = endpoint('delete /v1/sessions/{id}/checkpoints/{checkpoint}', stateTag, mayUse, {
   audit: 'session.delete-checkpoint',
   summary: 'Delete a checkpoint, by id or name',
   params: OfCheckpoint,
 });
 
-export const CommitTransaction = endpoint('post /v1/sessions/{id}/commit', tag, use, {
+export const CommitTransaction = endpoint('post /v1/sessions/{id}/commit', stateTag, mayUse, {
   audit: 'session.commit',
   summary: 'Keep the changes of an explicit transaction',
 });
-export const RollbackTransaction = endpoint('post /v1/sessions/{id}/rollback', tag, use, {
+export const RollbackTransaction = endpoint('post /v1/sessions/{id}/rollback', stateTag, mayUse, {
   audit: 'session.rollback',
   summary: 'Take the changes of an explicit transaction back',
 });
-export const UndoCell = endpoint('post /v1/sessions/{id}/undo', tag, use, {
+export const UndoCell = endpoint('post /v1/sessions/{id}/undo', stateTag, mayUse, {
   audit: 'session.undo',
   summary: 'Go back to before the last cell',
 });
-export const SaveSession = endpoint('post /v1/sessions/{id}/save', tag, use, {
+export const SaveSession = endpoint('post /v1/sessions/{id}/save', stateTag, mayUse, {
   audit: 'session.save',
   summary: 'Write what has changed to storage',
 });
-export const HibernateSession = endpoint('post /v1/sessions/{id}/hibernate', tag, use, {
+export const HibernateSession = endpoint('post /v1/sessions/{id}/hibernate', stateTag, mayUse, {
   audit: 'session.hibernate',
   summary: 'Save the names and end the kernel until the next call',
 });
-export const ResetSession = endpoint('post /v1/sessions/{id}/reset', tag, use, {
+export const ResetSession = endpoint('post /v1/sessions/{id}/reset', stateTag, mayUse, {
   audit: 'session.reset',
   summary: 'Clear every name; what runs is ended',
 });
-export const RestartSession = endpoint('post /v1/sessions/{id}/restart', tag, use, {
+export const RestartSession = endpoint('post /v1/sessions/{id}/restart', stateTag, mayUse, {
   audit: 'session.restart',
   summary: 'End the sandbox and start another; the workspace stays',
 });

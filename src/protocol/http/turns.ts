@@ -1,8 +1,7 @@
 /** Turns of a session's agent as they cross the wire. */
 
 import { z } from 'zod';
-import { AgentFailure } from '../agent/events.ts';
-import { AgentName, PermissionMode, TokenUsage, TurnId, TurnStatus } from '../agent/names.ts';
+import { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnId, TurnStatus } from '../agent/names.ts';
 
 /** `queued` waits for the turn before it; the others are those of its end. */
 export const TurnState = z.enum(['queued', 'running', ...TurnStatus.options]);
@@ -42,3 +41,22 @@ export type TurnInfo = z.infer<typeof TurnInfo>;
 export function isOver({ status }: Pick<TurnInfo, 'status'>): boolean {
   return status !== 'queued' && status !== 'running';
 }
+
+/** One turn, and whether another request with the same Idempotency-Key has brought it. */
+export const Prompted = TurnInfo.extend({ joined: z.boolean() }).meta({ id: 'Prompted' });
+
+export type Prompted = z.infer<typeof Prompted>;
+
+/** `ready`: it can be prompted. `version`: the one that its turns are worked with. */
+export const CodingAgent = z
+  .object({ agent: AgentName, title: z.string(), ready: z.boolean(), version: z.string().optional() })
+  .meta({ id: 'CodingAgent' });
+
+export type CodingAgent = z.infer<typeof CodingAgent>;
+
+/** The text is the agent's own, in its own form. */
+export const Transcript = z
+  .object({ agent: AgentName, conversation: z.string(), revision: z.int(), text: z.string() })
+  .meta({ id: 'Transcript' });
+
+export type Transcript = z.infer<typeof Transcript>;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PyObject, type PyValue } from '../values.ts';
+import { PyObject, type PyValue } from '../py-values.ts';
 import { fromWire, toWire } from './values.ts';
 
 const values: PyValue[] = [

@@ -6,7 +6,7 @@
  */
 
 import { z } from 'zod';
-import { PyObject, type PyValue } from '../values.ts';
+import { PyObject, type PyValue } from '../py-values.ts';
 
 /** Longer ones are hexadecimal: that is linear, where decimal digits of a large number hold everybody up for seconds. */
 const MOST_DECIMAL_LETTERS = 1024;

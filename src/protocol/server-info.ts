@@ -1,0 +1,42 @@
+/** The server: its status. */
+
+import { z } from 'zod';
+import { Failure } from './http/failure.ts';
+
+const count = z.int().min(0);
+
+export const ServerStatus = z
+  .object({
+    version: z.string(),
+    pid: z.int(),
+    /** Milliseconds since 1970. */
+    startedAt: z.number(),
+    url: z.string(),
+    dataDir: z.string(),
+    /** `file` or `redis`. */
+    storage: z.string(),
+    stopping: z.boolean(),
+    /** How long running code has when it ends. */
+    graceMs: z.number(),
+    sessions: count,
+    kernels: z.object({ live: count, spare: count, hibernated: count, most: count }),
+    executions: z.object({ running: count, queued: count }),
+  })
+  .meta({ id: 'ServerStatus' });
+
+export type ServerStatus = z.infer<typeof ServerStatus>;
+
+export const StopServer = z.strictObject({
+  pid: z.int().meta({ description: 'That of the server that is meant, as it tells it.' }),
+  graceMs: z.int().min(0).max(86_400_000).optional().meta({ description: 'In place of its own.' }),
+});
+
+export type StopServer = z.infer<typeof StopServer>;
+
+export const ServerEnd = z
+  .object({
+    failure: Failure.shape.error
+      .optional()
+      .meta({ description: 'Why something could not be saved; absent where all was.' }),
+  })
+  .meta({ id: 'ServerEnd' });
