@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Hello, Ping, PROTOCOL_VERSION } from '../src/protocol/agent/rpc.ts';
-import { RpcPeer } from '../src/protocol/rpc/peer.ts';
-import { portOfStreams } from '../src/protocol/rpc/port.ts';
+import { RpcPeer } from '../src/protocol/rpc-peer.ts';
+import { portOfStreams } from '../src/protocol/rpc-streams.ts';
 
 const RUNNER = fileURLToPath(new URL('../dist/runner/cella-runner.mjs', import.meta.url));
 

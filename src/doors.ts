@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CommandContext, NamespacesOptions, OpenOptions, StoragePlace, Stores } from './cli/context.ts';
 import type { Reach, Reached } from './cli/server/reach.ts';
-import { SOCKET_FILE } from './protocol/daemon-files.ts';
+import { SOCKET_FILE } from './protocol/enums.ts';
 
 type Work = Pick<CommandContext, 'openSession'> &
   Pick<Stores, 'listAgents' | 'openNamespaces' | 'listStore' | 'openShelf'>;

@@ -37,7 +37,7 @@ export type { AgentProfile } from './protocol/agent/profile.ts';
 export { reduce } from './protocol/agent/reduce.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
-export type { Capabilities, ExecutorKind } from './protocol/capabilities.ts';
+export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
 export type {
   BackgroundEvent,
@@ -62,10 +62,10 @@ export type { CodingAgent } from './protocol/http/agent-routes.ts';
 export type { Conversation } from './protocol/http/conversation-routes.ts';
 export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/http/permission-routes.ts';
 export type { TurnInfo } from './protocol/http/turns.ts';
+export { PyObject, type PyValue } from './protocol/kernel-marshal.ts';
 export type { NetworkPolicy } from './protocol/policy.ts';
-export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/terminal.ts';
 export type { TransactionPolicy } from './protocol/transaction.ts';
-export { PyObject, type PyValue } from './protocol/values.ts';
+export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
 export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './server/runners/programs.ts';
 export { Server } from './server.ts';
 export type { ServerOptions } from './server-options.ts';

@@ -1,8 +1,8 @@
 /** The options of `Server.open`, checked before anything starts. What is left out is as `cella serve` has it on that data folder. */
 
 import { z } from 'zod';
-import { Quotas } from './protocol/access.ts';
-import { keyModes } from './protocol/providers.ts';
+import { Quotas } from './protocol/access-models.ts';
+import { keyModes } from './protocol/enums.ts';
 import { milliseconds } from './protocol/session-settings.ts';
 import { SessionOptions } from './session/options.ts';
 import { logLevels } from './settings/serve-settings.ts';

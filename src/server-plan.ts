@@ -6,7 +6,7 @@ import { UsageError } from './cli/exit.ts';
 import { requestOf } from './cli/serve/request.ts';
 import { configuredFor } from './configured.ts';
 import { readCredential } from './environment.ts';
-import { SOCKET_FILE } from './protocol/daemon-files.ts';
+import { SOCKET_FILE } from './protocol/enums.ts';
 import { CellaError } from './protocol/errors.ts';
 import { defined } from './server/permissions/told.ts';
 import type { Wanted } from './server/serve-options.ts';

@@ -1,6 +1,6 @@
 /** `cella ps`: the agents of a storage. And whether there is one of a name, for commands that must not make it. */
 
-import { readStorageKey } from '../protocol/reserved-key.ts';
+import { readStorageKey } from '../protocol/enums.ts';
 import type { AgentInfo } from '../session/api.ts';
 import type { CommandContext, StoragePlace, Stores } from './context.ts';
 import { Exit, UsageError } from './exit.ts';

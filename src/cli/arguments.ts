@@ -2,8 +2,8 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { isReserved } from '../protocol/enums.ts';
 import { readAllowed, writeAllowed } from '../protocol/network-hosts.ts';
-import { isReserved } from '../protocol/reserved-key.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { seconds } from '../settings/kinds.ts';
 import type { StrayVariable } from '../settings/stray.ts';

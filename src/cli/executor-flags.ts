@@ -1,7 +1,7 @@
 /** Where a command line says that code runs: in a sandboxed process, in a container, or in WebAssembly in this process. */
 
 import type { Command } from 'commander';
-import { executorKinds } from '../protocol/capabilities.ts';
+import { executorKinds } from '../protocol/enums.ts';
 import { settings } from '../settings/table.ts';
 import type { ExecutorChoice, ExecutorOptions } from './context.ts';
 import { UsageError } from './exit.ts';

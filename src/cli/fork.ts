@@ -1,6 +1,6 @@
 /** `cella fork`: another agent with the names of this one. Both go on independently, in the same workspace. */
 
-import { isReserved } from '../protocol/reserved-key.ts';
+import { isReserved } from '../protocol/enums.ts';
 import type { Checkpoint, SessionApi } from '../session/api.ts';
 import { hasAgent, requireAgent } from './agents.ts';
 import type { CommandContext, OpenOptions, StoragePlace, Stores } from './context.ts';

@@ -8,7 +8,7 @@ import type {
   Recovered,
   ResultEvent,
 } from '../protocol/events.ts';
-import { PyObject, type PyValue } from '../protocol/values.ts';
+import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
 import type { Terminal } from './terminal.ts';
 import { durationToText, sizeToText, toPlain } from './texts.ts';
 import { adviceOn } from './wording.ts';

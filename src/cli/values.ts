@@ -1,6 +1,6 @@
 /** Arguments of tools and skills as people type them: `name=value` words, or one JSON object. */
 
-import type { PyValue } from '../protocol/values.ts';
+import type { PyValue } from '../protocol/kernel-marshal.ts';
 import { UsageError } from './exit.ts';
 
 export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'any';

@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import type { FeedItem } from '../protocol/http/events.ts';
 import { DecidePermission } from '../protocol/http/permission-routes.ts';
-import { fromWire } from '../protocol/http/values.ts';
 import type { PermissionDecision } from '../protocol/permission.ts';
+import { valueFromWire } from '../protocol/py-values.ts';
 import type { Approval, ApprovalRequest } from '../session/api.ts';
 import { isCode } from './failure.ts';
 import { follow } from './follow.ts';
@@ -78,7 +78,9 @@ class Attending {
     const { link, sessionId, approve } = this.#attendance;
     const reply = (body: Reply) => link.call(DecidePermission, { params: { id: sessionId, permission: id }, body });
     try {
-      const values = Object.fromEntries(Object.entries(input ?? {}).map(([name, value]) => [name, fromWire(value)]));
+      const values = Object.fromEntries(
+        Object.entries(input ?? {}).map(([name, value]) => [name, valueFromWire(value)]),
+      );
       const answer = await approve({ tool, recipe, arguments: values, summary, signal });
       if (!signal.aborted) await reply(answer === undefined ? abstention(this.#attendant) : replyOf(answer));
     } catch (error) {

@@ -1,10 +1,10 @@
 /** The artifacts of a session at a server: their bytes are streamed both ways. */
 
+import { chunksOf } from '../lib/line-splitter.ts';
 import type { ArtifactInfo } from '../protocol/artifact.ts';
 import * as wire from '../protocol/http/namespace-routes.ts';
 import type { ArtifactsApi } from '../session/api.ts';
 import { isCode } from './failure.ts';
-import { chunksOf } from './lines.ts';
 import { callAt, everyPage, type Place } from './place.ts';
 import { unreachable } from './transport.ts';
 

@@ -1,12 +1,12 @@
 /** The packages of a session at a server. */
 
+import { jsonLines } from '../lib/line-splitter.ts';
+import { Failure } from '../protocol/error-body.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
-import { Failure } from '../protocol/http/failure.ts';
 import * as wire from '../protocol/http/namespace-routes.ts';
 import { DepsLine } from '../protocol/namespace-models.ts';
 import type { DepsApi, DepsResult, DepsStatus, WorkOptions } from '../session/api.ts';
 import { toError } from './failure.ts';
-import { jsonLines } from './lines.ts';
 import { checked, type Given } from './link.ts';
 import { callAt, openAt, type Place } from './place.ts';
 import { aborted, unreachable } from './transport.ts';

@@ -1,15 +1,15 @@
 /** From the events of the server to those of the library: output that went to files is read from there. */
 
+import { Backoff } from '../lib/backoff.ts';
+import { tryParseJson } from '../lib/json-scanner.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
 import { type Ending, isEnding, type SessionEvent } from '../protocol/http/events.ts';
 import type { Executed } from '../protocol/http/execution-routes.ts';
 import { Bundle, bundleFromWire, ExecutionResult, resultFromWire } from '../protocol/http/results.ts';
-import { jsonOf } from '../protocol/json-text.ts';
 import { toError } from './failure.ts';
 import { checked } from './link.ts';
 import { type OutputReader, OutputTail } from './output-tail.ts';
-import { Patience } from './patience.ts';
 
 /** How often a file that grows is looked at. */
 const TAIL_MS = 100;
@@ -34,7 +34,7 @@ export async function* toExecutionEvents(source: EventSource): AsyncGenerator<Ex
       while (tails.length > 0 && (await first(next, TAIL_MS)) === 'later') for (const tail of tails) yield* tail.read();
       const { value: event, done } = await next;
       if (done) return;
-      for (const tail of tails) yield* isEnding(event) ? tail.rest(new Patience(source.resumeMs)) : tail.read();
+      for (const tail of tails) yield* isEnding(event) ? tail.rest(new Backoff(source.resumeMs)) : tail.read();
       const one = await convert(event, { tails, collected, source });
       if (one) yield one;
     }
@@ -93,7 +93,7 @@ async function bundleOf(
   read: OutputReader,
 ): Promise<Record<string, unknown>> {
   if (!event.file) return event.data ?? {};
-  return checked(Bundle, jsonOf(await (await read(event.file.file, 0)).text()), 'outputs');
+  return checked(Bundle, tryParseJson(await (await read(event.file.file, 0)).text()), 'outputs');
 }
 
 class Collected {

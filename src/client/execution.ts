@@ -3,15 +3,15 @@
  * let it be followed across connections that break and servers that are started again: nothing comes twice or is missed.
  */
 
+import { Backoff } from '../lib/backoff.ts';
+import { jsonLines } from '../lib/line-splitter.ts';
+import { Failure } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
 import { FeedItem, isEnding, type SessionEvent } from '../protocol/http/events.ts';
 import { ExecuteCode, type Executed, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
-import { Failure } from '../protocol/http/failure.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { isCode, toError } from './failure.ts';
-import { jsonLines } from './lines.ts';
 import { checked, type Given, type Link } from './link.ts';
-import { Patience } from './patience.ts';
 import { aborted, unreachable } from './transport.ts';
 
 export interface ExecutionParts {
@@ -64,7 +64,7 @@ export class RemoteExecution {
   /** `first` is what `send` gave. */
   async *events(first: Promise<Response>): AsyncGenerator<SessionEvent, void, undefined> {
     const { resumeMs, closing } = this.#parts;
-    const patience = new Patience(resumeMs);
+    const patience = new Backoff(resumeMs);
     let response: Response | undefined;
     let seen: SessionEvent | undefined;
     try {
@@ -72,9 +72,9 @@ export class RemoteExecution {
       while (true) {
         try {
           response ??= await this.#resume(seen);
-          patience.reached();
+          patience.restartDeadline();
           for await (const event of this.#read(response)) {
-            patience.renew();
+            patience.reset();
             if (event.seq <= (seen?.seq ?? 0)) continue;
             seen = event;
             this.#over = isEnding(event);
@@ -112,7 +112,7 @@ export class RemoteExecution {
   async #again<T>(
     next: (first: boolean) => { attempt: () => Promise<T>; passing: (error: CellaError) => boolean },
   ): Promise<T> {
-    const patience = new Patience(this.#parts.resumeMs);
+    const patience = new Backoff(this.#parts.resumeMs);
     for (let first = true; ; first = false) {
       const { attempt, passing } = next(first);
       try {
@@ -163,7 +163,7 @@ export class RemoteExecution {
 
   /** Until the server knows of it: it may have been asked before the code has arrived there. */
   async #stop(): Promise<void> {
-    const patience = new Patience(this.#parts.resumeMs);
+    const patience = new Backoff(this.#parts.resumeMs);
     while (!this.#over) {
       try {
         if (await this.interrupt()) return;

@@ -1,9 +1,9 @@
 /** Failures of the server as the errors that the library throws. */
 
 import { z } from 'zod';
+import { tryParseJson } from '../lib/json-scanner.ts';
+import { Failure } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
-import { Failure } from '../protocol/http/failure.ts';
-import { jsonOf } from '../protocol/json-text.ts';
 
 const Code = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
 type Told = {
@@ -25,7 +25,7 @@ export function toError({ code, message, details = {}, advice }: Told): CellaErr
 
 export async function errorOf(response: Response): Promise<CellaError> {
   const text = await response.text().catch(() => ''); // the connection broke; the status is what is known
-  const failure = Failure.safeParse(jsonOf(text));
+  const failure = Failure.safeParse(tryParseJson(text));
   if (failure.success) return toError(failure.data.error);
   return new CellaError('INTERNAL', `The server answered with status ${response.status} and no reason.`);
 }

@@ -1,11 +1,11 @@
 /** The files of a session's workspace at a server. */
 
+import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
+import { Failure } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { Failure } from '../protocol/http/failure.ts';
 import * as wire from '../protocol/http/file-routes.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
 import { toError } from './failure.ts';
-import { chunksOf, jsonLines } from './lines.ts';
 import { callAt, type Place } from './place.ts';
 import { unreachable } from './transport.ts';
 

@@ -1,15 +1,15 @@
 /** The events of a session over a WebSocket that goes on by number, however often it breaks. */
 
+import { Backoff } from '../lib/backoff.ts';
+import { tryParseJson } from '../lib/json-scanner.ts';
+import { jsonLines } from '../lib/line-splitter.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FeedItem } from '../protocol/http/events.ts';
 import { FollowEvents, ReadEvents } from '../protocol/http/execution-routes.ts';
 import { CloseCode } from '../protocol/http/frames.ts';
 import { GetSession } from '../protocol/http/session-routes.ts';
-import { jsonOf } from '../protocol/json-text.ts';
 import { isCode } from './failure.ts';
-import { jsonLines } from './lines.ts';
 import { checked, type Given, type Link } from './link.ts';
-import { Patience } from './patience.ts';
 import type { Socket } from './transport.ts';
 
 export interface FollowOptions {
@@ -45,7 +45,7 @@ export async function* follow(
   id: string,
   { after, resumeMs, signal, permissions, onReached }: FollowOptions,
 ): AsyncGenerator<FeedItem, void, undefined> {
-  const patience = new Patience(resumeMs);
+  const patience = new Backoff(resumeMs);
   let last = after;
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
@@ -55,13 +55,13 @@ export async function* follow(
       throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
     }
     const reached = (frame: unknown) => {
-      patience.reached();
+      patience.restartDeadline();
       onReached?.(frame);
     };
     const items = socket ? new Frames(socket, { link, signal, reached }).read() : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
-        patience.renew();
+        patience.reset();
         if ('seq' in item && item.seq <= last) continue;
         last = 'seq' in item ? item.seq : Math.max(last, item.floor);
         yield item;
@@ -145,7 +145,7 @@ class Frames {
         const text = this.#waiting.shift();
         if (text !== undefined) {
           this.#size -= text.length;
-          const value = jsonOf(text);
+          const value = tryParseJson(text);
           if (OTHERS.has(Object(value).type)) this.#reached(value);
           else yield checked(FeedItem, value, 'ws');
         } else if (this.#over) {

@@ -1,6 +1,17 @@
 /** `cella/client`: the sessions of a server, from Node and from browsers. */
 
-export type { CreateToken, CreateUser, Quotas, Role, Scope, TokenInfo, UpdateUser, User } from '../protocol/access.ts';
+export type {
+  CreateToken,
+  CreateUser,
+  CredentialInfo,
+  Quotas,
+  Role,
+  Rotation,
+  Scope,
+  TokenInfo,
+  UpdateUser,
+  User,
+} from '../protocol/access-models.ts';
 export type { Conversation } from '../protocol/agent/conversation.ts';
 export { type ConversationState, emptyConversation } from '../protocol/agent/conversation.ts';
 export type { AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent/events.ts';
@@ -8,9 +19,8 @@ export type { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } 
 export type { AgentProfile, NamedProfile } from '../protocol/agent/profile.ts';
 export { reduce } from '../protocol/agent/reduce.ts';
 export type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
-export type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 export type { LostName } from '../protocol/checkpoint.ts';
-export type { CredentialInfo, Rotation } from '../protocol/credentials.ts';
+export type { Capabilities, ExecutorKind, Provider } from '../protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
 export type * from '../protocol/events.ts';
 export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
@@ -24,12 +34,17 @@ export type {
   PermissionRule,
   PermissionScope,
 } from '../protocol/permission.ts';
-export type { Provider } from '../protocol/providers.ts';
 export { PyObject, type PyValue } from '../protocol/py-values.ts';
 export type { ServerStatus, StopServer } from '../protocol/server-info.ts';
-export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from '../protocol/terminal.ts';
 export type { TransactionPolicy } from '../protocol/transaction.ts';
-export type { FileChange, FileInfo } from '../protocol/workspace-models.ts';
+export type {
+  FileChange,
+  FileInfo,
+  Terminal,
+  TerminalExit,
+  TerminalOptions,
+  TerminalSize,
+} from '../protocol/workspace-models.ts';
 export type * from '../session/api.ts';
 export type { Attend } from './approvals.ts';
 export type { Client, Identity } from './client.ts';

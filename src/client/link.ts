@@ -1,13 +1,12 @@
 /** Calls the endpoints of a server: the same descriptions that it is made from say what to send and what comes back. */
 
 import type { z } from 'zod';
+import { tryParseJson } from '../lib/json-scanner.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
-import { jsonOf } from '../protocol/json-text.ts';
 import { errorOf, isCode } from './failure.ts';
 import type { Listening, ListeningTransport } from './silence.ts';
-import type { Socket, TransportRequest } from './transport.ts';
-import { unreachable } from './transport.ts';
+import { type Socket, type TransportRequest, unreachable } from './transport.ts';
 
 export interface Given<Body> {
   readonly params?: Readonly<Record<string, string>>;
@@ -74,7 +73,7 @@ export class Link {
     const text = await response.text().catch((cause) => {
       throw unreachable(this.where, cause);
     });
-    return checked(endpoint.result, text === '' ? undefined : jsonOf(text), endpoint.path);
+    return checked(endpoint.result, text === '' ? undefined : tryParseJson(text), endpoint.path);
   }
 
   #request<P, Q, B, R>({ method, path }: Endpoint<P, Q, B, R>, given: Given<B>): TransportRequest {

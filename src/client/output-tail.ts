@@ -1,9 +1,9 @@
 /** The rest of an output that went to a file at the server: each read gives what has come since the last. */
 
+import type { Backoff } from '../lib/backoff.ts';
+import { chunksOf } from '../lib/line-splitter.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { OutputEvent } from '../protocol/events.ts';
-import { chunksOf } from './lines.ts';
-import type { Patience } from './patience.ts';
 
 export type OutputReader = (file: string, offset: number) => Promise<Response>;
 
@@ -36,7 +36,7 @@ export class OutputTail {
   }
 
   /** All that is left, however often the connection breaks. */
-  async *rest(patience: Patience): AsyncGenerator<OutputEvent, void, undefined> {
+  async *rest(patience: Backoff): AsyncGenerator<OutputEvent, void, undefined> {
     while (!(yield* this.read())) {
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The output ${this.#file} cannot be read.`));
     }

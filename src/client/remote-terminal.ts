@@ -1,10 +1,10 @@
 /** A terminal of a session at a server: bytes both ways; its program ends with the connection. */
 
 import type { z } from 'zod';
+import { tryParseJson } from '../lib/json-scanner.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/frames.ts';
-import { jsonOf } from '../protocol/json-text.ts';
-import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/terminal.ts';
+import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 import { toError } from './failure.ts';
 import type { Link } from './link.ts';
 import type { Socket } from './transport.ts';
@@ -116,7 +116,7 @@ export class RemoteTerminal implements Terminal {
   }
 
   #hear(text: string, exited: (exit: TerminalExit) => void): void {
-    const { data } = TerminalServerFrame.safeParse(jsonOf(text));
+    const { data } = TerminalServerFrame.safeParse(tryParseJson(text));
     if (data?.type === 'error') this.#problem = toError(data.error);
     else if (data) exited('code' in data ? { code: data.code } : { signal: data.signal });
   }

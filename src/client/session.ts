@@ -1,7 +1,7 @@
 /** A session of a server as SessionApi: what works with one in this process works with it. */
 
 import type { Conversation } from '../protocol/agent/conversation.ts';
-import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/capabilities.ts';
+import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/enums.ts';
 import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
 import { ListCodingAgents, ReadTranscript, StopAgent, WarmAgent } from '../protocol/http/agent-routes.ts';
 import { ReadConversation } from '../protocol/http/conversation-routes.ts';
@@ -21,7 +21,7 @@ import * as state from '../protocol/http/state.ts';
 import { toBackground } from '../protocol/http/to-background.ts';
 import type { CodingAgent, Transcript } from '../protocol/http/turns.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../protocol/permission.ts';
-import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
+import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type * as api from '../session/api.ts';
 import { type Attend, attend } from './approvals.ts';
 import { RemoteArtifacts } from './artifacts.ts';

@@ -2,7 +2,7 @@
 
 import { CellaError } from '../protocol/errors.ts';
 import { OpenTerminal } from '../protocol/http/terminal-routes.ts';
-import { type Terminal, TerminalOptions } from '../protocol/terminal.ts';
+import { type Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import { isCode } from './failure.ts';
 import type { Link } from './link.ts';
 import { checkedTerminal, RemoteTerminal } from './remote-terminal.ts';

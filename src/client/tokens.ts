@@ -1,6 +1,6 @@
 /** Tokens at a server: one's own, or for administrators those of anybody. */
 
-import type { CreateToken, TokenInfo } from '../protocol/access.ts';
+import type { CreateToken, TokenInfo } from '../protocol/access-models.ts';
 import * as wire from '../protocol/http/access-routes.ts';
 import type { Link } from './link.ts';
 

@@ -2,13 +2,12 @@
 
 import { z } from 'zod';
 import * as wire from '../protocol/http/namespace-routes.ts';
-import { fromWire, toWire } from '../protocol/http/values.ts';
-import type { PyValue } from '../protocol/py-values.ts';
+import { type PyValue, valueFromWire, valueToWire } from '../protocol/py-values.ts';
 import type { ToolCallOptions, ToolInfo, ToolProblem, ToolsApi } from '../session/api.ts';
 import { checked } from './link.ts';
 import { callAt, everyPage, type Place } from './place.ts';
 
-const Value = z.json().transform((value): PyValue => fromWire(value));
+const Value = z.json().transform((value): PyValue => valueFromWire(value));
 const scalar = z.enum(['string', 'integer', 'number', 'boolean']);
 const Parameter = z.object({
   name: z.string(),
@@ -57,9 +56,9 @@ export class RemoteTools implements ToolsApi {
 
   async call(name: string, named: Record<string, PyValue>, options: ToolCallOptions = {}): Promise<PyValue> {
     const { recipe, positional = [], approved, signal } = options;
-    const values = Object.fromEntries(Object.entries(named).map(([key, value]) => [key, toWire(value)]));
-    const body = { recipe, positional: positional.map(toWire), named: values, approved };
-    return fromWire((await callAt(this.#place, wire.CallTool, { params: { name }, body, signal })).value);
+    const values = Object.fromEntries(Object.entries(named).map(([key, value]) => [key, valueToWire(value)]));
+    const body = { recipe, positional: positional.map(valueToWire), named: values, approved };
+    return valueFromWire((await callAt(this.#place, wire.CallTool, { params: { name }, body, signal })).value);
   }
 
   /** For administrators: a definition may name programs of the server's machine. */

@@ -3,6 +3,7 @@
  * let it be followed across connections that break and servers that are started again.
  */
 
+import { Backoff } from '../lib/backoff.ts';
 import type { AgentLogEvent } from '../protocol/agent/events.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { GetTurn, PromptAgent, StopAgent } from '../protocol/http/agent-routes.ts';
@@ -14,7 +15,6 @@ import { newKey } from './execution.ts';
 import { isCode } from './failure.ts';
 import { follow } from './follow.ts';
 import type { Link } from './link.ts';
-import { Patience } from './patience.ts';
 import { aborted } from './transport.ts';
 
 export interface TurnParts {
@@ -107,7 +107,7 @@ export class RemoteTurn implements PromptedTurn {
     if (signal?.aborted) throw aborted();
     const params = { id: sessionId };
     const after = await this.#position();
-    const patience = new Patience(resumeMs);
+    const patience = new Backoff(resumeMs);
     const idempotencyKey = newKey();
     for (;;) {
       try {

@@ -1,6 +1,6 @@
 /** The users of a server; but for oneself they are for administrators. */
 
-import type { CreateUser, UpdateUser, User } from '../protocol/access.ts';
+import type { CreateUser, UpdateUser, User } from '../protocol/access-models.ts';
 import * as wire from '../protocol/http/access-routes.ts';
 import type { Link } from './link.ts';
 

@@ -1,9 +1,9 @@
 /** The ports for running kernels: Executor opens kernel hosts; a KernelHost starts kernels, programs and terminals. */
 
 import type { ByteSource, KernelConnection, ProcessExit } from '../kernel/kernel-connection.ts';
-import type { Capabilities } from '../protocol/capabilities.ts';
+import type { Capabilities } from '../protocol/enums.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
-import type { TerminalSize } from '../protocol/terminal.ts';
+import type { TerminalSize } from '../protocol/workspace-models.ts';
 import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
 import type { EnvironmentSpec } from '../sandbox/spec.ts';
 

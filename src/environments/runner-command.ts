@@ -3,12 +3,11 @@
 import type { Writable } from 'node:stream';
 import type { z } from 'zod';
 import { settlesWithin } from '../lib/deadline.ts';
+import { type Line, LineSplitter } from '../lib/line-splitter.ts';
 import { SILENT_PIPE_MS } from '../lib/process-end.ts';
 import { ErrorLine, LINE_BYTES } from '../protocol/agent/runner.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { fromWire } from '../protocol/rpc/failure.ts';
-import { type Line, LineDecoder } from '../protocol/rpc/lines.ts';
-import { RpcCode } from '../protocol/rpc/message.ts';
+import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
 import type { EnvironmentPrimitive, ExecExit, Execution } from './environment.ts';
 
 /** How the runner is started, and what it starts. Paths are as the environment sees them. */
@@ -118,7 +117,7 @@ async function* outputOf({ stdout, exited }: Execution): AsyncGenerator<Uint8Arr
 }
 
 async function* jsonLines(output: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
-  const decoder = new LineDecoder(LINE_BYTES);
+  const decoder = new LineSplitter(LINE_BYTES);
   for await (const chunk of output) for (const line of decoder.push(chunk)) yield parsedLine(line);
   const rest = decoder.end();
   if (rest) yield parsedLine(rest);
@@ -135,7 +134,7 @@ function parsedLine(line: Line): unknown {
 }
 
 function failed({ error: { code, message, advice, details } }: ErrorLine): CellaError {
-  return fromWire({ code: RpcCode.internal, message, data: { code, advice, ...(details && { details }) } });
+  return decodeError({ code: RpcCode.internal, message, data: { code, advice, ...(details && { details }) } });
 }
 
 function broken(what: string): CellaError {

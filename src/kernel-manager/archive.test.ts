@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Kernel } from '../kernel/kernel.ts';
 import { KernelBudget } from '../kernel/kernel-budget.ts';
-import type { PartHeader } from '../protocol/kernel.ts';
+import type { PartHeader } from '../protocol/kernel-payloads.ts';
 import { FileStorage } from '../storage/file/storage.ts';
 import { Archive } from './archive.ts';
 

@@ -5,8 +5,8 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { LoadableSegment } from '../kernel/kernel-requests.ts';
 import { FORMAT, type LostName, type Manifest, type Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { FrameError } from '../protocol/frames.ts';
-import type { LoadedPayload, PartHeader } from '../protocol/kernel.ts';
+import { FrameError } from '../protocol/kernel-frames.ts';
+import type { LoadedPayload, PartHeader } from '../protocol/kernel-payloads.ts';
 import type { CheckpointStore, CheckpointWriter, Clock } from '../storage/contract.ts';
 
 export interface ArchiveSettings {

@@ -15,7 +15,7 @@ import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { LoadedPayload } from '../protocol/kernel.ts';
+import type { LoadedPayload } from '../protocol/kernel-payloads.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { Clock } from '../storage/contract.ts';
 import { Cells } from './cells.ts';

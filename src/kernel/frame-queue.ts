@@ -1,7 +1,7 @@
 /** Frames from a kernel, handled in order. What waits is counted in the kernel's budget. */
 
 import { FifoQueue } from '../lib/fifo-queue.ts';
-import { FRAME_COST, type Frame, FrameError } from '../protocol/frames.ts';
+import { FRAME_COST, type Frame, FrameError } from '../protocol/kernel-frames.ts';
 import type { KernelBudget } from './kernel-budget.ts';
 
 /** A frame in its turn: taken apart once, however often it has to wait. */

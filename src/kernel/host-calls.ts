@@ -1,12 +1,11 @@
 /** Calls of running code to the host: input(), and methods of the namespaces. Bounded; each gets exactly one reply. */
 
 import { giveWay } from '../lib/event-loop.ts';
-import { encodeValue, ValueEncoder } from '../protocol/encode-value.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
 import type { ExecutionEvent, ProgressEvent } from '../protocol/events.ts';
-import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/frames.ts';
-import { type InputCall, parseInputCall } from '../protocol/kernel.ts';
-import type { PyValue } from '../protocol/values.ts';
+import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
+import { encodeValue, type PyValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
+import { type InputCall, parseInputCall } from '../protocol/kernel-payloads.ts';
 import type { KernelBudget } from './kernel-budget.ts';
 import type { FrameConnection } from './kernel-connection.ts';
 import type { KernelExecution } from './kernel-execution.ts';

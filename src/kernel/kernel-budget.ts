@@ -16,7 +16,7 @@
  * larger than what is counted here, and a kernel runs one cell at a time.
  */
 
-import { FrameError } from '../protocol/frames.ts';
+import { FrameError } from '../protocol/kernel-frames.ts';
 import type { FrameConnection } from './kernel-connection.ts';
 
 const MIB = 1024 * 1024;

@@ -14,7 +14,7 @@ import type {
   Status,
   Truncated,
 } from '../protocol/events.ts';
-import type { ResultPayload } from '../protocol/kernel.ts';
+import type { ResultPayload } from '../protocol/kernel-payloads.ts';
 import type { EventSink } from './event-queue.ts';
 import { KernelBudget, MOST_STREAM_BYTES } from './kernel-budget.ts';
 

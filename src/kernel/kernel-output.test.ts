@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LABEL_BYTES } from '../protocol/kernel.ts';
+import { LABEL_BYTES } from '../protocol/kernel-payloads.ts';
 import type { ByteSource } from './kernel-connection.ts';
 import { MARKER_BYTES, OutputStream } from './kernel-output.ts';
 

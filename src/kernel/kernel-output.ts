@@ -8,7 +8,7 @@
 import { randomFillSync } from 'node:crypto';
 import { StringDecoder } from 'node:string_decoder';
 import { timeoutAfterIo } from '../lib/deadline.ts';
-import { LABEL_BYTES } from '../protocol/kernel.ts';
+import { LABEL_BYTES } from '../protocol/kernel-payloads.ts';
 import type { ByteSource, KernelConnection } from './kernel-connection.ts';
 
 export type StreamName = 'stdout' | 'stderr';

@@ -2,7 +2,8 @@
 
 import type { Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { FrameError, FrameType } from '../protocol/frames.ts';
+import { FrameError, FrameType } from '../protocol/kernel-frames.ts';
+import type { PyValue } from '../protocol/kernel-marshal.ts';
 import {
   encodePart,
   type LoadedPayload,
@@ -13,8 +14,7 @@ import {
   parseSaved,
   parseTwinned,
   type SavedPayload,
-} from '../protocol/kernel.ts';
-import type { PyValue } from '../protocol/values.ts';
+} from '../protocol/kernel-payloads.ts';
 import type { FrameConnection, KernelConnection } from './kernel-connection.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;

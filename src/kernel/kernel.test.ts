@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { encodeValue } from '../protocol/encode-value.ts';
-import { type Frame, FrameType } from '../protocol/frames.ts';
+import { type Frame, FrameType } from '../protocol/kernel-frames.ts';
+import { encodeValue } from '../protocol/kernel-marshal.ts';
 import { EventListener } from './event-queue.ts';
 import { Kernel } from './kernel.ts';
 import type { ByteSource, FrameConnection, KernelConnection, ProcessExit } from './kernel-connection.ts';

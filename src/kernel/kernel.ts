@@ -4,7 +4,8 @@ import { timeoutAfterIo } from '../lib/deadline.ts';
 import { spinBriefly, stopSpinning } from '../lib/spin.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent, ResultEvent } from '../protocol/events.ts';
-import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/frames.ts';
+import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
+import { encodeText, type PyValue } from '../protocol/kernel-marshal.ts';
 import {
   type HelloPayload,
   type LoadedPayload,
@@ -16,9 +17,8 @@ import {
   parseResult,
   type ResultPayload,
   type SavedPayload,
-} from '../protocol/kernel.ts';
+} from '../protocol/kernel-payloads.ts';
 import { refusal } from '../protocol/refusal.ts';
-import { encodeText, type PyValue } from '../protocol/values.ts';
 import { FrameQueue, parsedOnce, type QueuedFrame } from './frame-queue.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
 import { KernelBudget } from './kernel-budget.ts';

@@ -2,7 +2,7 @@
 
 import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
-import type { PyValue } from '../protocol/values.ts';
+import type { PyValue } from '../protocol/kernel-marshal.ts';
 
 export interface CallContext {
   /** Aborted when the code no longer waits for the reply. */

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { inSlices } from '../lib/event-loop.ts';
-import type { PyValue } from '../protocol/values.ts';
+import type { PyValue } from '../protocol/kernel-marshal.ts';
 
 const MOST = 1000;
 /** Of JSON. A page may have one thing more than fits, or a few that were read together with it. */

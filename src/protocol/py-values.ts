@@ -1,4 +1,10 @@
-/** Python values as JavaScript values, and their two JSON forms. Works in browsers. */
+/** Python values as JavaScript values, and their JSON forms. Works in browsers.
+ *
+ * On the wire, what JSON has is itself; the rest is an object with one key that begins with `$`: `{"$int": "…"}` past 2^53
+ * (in hexadecimal, `"0x…"`, if it is long), `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
+ * `{"$object": {"type", "repr", "size"?}}`. A key of a dict that begins with `$` gets one more `$`. */
+
+import { z } from 'zod';
 
 /** A Python object that has no native form here, or is too large for it: its type's name and its repr. */
 export class PyObject {
@@ -45,4 +51,103 @@ export function valueToJson(value: PyValue): unknown {
     return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, valueToJson(item)]));
   }
   return value;
+}
+
+/** Longer ones are hexadecimal: that is linear, where decimal digits of a large number hold everybody up for seconds. */
+const MOST_DECIMAL_LETTERS = 1024;
+/** What somebody may send all the same. */
+const DECIMAL = /^-?\d{1,10000}$/;
+const HEXADECIMAL = /^-?0x[0-9a-f]+$/i;
+
+export type WireValue = null | boolean | number | string | WireValue[] | { [name: string]: WireValue };
+
+export function valueToWire(value: PyValue): WireValue {
+  switch (typeof value) {
+    case 'bigint':
+      return { $int: intToText(value) };
+    case 'number':
+      return numberToWire(value);
+    case 'object':
+      return objectToWire(value);
+    default:
+      return value;
+  }
+}
+
+function intToText(value: bigint): string {
+  const letters = value.toString(16);
+  if (letters.length <= MOST_DECIMAL_LETTERS) return value.toString();
+  return value < 0n ? `-0x${letters.slice(1)}` : `0x${letters}`;
+}
+
+function intFromText(text: string): bigint {
+  // The language reads no sign before 0x.
+  return text.startsWith('-') ? -BigInt(text.slice(1)) : BigInt(text);
+}
+
+function numberToWire(value: number): WireValue {
+  if (Number.isFinite(value) && !Object.is(value, -0)) return value;
+  if (Number.isNaN(value)) return { $float: 'nan' };
+  return { $float: value === 0 ? '-0' : value > 0 ? 'inf' : '-inf' };
+}
+
+function objectToWire(value: Extract<PyValue, object | null>): WireValue {
+  if (value === null) return null;
+  if (Array.isArray(value)) return value.map(valueToWire);
+  if (value instanceof Uint8Array) return { $bytes: toBase64(value) };
+  if (value instanceof PyObject) return { $object: value.toJSON() };
+  // Key by key: a list of all of them first would double the time that a dict of many keys takes.
+  const dict: { [name: string]: WireValue } = {};
+  for (const name in value) {
+    const item = valueToWire(value[name] as PyValue);
+    if (name === '__proto__')
+      Object.defineProperty(dict, name, { value: item, enumerable: true, configurable: true, writable: true });
+    else dict[name.startsWith('$') ? `$${name}` : name] = item;
+  }
+  return dict;
+}
+
+const IntText = z
+  .string()
+  .refine((text) => DECIMAL.test(text) || HEXADECIMAL.test(text), 'an int, in hexadecimal past 10,000 digits');
+
+const special = z.union([
+  z.strictObject({ $int: IntText }).transform(({ $int }): PyValue => intFromText($int)),
+  z.strictObject({ $float: z.enum(['nan', 'inf', '-inf', '-0']) }).transform(({ $float }): PyValue => floats[$float]),
+  z.strictObject({ $bytes: z.base64() }).transform(({ $bytes }): PyValue => fromBase64($bytes)),
+  z
+    .strictObject({ $object: z.strictObject({ type: z.string(), repr: z.string(), size: z.int().optional() }) })
+    .transform(({ $object: { type, repr, size } }): PyValue => new PyObject(type, repr, size)),
+]);
+
+/** A record of zod would leave a key named `__proto__` out. */
+const Dict = z.custom<Record<string, unknown>>((value) => typeof value === 'object' && value !== null);
+
+const floats = { nan: Number.NaN, inf: Number.POSITIVE_INFINITY, '-inf': Number.NEGATIVE_INFINITY, '-0': -0 };
+
+/** In browsers there is no Buffer; a call takes so many arguments at most. */
+function toBase64(bytes: Uint8Array): string {
+  if (typeof Buffer === 'function') return Buffer.from(bytes).toString('base64');
+  const parts: string[] = [];
+  for (let at = 0; at < bytes.length; at += 8192) parts.push(String.fromCharCode(...bytes.subarray(at, at + 8192)));
+  return btoa(parts.join(''));
+}
+
+/** In browsers there is no Buffer. */
+function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** Throws a ZodError where it is no value that `toWire` can have written. */
+export function valueFromWire(value: unknown): PyValue {
+  if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') {
+    return value;
+  }
+  if (Array.isArray(value)) return value.map(valueFromWire);
+  const entries = Object.entries(Dict.parse(value));
+  const [first] = entries;
+  if (entries.length === 1 && first && /^\$[^$]/.test(first[0])) return special.parse(value);
+  return Object.fromEntries(
+    entries.map(([name, item]) => [name.startsWith('$$') ? name.slice(1) : name, valueFromWire(item)]),
+  );
 }

@@ -1,7 +1,7 @@
-/** The server: its status. */
+/** What a server says about itself: its status, how it ended, and `daemon.json` in the data folder. */
 
 import { z } from 'zod';
-import { Failure } from './http/failure.ts';
+import { Failure } from './error-body.ts';
 
 const count = z.int().min(0);
 
@@ -40,3 +40,18 @@ export const ServerEnd = z
       .meta({ description: 'Why something could not be saved; absent where all was.' }),
   })
   .meta({ id: 'ServerEnd' });
+
+export const DaemonFacts = z.object({
+  pid: z.int(),
+  /** What the server keeps its locks by; it tells the process from others that have or had its pid. */
+  holder: z.string().exactOptional(),
+  url: z.string(),
+  /** Its Unix socket. */
+  socket: z.string(),
+  version: z.string(),
+  /** Milliseconds since 1970. */
+  startedAt: z.number(),
+  /** Where it keeps things, if not in files: the address without its password. */
+  redis: z.object({ url: z.string(), prefix: z.string() }).exactOptional(),
+});
+export type DaemonFacts = z.infer<typeof DaemonFacts>;

@@ -1,9 +1,8 @@
 /** The options of a session that can be written down: the same for `Session.open` and for a session of the server. */
 
 import { z } from 'zod';
-import { executorKinds } from './capabilities.ts';
+import { executorKinds, isReserved } from './enums.ts';
 import { Limits, SandboxOption } from './policy.ts';
-import { isReserved } from './reserved-key.ts';
 import { TransactionPolicy } from './transaction.ts';
 
 export const milliseconds = z.int().min(0).max(2_147_483_647);

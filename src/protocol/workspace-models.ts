@@ -1,4 +1,4 @@
-/** Files and terminals of a workspace. */
+/** Files and terminals of a session's workspace, the same in this process and across a wire. */
 
 import { z } from 'zod';
 
@@ -32,3 +32,49 @@ export const FileChange = z
   .meta({ id: 'FileChange' });
 
 export type FileChange = z.infer<typeof FileChange>;
+
+/** Of either side, in characters. */
+const side = z.int().min(1).max(1000);
+
+export const TerminalSize = z.strictObject({ cols: side, rows: side });
+export type TerminalSize = z.infer<typeof TerminalSize>;
+
+const word = z
+  .string()
+  .max(4096)
+  .refine((text) => !text.includes('\0'), 'must hold no null byte');
+
+/** The program and its arguments; without it the shell that there is. */
+export const TerminalArgv = z.array(word).min(1).max(64);
+
+export const TerminalOptions = z.strictObject({
+  cols: side.default(80),
+  rows: side.default(24),
+  argv: TerminalArgv.optional(),
+});
+export type TerminalOptions = Omit<z.input<typeof TerminalOptions>, 'argv'> & {
+  readonly argv?: readonly string[] | undefined;
+};
+
+/** How its program ended. */
+export type TerminalExit = { readonly code: number } | { readonly signal: string };
+
+export interface Terminal extends AsyncDisposable {
+  /** What is shown there, as it comes, to its end. It is read once. */
+  readonly output: AsyncIterable<Uint8Array>;
+  /** What somebody types. Resolves when there is room for more. */
+  write(data: Uint8Array | string): Promise<void>;
+  resize(size: TerminalSize): void;
+  /** Rejects where the program could not be started, or nobody can say how it ended. */
+  readonly exited: Promise<TerminalExit>;
+  /** Takes the terminal away, and ends every process that came from it. */
+  close(): Promise<void>;
+}
+
+/** What is typed crosses a wire in pieces of this size. */
+const TYPED_BYTES = 16 * 1024;
+
+export function* typedPieces(data: Uint8Array | string): Generator<Uint8Array<ArrayBuffer>> {
+  const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : new Uint8Array(data);
+  for (let at = 0; at < bytes.length; at += TYPED_BYTES) yield bytes.subarray(at, at + TYPED_BYTES);
+}

@@ -4,9 +4,9 @@ import { readFileSync, rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { DaemonFacts } from '../protocol/daemon-facts.ts';
-import { FACTS_FILE } from '../protocol/daemon-files.ts';
+import { FACTS_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { DaemonFacts } from '../protocol/server-info.ts';
 import type { Lock, LockHolder, Locks, Storage } from '../storage/contract.ts';
 
 /** No agent can have this key. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { toWire } from '../protocol/http/values.ts';
-import { PyObject, type PyValue } from '../protocol/values.ts';
+import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
+import { valueToWire } from '../protocol/py-values.ts';
 import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from './json-pieces.ts';
 
 const whole = (text: string | readonly Buffer[]) =>
@@ -36,11 +36,11 @@ it.each<[string, PyValue]>([
   const wire = await slowlyToWire(value);
   expect(wire).toBeInstanceOf(JsonPieces);
   expect(whole(await jsonText({ before: 1, wire, after: [wire] }))).toBe(
-    JSON.stringify({ before: 1, wire: toWire(value), after: [toWire(value)] }),
+    JSON.stringify({ before: 1, wire: valueToWire(value), after: [valueToWire(value)] }),
   );
-  expect(JSON.stringify(wire)).toBe(JSON.stringify(toWire(value)));
+  expect(JSON.stringify(wire)).toBe(JSON.stringify(valueToWire(value)));
 });
 
 it('gives a small value as toWire does', async () => {
-  expect(await slowlyToWire({ $a: [1n << 70n] })).toEqual(toWire({ $a: [1n << 70n] }));
+  expect(await slowlyToWire({ $a: [1n << 70n] })).toEqual(valueToWire({ $a: [1n << 70n] }));
 });

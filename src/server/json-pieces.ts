@@ -1,8 +1,8 @@
 /** JSON of values that somebody else has made: in slices, so that a large one does not hold up everybody else. */
 
 import { setImmediate as turn } from 'node:timers/promises';
-import { toWire, type WireValue } from '../protocol/http/values.ts';
-import { PyObject, type PyValue } from '../protocol/values.ts';
+import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
+import { valueToWire, type WireValue } from '../protocol/py-values.ts';
 
 /** Up to here, in characters and parts together, it is written at once. */
 const SMALL = 128 * 1024;
@@ -36,7 +36,7 @@ export async function jsonText(value: unknown): Promise<JsonText> {
 
 /** As `toWire`, but for a large value its JSON. */
 export async function slowlyToWire(value: PyValue): Promise<WireValue | JsonPieces> {
-  return weigh(value, SMALL) >= 0 ? toWire(value) : new JsonPieces(await written(value, { wire: true }));
+  return weigh(value, SMALL) >= 0 ? valueToWire(value) : new JsonPieces(await written(value, { wire: true }));
 }
 
 async function written(value: unknown, how: { readonly wire: boolean }): Promise<readonly Buffer[]> {
@@ -115,7 +115,7 @@ function* write(value: unknown, to: Writer, wire: boolean): Generator<void, void
     }
     if (to.add(']')) yield;
   } else if (wire && isSpecial(value)) {
-    yield* write(toWire(value), to, false);
+    yield* write(valueToWire(value), to, false);
   } else if (typeof value === 'object' && value !== null && !('toJSON' in value)) {
     let before = '{';
     for (const name in value) {

@@ -1,7 +1,7 @@
 /** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
 
-import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { LostName } from '../protocol/checkpoint.ts';
+import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, Status } from '../protocol/events.ts';
 import type { TransactionPolicy } from '../protocol/transaction.ts';
 import type { NamespacesApi } from './api-namespaces.ts';

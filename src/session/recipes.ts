@@ -3,7 +3,7 @@
 import { delimiter, dirname, join } from 'node:path';
 import { readEnvironment } from '../environment.ts';
 import { SubprocessExecutor } from '../environments/subprocess/subprocess-executor.ts';
-import type { ExecutorKind } from '../protocol/capabilities.ts';
+import type { ExecutorKind } from '../protocol/enums.ts';
 import { policyOf } from '../sandbox/spec.ts';
 import { look, newHolder } from '../storage/identity.ts';
 import type { ExecutorRecipe } from './executors.ts';

@@ -7,11 +7,11 @@ import { EventListener, EventQueue } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
 import { type Slots, unlimited } from '../kernel-manager/slots.ts';
-import type { Capabilities, ExecutorKind } from '../protocol/capabilities.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
+import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
-import type { Terminal, TerminalOptions } from '../protocol/terminal.ts';
+import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type {
   Checkpoint,
   CheckpointOptions,

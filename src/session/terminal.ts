@@ -5,7 +5,13 @@ import type { ByteSource } from '../kernel/kernel-connection.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { type Terminal, type TerminalExit, TerminalOptions, TerminalSize, typedPieces } from '../protocol/terminal.ts';
+import {
+  type Terminal,
+  type TerminalExit,
+  TerminalOptions,
+  TerminalSize,
+  typedPieces,
+} from '../protocol/workspace-models.ts';
 import { checkPoolOptions } from './options.ts';
 
 /** All that a program has shown can be read at once when it has ended; a pipe that is open longer is somebody else's. */

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { closest } from './closest.ts';
+import { suggest } from '../lib/suggest.ts';
 import type { Kind } from './kinds.ts';
 import { holdsPassword, type Setting } from './setting.ts';
 import { allSettings } from './table.ts';
@@ -34,7 +34,7 @@ export function configProblems({ issues }: z.ZodError): string[] {
       return [name === '' ? issue.message : `${name}: ${issue.message}`];
     }
     return issue.keys.map((key) => {
-      const meant = closest(key.replaceAll(/_|(?<=[a-z])(?=[A-Z])/g, '-'), [...byKey.keys()]);
+      const meant = suggest(key.replaceAll(/_|(?<=[a-z])(?=[A-Z])/g, '-'), [...byKey.keys()]);
       return `there is no setting ${JSON.stringify(key)}${meant === undefined ? '' : ` (did you mean ${meant}?)`}`;
     });
   });

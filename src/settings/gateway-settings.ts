@@ -1,6 +1,6 @@
 /** The settings of the model gateway: how agents get to their models, to which of them, and for how much. */
 
-import { keyModes } from '../protocol/providers.ts';
+import { keyModes } from '../protocol/enums.ts';
 import * as kinds from './kinds.ts';
 import { providerToolModes } from './server-config.ts';
 import { setting } from './setting.ts';

@@ -1,6 +1,6 @@
 /** What the settings of a server amount to: one shape for all of them. */
 
-import type { keyModes } from '../protocol/providers.ts';
+import type { keyModes } from '../protocol/enums.ts';
 
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 

@@ -1,6 +1,6 @@
 /** Variables that look like settings of Cella and are none: somebody has misspelt one, and waits for it to do something. */
 
-import { closest } from './closest.ts';
+import { suggest } from '../lib/suggest.ts';
 import { allSettings } from './table.ts';
 
 export interface StrayVariable {
@@ -21,7 +21,7 @@ const known = new Map(
 
 export function strayVariables(names: readonly string[]): StrayVariable[] {
   return names.filter(isStray).map((name) => {
-    const meant = known.get(closest(bare(name), [...known.keys()]) ?? '');
+    const meant = known.get(suggest(bare(name), [...known.keys()]) ?? '');
     return { name, ...(meant === undefined ? {} : { meant }) };
   });
 }

@@ -3,7 +3,7 @@
  * config files and docs/settings.md are made of this table. A flag wins over a variable, a variable over the file.
  */
 
-import { executorKinds } from '../protocol/capabilities.ts';
+import { executorKinds } from '../protocol/enums.ts';
 import * as kinds from './kinds.ts';
 import { serveSettings } from './serve-settings.ts';
 import { ofNoFile, ofNoFlag, type Setting, secret, setting } from './setting.ts';

@@ -1,7 +1,7 @@
 /** The audit log: everything in order, for admins alone, out of the reach of every agent key. */
 
 import { expect, it } from 'vitest';
-import type { AuditEntry } from '../../src/protocol/access.ts';
+import type { AuditEntry } from '../../src/protocol/access-models.ts';
 import { AUDIT_KEY } from '../../src/server/access/audit.ts';
 import { AgentKey } from '../../src/session/options.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './access-samples.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { CreateToken, Role } from '../../src/protocol/access.ts';
+import type { CreateToken, Role } from '../../src/protocol/access-models.ts';
 import { type AccessOptions, openAccess } from '../../src/server/access/access.ts';
 import type { Access, Principal } from '../../src/server/access/contract.ts';
 import type { Storage } from '../../src/storage/contract.ts';

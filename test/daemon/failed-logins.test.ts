@@ -2,7 +2,7 @@
 
 import { request } from 'node:http';
 import { beforeEach, expect, it } from 'vitest';
-import type { AuditRecord } from '../../src/protocol/access.ts';
+import type { AuditRecord } from '../../src/protocol/access-models.ts';
 import { type CallOptions, Daemon } from '../support/daemon.ts';
 
 let daemon: Daemon;

@@ -1,7 +1,7 @@
 /** What was refused is in the audit log and in a metric, and nobody can fill the log by being refused. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type AuditRecord, type RefusalKind, refusalKinds } from '../../src/protocol/access.ts';
+import { type AuditRecord, type RefusalKind, refusalKinds } from '../../src/protocol/access-models.ts';
 import { agentDaemon, hostileRunner, namedPrograms, prompt } from '../support/agent-daemon.ts';
 import { SAY } from '../support/approved-tool.ts';
 import type { Daemon } from '../support/daemon.ts';

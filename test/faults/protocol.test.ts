@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Session } from '../../src/index.ts';
-import { encodeFrame, FrameType } from '../../src/protocol/frames.ts';
+import { encodeFrame, FrameType } from '../../src/protocol/kernel-frames.ts';
 import { eventually } from '../support/attack.ts';
 import { inEnoughTime } from '../support/enough-time.ts';
 import { descendants, templatesOf } from '../support/processes.ts';

@@ -3,7 +3,7 @@
  * code or class of an error, or `done` where nothing was refused.
  */
 
-import type { Capabilities } from '../../src/protocol/capabilities.ts';
+import type { Capabilities } from '../../src/protocol/enums.ts';
 
 export interface Attempt {
   readonly name: string;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { FileStorage, RedisStorage, Session, type SessionOptions, type Storage, shutdown } from '../../src/index.ts';
 import { removeTree } from '../../src/namespaces/deps/frozen.ts';
-import type { ExecutorKind } from '../../src/protocol/capabilities.ts';
+import type { ExecutorKind } from '../../src/protocol/enums.ts';
 import { type PackageIndex, startIndex } from '../support/package-index.ts';
 import { RedisServer } from '../support/redis.ts';
 import { shareCache } from '../support/shared-cache.ts';

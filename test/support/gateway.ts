@@ -5,8 +5,8 @@ import { createServer, type IncomingHttpHeaders, type RequestListener, request, 
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import type { Quotas } from '../../src/protocol/access.ts';
-import { providers } from '../../src/protocol/providers.ts';
+import type { Quotas } from '../../src/protocol/access-models.ts';
+import { providers } from '../../src/protocol/enums.ts';
 import { openAccess } from '../../src/server/access/access.ts';
 import type { Access, Principal, TokenBinding } from '../../src/server/access/contract.ts';
 import type { GateOf } from '../../src/server/gateway/gateway.ts';

@@ -18,8 +18,8 @@ import {
   type TaskOutcome,
 } from '../../src/protocol/agent/rpc.ts';
 import { MessageOrder } from '../../src/protocol/agent/sequence.ts';
-import { RpcPeer } from '../../src/protocol/rpc/peer.ts';
-import { portOfStreams } from '../../src/protocol/rpc/port.ts';
+import { RpcPeer } from '../../src/protocol/rpc-peer.ts';
+import { portOfStreams } from '../../src/protocol/rpc-streams.ts';
 import { type Step, script } from './scripted-agent.ts';
 
 export const sessionId = 'ses_0123456789abcdef';

@@ -1,6 +1,6 @@
 /** The commands of a chat: their names, what they are for, and where they go. */
 
-import { closest } from '../../settings/closest.ts';
+import { suggest } from '../../lib/suggest.ts';
 import { UsageError } from '../exit.ts';
 import { columnsOf, cut } from '../table.ts';
 import { toPlain } from '../texts.ts';
@@ -148,7 +148,7 @@ const aliases: Readonly<Record<string, string>> = {
 export function findCommand(name: string): ChatCommand {
   const found = commands.find((command) => command.name === (aliases[name] ?? name));
   if (found) return found;
-  const meant = closest(
+  const meant = suggest(
     name,
     commands.map((command) => command.name),
   );

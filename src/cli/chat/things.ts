@@ -1,6 +1,6 @@
 /** `/deps`, `/skills`, `/tools` and `/artifacts`: what the commands of the same names do, within a chat. */
 
-import { closest } from '../../settings/closest.ts';
+import { suggest } from '../../lib/suggest.ts';
 import * as artifactWork from '../artifacts/artifacts.ts';
 import { get } from '../artifacts/transfer.ts';
 import * as depsWork from '../deps/deps.ts';
@@ -107,7 +107,7 @@ export function about(thing: Thing): (desk: Desk, argument: string) => Promise<O
     const verb = Object.hasOwn(verbs, word) ? verbs[word] : undefined;
     if (!verb) {
       const known = Object.keys(verbs);
-      const meant = closest(word, known);
+      const meant = suggest(word, known);
       const guess = meant === undefined ? '' : `Did you mean /${thing} ${meant}? `;
       throw new UsageError(`/${thing} knows no ${JSON.stringify(word)}.`, `${guess}It knows ${known.join(', ')}.`);
     }

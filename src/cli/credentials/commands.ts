@@ -1,7 +1,7 @@
 /** `cella credentials`: the keys of model providers that agents work with and never hold. */
 
 import { type Command, InvalidArgumentError } from 'commander';
-import { type Provider, providers } from '../../protocol/providers.ts';
+import { type Provider, providers } from '../../protocol/enums.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

@@ -1,7 +1,7 @@
 /** Credentials at a server: set, listed, deleted and encrypted anew. */
 
 import type { Client } from '../../client/index.ts';
-import type { Provider } from '../../protocol/providers.ts';
+import type { Provider } from '../../protocol/enums.ts';
 import { Exit, UsageError } from '../exit.ts';
 import type { Report } from '../report.ts';
 import type { Column } from '../table.ts';

@@ -1,7 +1,7 @@
 /** `cella serve`: one server for every agent of a team, here or in the background; its status, and its end. */
 
 import { type Command, Option } from 'commander';
-import { closest } from '../../settings/closest.ts';
+import { suggest } from '../../lib/suggest.ts';
 import { serveSettings } from '../../settings/serve-settings.ts';
 import { strayInWords } from '../../settings/stray.ts';
 import { settings } from '../../settings/table.ts';
@@ -67,7 +67,7 @@ function checkVerb({ args, commands }: Command): void {
   const [word] = args;
   if (word === undefined) return;
   const known = commands.map((each) => each.name());
-  const meant = closest(word, known);
+  const meant = suggest(word, known);
   const guess = meant === undefined ? '' : `Did you mean ${meant}? `;
   throw new UsageError(`\`cella serve\` knows no ${JSON.stringify(word)}. ${guess}`.trim(), seeHelp);
 }

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellaError, type Client, connect } from '../../client/index.ts';
 import { isStopped, withTimeout } from '../../lib/deadline.ts';
-import { FACTS_FILE, SOCKET_FILE } from '../../protocol/daemon-files.ts';
+import { FACTS_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import type { FolderWatch, Holder } from '../context.ts';
 
 /** After the first, one that somebody has stopped is told as such; one that is busy has the second. */

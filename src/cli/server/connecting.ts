@@ -5,7 +5,7 @@ import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { type Client, connect } from '../../client/index.ts';
 import { withTimeout } from '../../lib/deadline.ts';
-import { SOCKET_FILE } from '../../protocol/daemon-files.ts';
+import { SOCKET_FILE } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { UsageError } from '../exit.ts';
 import { tokenIn } from './token.ts';

@@ -2,9 +2,9 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DaemonFacts } from '../../protocol/daemon-facts.ts';
-import { FACTS_FILE } from '../../protocol/daemon-files.ts';
-import { jsonOf } from '../../protocol/json-text.ts';
+import { tryParseJson } from '../../lib/json-scanner.ts';
+import { FACTS_FILE } from '../../protocol/enums.ts';
+import { DaemonFacts } from '../../protocol/server-info.ts';
 import type { StoragePlace } from '../context.ts';
 import { isSame } from '../store/place.ts';
 
@@ -14,7 +14,7 @@ import { isSame } from '../store/place.ts';
  */
 export async function storageThere({ dataDir, redis }: StoragePlace): Promise<'same' | 'its own' | 'other'> {
   const text = await readFile(join(dataDir, FACTS_FILE), 'utf8').catch(() => ''); // it has just ended
-  const theirs = DaemonFacts.safeParse(jsonOf(text)).data?.redis;
+  const theirs = DaemonFacts.safeParse(tryParseJson(text)).data?.redis;
   if (!redis) return theirs ? 'its own' : 'same';
   return theirs && isSame({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';
 }

@@ -1,7 +1,7 @@
 /** What a server can be told of a session by a command line, and what it has already. */
 
 import type { SessionInfo, SessionWish } from '../../client/index.ts';
-import { executorOf } from '../../protocol/capabilities.ts';
+import { executorOf } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NamespacesOptions, OpenOptions } from '../context.ts';
 import { UsageError } from '../exit.ts';

@@ -1,6 +1,6 @@
 /** The cell that runs a skill in a kernel. Its name and arguments are data: none of it is ever Python. */
 
-import { type PyValue, valueToJson } from '../../protocol/values.ts';
+import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { SkillInfo } from '../../session/api.ts';
 import { markedCell } from '../chat/cell-mark.ts';
 import { UsageError } from '../exit.ts';

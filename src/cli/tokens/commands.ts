@@ -1,8 +1,8 @@
 /** `cella tokens`: how programs get into a server. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Scope } from '../../protocol/access.ts';
-import { scopes } from '../../protocol/roles.ts';
+import type { Scope } from '../../protocol/access-models.ts';
+import { scopes } from '../../protocol/enums.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

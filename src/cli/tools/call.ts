@@ -1,6 +1,6 @@
 /** Calls a tool with what a person has typed, and shows what came of it. */
 
-import { type PyValue, valueToJson } from '../../protocol/values.ts';
+import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { ToolsApi } from '../../session/api.ts';
 import { approver } from '../approval.ts';
 import type { OpenOptions } from '../context.ts';

@@ -1,7 +1,7 @@
 /** What can be looked at and changed of the tools of a storage, from a command line and in a chat. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { type PyValue, valueToJson } from '../../protocol/values.ts';
+import { type PyValue, valueToJson } from '../../protocol/kernel-marshal.ts';
 import type { ToolInfo, ToolParameter, ToolsApi } from '../../session/api.ts';
 import { Exit } from '../exit.ts';
 import type { Report } from '../report.ts';

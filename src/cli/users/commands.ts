@@ -1,8 +1,8 @@
 /** `cella users`: who may use a server. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Role } from '../../protocol/access.ts';
-import { roles } from '../../protocol/roles.ts';
+import type { Role } from '../../protocol/access-models.ts';
+import { roles } from '../../protocol/enums.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

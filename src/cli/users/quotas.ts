@@ -1,6 +1,6 @@
 /** The quotas of a user, from flags and to text. */
 
-import type { Quotas } from '../../protocol/access.ts';
+import type { Quotas } from '../../protocol/access-models.ts';
 
 export interface QuotaFlags {
   readonly sessions?: number | 'none';

@@ -2,7 +2,7 @@
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
+import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import type { EnvironmentSpec } from '../../sandbox/spec.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { encodeFrame, FrameType } from '../../protocol/frames.ts';
+import { encodeFrame, FrameType } from '../../protocol/kernel-frames.ts';
 import { ContainerListener } from './container-listener.ts';
 
 let folder: string;

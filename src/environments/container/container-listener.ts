@@ -10,7 +10,7 @@ import { unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
-import { FrameType, HEADER_BYTES } from '../../protocol/frames.ts';
+import { FrameType, HEADER_BYTES } from '../../protocol/kernel-frames.ts';
 
 const SOCKET_NAME = 'host';
 const TOKEN_BYTES = 32;

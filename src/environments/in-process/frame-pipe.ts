@@ -1,7 +1,7 @@
 /** Frames and output of a worker, through the ring buffers of the shared memory. */
 
 import type { ByteSource, FrameConnection } from '../../kernel/kernel-connection.ts';
-import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/frames.ts';
+import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
 import type { RingBuffer, SharedMemory } from './shared-memory.ts';
 
 interface UnsentFrame {

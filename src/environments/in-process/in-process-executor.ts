@@ -2,10 +2,10 @@
 
 import { kernelPackage } from '../../interpreter/find-python.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
-import { IN_PROCESS_CAPABILITIES } from '../../protocol/capabilities.ts';
+import { IN_PROCESS_CAPABILITIES } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { FrameType } from '../../protocol/frames.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
+import { FrameType } from '../../protocol/kernel-frames.ts';
 import type { EnvironmentSpec } from '../../sandbox/spec.ts';
 import type {
   Executor,

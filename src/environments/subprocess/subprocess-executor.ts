@@ -1,7 +1,7 @@
 /** The subprocess executor: CPython in a sandbox, forked from a warm template. */
 
 import { probeInterpreter } from '../../interpreter/find-python.ts';
-import { ALL_CAPABILITIES } from '../../protocol/capabilities.ts';
+import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Interpreter } from '../../protocol/interpreter.ts';
 import type { EnvironmentSpec } from '../../sandbox/spec.ts';

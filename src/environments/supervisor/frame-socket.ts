@@ -3,7 +3,7 @@
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import type { ByteSource, FrameConnection } from '../../kernel/kernel-connection.ts';
-import { encodeFrame, FRAME_COST, type Frame, FrameDecoder } from '../../protocol/frames.ts';
+import { encodeFrame, FRAME_COST, type Frame, FrameDecoder } from '../../protocol/kernel-frames.ts';
 
 /** Of frames that come before anybody reads them. */
 const MOST_EARLY_BYTES = 1024 * 1024;

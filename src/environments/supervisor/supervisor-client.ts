@@ -3,10 +3,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FrameConnection, KernelConnection, ProcessExit } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
-import { type Frame, FrameType } from '../../protocol/frames.ts';
-import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../../protocol/kernel.ts';
+import { type Frame, FrameType } from '../../protocol/kernel-frames.ts';
+import { parseDied, parseFailed, parseGone, parseMeasured, parseOpened } from '../../protocol/kernel-payloads.ts';
 import { refusal } from '../../protocol/refusal.ts';
-import type { TerminalSize } from '../../protocol/terminal.ts';
+import type { TerminalSize } from '../../protocol/workspace-models.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import type {
   ByteSink,

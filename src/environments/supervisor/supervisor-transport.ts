@@ -1,7 +1,7 @@
 /** How the host reaches a supervisor: what differs between a sandbox of a template and a container. */
 
 import type { ProcessExit } from '../../kernel/kernel-connection.ts';
-import type { TerminalSize } from '../../protocol/terminal.ts';
+import type { TerminalSize } from '../../protocol/workspace-models.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { ProgramSpec, StartKernelOptions } from '../kernel-host.ts';
 import type { FrameSocket, PipeSource } from './frame-socket.ts';

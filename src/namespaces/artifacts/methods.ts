@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { ArtifactInfo } from '../../protocol/artifact.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { ArtifactReader, ArtifactWriter, Page } from '../../storage/contract.ts';
 import { type Methods, method } from '../contract.ts';
 import { Listed, PAGE_CHARACTERS, pageValue } from '../page.ts';

@@ -1,7 +1,7 @@
 /** What code in a kernel can ask of `deps`. */
 
 import { z } from 'zod';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { type Methods, method } from '../contract.ts';
 import type { Deps, DepsResult } from './deps.ts';
 

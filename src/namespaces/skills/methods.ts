@@ -1,7 +1,7 @@
 /** What the code of a kernel can ask of the skills. */
 
 import { z } from 'zod';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { type Methods, method } from '../contract.ts';
 import { Listed, pageValue } from '../page.ts';
 import type { Skill, SkillInfo, SkillParameter } from './contract.ts';

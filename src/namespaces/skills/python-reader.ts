@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
+import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { lightJsonOf } from '../../protocol/light-json.ts';
 import { type SkillReader, SkillReading } from './contract.ts';
 import { invalidSkill } from './invalid.ts';
 import type { ReaderHelper, StartReader } from './reader-helper.ts';
@@ -128,7 +128,7 @@ export class PythonSkillReader implements SkillReader {
 
 /** The source may have taken over the helper: what it says is checked as anything from outside. */
 function understood(line: string): SkillReading {
-  const parsed = Reply.safeParse(lightJsonOf(line));
+  const parsed = Reply.safeParse(parseCheapJson(line));
   if (!parsed.success) throw invalidSkill('its reading could not be understood');
   if ('read' in parsed.data) return parsed.data.read;
   const { reason, line: at } = parsed.data.refused;

@@ -2,7 +2,7 @@
 
 import { untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { CallContext } from '../contract.ts';
 import { stopped } from './stopped.ts';
 

@@ -1,7 +1,7 @@
 /** What a caller gave, put to the arguments of a tool and checked, before anything runs. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { type Parameter, valueProblem } from './parameter.ts';
 import type { Callable } from './recipes.ts';
 

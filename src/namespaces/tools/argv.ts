@@ -1,6 +1,6 @@
 /** The argument list of a program: options in the order of the schema, then the positionals; never a shell. */
 
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { type Bound, wrong } from './arguments.ts';
 import type { CliTool, Option } from './cli-definition.ts';
 import { parametersOf } from './recipes.ts';

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { CallContext } from '../contract.ts';
 import { type Approve, askApproval } from './approval.ts';
 import { bind, type Given } from './arguments.ts';

@@ -2,7 +2,7 @@
 
 import type { CommandRunner } from '../../protocol/command.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { CliTool } from './cli-definition.ts';
 import { strike } from './credentials.ts';
 import { parseJson } from './json.ts';

@@ -1,7 +1,7 @@
 /** What an HTTP server answered, in bounded memory, as a value for Python. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { strike } from './credentials.ts';
 import type { HttpTool } from './http-definition.ts';
 import { parseJson } from './json.ts';

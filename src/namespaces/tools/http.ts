@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { type Bound, wrong } from './arguments.ts';
 import { type Authentication, strike } from './credentials.ts';
 import type { HttpTool } from './http-definition.ts';

@@ -1,6 +1,6 @@
 /** What callers are told of a tool. */
 
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { ToolDefinition } from './definition.ts';
 import type { Parameter } from './parameter.ts';
 import { callableOf } from './recipes.ts';

@@ -1,7 +1,7 @@
 /** Reads JSON as `JSON.parse` does, but step by step: a large one does not keep others from their turn. */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 
 /** Kernels take values that are nested no deeper than this. */
 export const DEEPEST = 200;

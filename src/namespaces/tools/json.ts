@@ -1,7 +1,7 @@
 /** JSON from programs and servers as values for Python: whole numbers keep all their digits. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { PyObject, type PyValue } from '../../protocol/values.ts';
+import { PyObject, type PyValue } from '../../protocol/kernel-marshal.ts';
 import { DEEPEST, numberOf, readJson } from './json-reader.ts';
 
 /** Up to so many characters it is parsed at once. */

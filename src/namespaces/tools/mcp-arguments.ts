@@ -2,7 +2,7 @@
 
 import type { Tool } from '@modelcontextprotocol/client';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { bind, type Given, wrong } from './arguments.ts';
 import { jsonProblem } from './json.ts';
 import type { McpTool } from './mcp-definition.ts';

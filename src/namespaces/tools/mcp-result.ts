@@ -2,7 +2,7 @@
 
 import type { CallToolResult } from '@modelcontextprotocol/client';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { strike } from './credentials.ts';
 import { parseJson } from './json.ts';
 import type { McpTool } from './mcp-definition.ts';

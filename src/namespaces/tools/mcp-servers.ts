@@ -2,7 +2,7 @@
 
 import { settlesWithin, untilAborted } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { CallContext } from '../contract.ts';
 import type { Given } from './arguments.ts';
 import type { Credentials } from './credentials.ts';

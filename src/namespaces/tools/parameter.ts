@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import { checkIdentifier } from '../../protocol/names.ts';
-import type { PyValue } from '../../protocol/values.ts';
 
 /** What callers see of an argument, whatever kind of tool it belongs to. */
 export interface Parameter {

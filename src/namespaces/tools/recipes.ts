@@ -1,7 +1,7 @@
 /** The arguments of a tool and of its recipes, and whether presets and defaults fit them. */
 
 import type { z } from 'zod';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { Recipe } from './fields.ts';
 import { type ItemType, type Parameter, valueProblem } from './parameter.ts';
 

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PyValue } from '../../protocol/values.ts';
+import type { PyValue } from '../../protocol/kernel-marshal.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import { type CallContext, type Methods, method } from '../contract.ts';
 import { checkQuery } from '../search/query-limit.ts';

@@ -1,8 +1,8 @@
 /** Terminals of an environment, by way of its runner. */
 
 import { z } from 'zod';
-import type { RpcMethod, RpcNotification } from '../rpc/method.ts';
-import { TerminalArgv, TerminalSize } from '../terminal.ts';
+import type { RpcMethod, RpcNotification } from '../rpc-message.ts';
+import { TerminalArgv, TerminalSize } from '../workspace-models.ts';
 import { path } from './rpc-words.ts';
 
 const TerminalId = z.string().min(1).max(128);

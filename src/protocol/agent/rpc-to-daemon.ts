@@ -1,7 +1,7 @@
 /** What a runner asks of the daemon. */
 
 import { z } from 'zod';
-import type { RpcMethod, RpcNotification } from '../rpc/method.ts';
+import type { RpcMethod, RpcNotification } from '../rpc-message.ts';
 import { AgentEvent } from './events.ts';
 import { PermissionId } from './names.ts';
 import { AgentProfile } from './profile.ts';

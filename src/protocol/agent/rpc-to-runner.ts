@@ -1,7 +1,7 @@
 /** What the daemon asks of a runner. */
 
 import { z } from 'zod';
-import type { RpcMethod } from '../rpc/method.ts';
+import type { RpcMethod } from '../rpc-message.ts';
 import { AgentName, ModelName, PermissionId, PermissionMode, ToolNames, TurnId } from './names.ts';
 import { Conversation, Decision, KeyMode, ofTask, path, SessionId, shortText, TaskOutcome } from './rpc-words.ts';
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { CellaError } from '../errors.ts';
-import type { RpcMethod, RpcNotification } from '../rpc/method.ts';
+import type { RpcMethod, RpcNotification } from '../rpc-message.ts';
 import { toDaemon, toRunner } from './rpc.ts';
 import { transcriptPieces } from './runner.ts';
 import { MessageOrder } from './sequence.ts';

@@ -1,7 +1,17 @@
 /** The routes of users, tokens, logins and the audit log. */
 
 import { z } from 'zod';
-import { AuditRecord, CreateToken, CreateUser, Role, Scope, TokenId, TokenInfo, UpdateUser, User } from '../access.ts';
+import {
+  AuditRecord,
+  CreateToken,
+  CreateUser,
+  Role,
+  Scope,
+  TokenId,
+  TokenInfo,
+  UpdateUser,
+  User,
+} from '../access-models.ts';
 import { adminOnly, anyone, anyUser, endpoint } from './endpoint.ts';
 
 const accessTag = 'Access';

@@ -1,7 +1,7 @@
 /** Checks without filling in: what nobody wrote stays unsaid, so that a default that changes later holds for it too. */
 
 import { z } from 'zod';
-import { problemsOf } from '../problems.ts';
+import { problemsOf } from '../error-body.ts';
 
 const originals = new WeakMap<z.ZodType, z.ZodType>();
 

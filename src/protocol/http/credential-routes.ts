@@ -1,7 +1,7 @@
 /** The routes of credentials: the keys of model providers. */
 
 import { z } from 'zod';
-import { CredentialInfo, ProviderName, Rotation, SetCredential } from '../credentials.ts';
+import { CredentialInfo, ProviderName, Rotation, SetCredential } from '../access-models.ts';
 import { adminOnly, anyUser, endpoint } from './endpoint.ts';
 
 const credentialsTag = 'Credentials';

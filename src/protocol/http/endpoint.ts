@@ -1,7 +1,7 @@
 /** One door of the daemon: what it takes, what it gives, and who may come in. Server, document and client read it. */
 
 import { z } from 'zod';
-import type { Right } from '../access.ts';
+import type { Right } from '../access-models.ts';
 import { SessionId } from './sessions.ts';
 
 /**

@@ -2,10 +2,10 @@
 
 import { z } from 'zod';
 import { PermissionId } from '../agent/names.ts';
+import { Failure } from '../error-body.ts';
 import { PermissionDecision } from '../permission.ts';
-import { TerminalSize } from '../terminal.ts';
+import { TerminalSize } from '../workspace-models.ts';
 import { executeFields, IdempotencyKey } from './execution-routes.ts';
-import { Failure } from './failure.ts';
 
 /** The client's own word for what it asks; the reply has the same. */
 const id = z.union([z.string().max(128), z.int()]);

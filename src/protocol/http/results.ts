@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { MimeBundle, ResultEvent } from '../events.ts';
-import { fromWire, toWire, type WireValue } from './values.ts';
+import { valueFromWire, valueToWire, type WireValue } from '../py-values.ts';
 
 /** A value as `toWire` writes it. */
 export const Value = z.unknown();
@@ -71,14 +71,14 @@ export const ExecutionResult = z.object({
 export type ExecutionResult = z.infer<typeof ExecutionResult>;
 
 export function bundleToWire(data: MimeBundle): Record<string, WireValue> {
-  return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, toWire(value)]));
+  return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, valueToWire(value)]));
 }
 
 export function resultToWire({ type, execution, value, data, displays, ...rest }: ResultEvent): ExecutionResult {
   return {
     ...structuredRest(rest),
     number: execution,
-    ...(value === undefined ? {} : { value: toWire(value) }),
+    ...(value === undefined ? {} : { value: valueToWire(value) }),
     ...(data === undefined ? {} : { data: bundleToWire(data) }),
     displays: displays.map((display) => ({ type: 'display', data: bundleToWire(display.data) })),
   };
@@ -109,12 +109,12 @@ export function resultFromWire(result: ExecutionResult): ResultEvent {
     type: 'result',
     execution: number,
     ...rest,
-    ...(value === undefined ? {} : { value: fromWire(value) }),
+    ...(value === undefined ? {} : { value: valueFromWire(value) }),
     ...(data === undefined ? {} : { data: bundleFromWire(data) }),
     displays: displays.map((display) => ({ type: 'display', data: bundleFromWire(display.data) })),
   };
 }
 
 export function bundleFromWire(data: z.infer<typeof Bundle>): MimeBundle {
-  return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, fromWire(value)]));
+  return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, valueFromWire(value)]));
 }

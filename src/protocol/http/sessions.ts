@@ -1,7 +1,7 @@
 /** Sessions of the server as they cross the wire. */
 
 import { z } from 'zod';
-import { Right, Share } from '../access.ts';
+import { Right, Share } from '../access-models.ts';
 import { OwnKey, SessionSettings } from '../session-settings.ts';
 
 export const SessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);

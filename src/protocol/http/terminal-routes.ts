@@ -1,7 +1,7 @@
 /** The terminals of a session: a WebSocket whose binary frames are bytes and whose texts are what else there is to say. */
 
 import { z } from 'zod';
-import { TerminalArgv, TerminalSize } from '../terminal.ts';
+import { TerminalArgv, TerminalSize } from '../workspace-models.ts';
 import { endpoint, mayUse } from './endpoint.ts';
 
 export { MOST_TYPED_BYTES, TerminalClientFrame, TerminalServerFrame } from './frames.ts';

@@ -2,18 +2,17 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
-import type { ErrorLine } from '../../protocol/agent/runner.ts';
-import { LINE_BYTES } from '../../protocol/agent/runner.ts';
+import { type Line, LineSplitter } from '../../lib/line-splitter.ts';
+import { type ErrorLine, LINE_BYTES } from '../../protocol/agent/runner.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
-import { firstIssue } from '../../protocol/rpc/incoming.ts';
-import { type Line, LineDecoder } from '../../protocol/rpc/lines.ts';
-import { type RpcPort, writerOf } from '../../protocol/rpc/port.ts';
+import { firstIssue } from '../../protocol/rpc-peer.ts';
+import { type RpcPort, writerOf } from '../../protocol/rpc-streams.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** The lines of the input as JSON; blank ones are left out. INVALID_REQUEST and TOO_LARGE for what is no such line. */
 export async function* readJson(input: Readable): AsyncGenerator<unknown> {
-  const decoder = new LineDecoder(LINE_BYTES);
+  const decoder = new LineSplitter(LINE_BYTES);
   for await (const chunk of input) for (const line of decoder.push(chunk)) yield* parsed(line);
   const last = decoder.end();
   if (last) yield* parsed(last);

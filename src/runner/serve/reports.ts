@@ -3,7 +3,7 @@
 import type { AgentEvent } from '../../protocol/agent/events.ts';
 import { ReportMessage } from '../../protocol/agent/rpc.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { RpcPeer } from '../../protocol/rpc/peer.ts';
+import type { RpcPeer } from '../../protocol/rpc-peer.ts';
 
 export interface TaskClaim {
   readonly session_token: string;

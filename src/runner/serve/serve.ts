@@ -15,9 +15,8 @@ import {
   TerminateTerminal,
 } from '../../protocol/agent/rpc.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { firstIssue } from '../../protocol/rpc/incoming.ts';
-import { RpcPeer } from '../../protocol/rpc/peer.ts';
-import { portOfStreams } from '../../protocol/rpc/port.ts';
+import { firstIssue, RpcPeer } from '../../protocol/rpc-peer.ts';
+import { portOfStreams } from '../../protocol/rpc-streams.ts';
 import type { AgentSource } from '../agents.ts';
 import { endBelow } from '../descendants.ts';
 import { type Forwarder, openForwarder } from '../forwarder.ts';

@@ -12,7 +12,7 @@ import {
   type TaskOutcome,
 } from '../../protocol/agent/rpc.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { RpcPeer } from '../../protocol/rpc/peer.ts';
+import type { RpcPeer } from '../../protocol/rpc-peer.ts';
 import { throughGateway, withSessionServer } from '../access.ts';
 import type { AgentSource } from '../agents.ts';
 import { failure, runTurn, type TurnEnd } from '../turn.ts';

@@ -1,6 +1,6 @@
 /** Opens what decides who may use a server: makes the first user and its token where they are missing. */
 
-import type { Quotas } from '../../protocol/access.ts';
+import type { Quotas } from '../../protocol/access-models.ts';
 import type { Clock, Storage, TrimLimits } from '../../storage/contract.ts';
 import { makeFolder } from '../../storage/file/durable.ts';
 import { guarded } from '../../storage/file/failure.ts';

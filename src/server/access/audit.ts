@@ -1,7 +1,7 @@
 /** The audit log: an event log that is only ever added to, under a key that no agent can have. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { AuditEntry, type AuditRecord } from '../../protocol/access.ts';
+import { AuditEntry, type AuditRecord } from '../../protocol/access-models.ts';
 import type { EventLog, LoggedEvent, TrimLimits } from '../../storage/contract.ts';
 import type { Audit, AuditOptions, AuditPage, Principal, Refusal } from './contract.ts';
 import { type RefusalOptions, Refusals } from './refusals.ts';

@@ -17,7 +17,7 @@ import type {
   TokenInfo,
   UpdateUser,
   User,
-} from '../../protocol/access.ts';
+} from '../../protocol/access-models.ts';
 import type { TrimLimits } from '../../storage/contract.ts';
 
 export interface Access extends AsyncDisposable {

@@ -1,7 +1,7 @@
 /** Login codes and browser logins as they are stored: by the SHA-256 of a secret, as whom, and until when. */
 
 import { z } from 'zod';
-import { Scope, TokenId, UserId } from '../../protocol/access.ts';
+import { Scope, TokenId, UserId } from '../../protocol/access-models.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { Collection, type Found } from './collection.ts';
 import { isAlive, isOver } from './expiry.ts';

@@ -1,6 +1,6 @@
 /** From a credential that was proven to whoever it stands for, as that user is at this moment. */
 
-import type { Scope } from '../../protocol/access.ts';
+import type { Scope } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Credential, Principal, Users } from './contract.ts';
 import { scopesOf } from './rights.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { failureOf } from '../../../test/contract/storage-samples.ts';
-import type { Quotas, User } from '../../protocol/access.ts';
+import type { Quotas, User } from '../../protocol/access-models.ts';
 import { CountedQuotas } from './quotas.ts';
 
 const ada = 'ada~aaaaaaaaaaaa';

@@ -1,6 +1,6 @@
 /** Quotas: how much of the server one user may take. Executions are counted in this daemon; of the rest others know. */
 
-import type { Quotas } from '../../protocol/access.ts';
+import type { Quotas } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { QuotaKeeper, Usage, Users } from './contract.ts';
 

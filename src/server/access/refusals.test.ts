@@ -1,7 +1,7 @@
 /** What is refused is always counted, and written down at a rate that nobody can raise by trying more often. */
 
 import { expect, test } from 'vitest';
-import type { AuditEntry } from '../../protocol/access.ts';
+import type { AuditEntry } from '../../protocol/access-models.ts';
 import { networkOf, Refusals } from './refusals.ts';
 
 const EVERY_MS = 60_000;

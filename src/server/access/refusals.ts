@@ -6,7 +6,7 @@
  */
 
 import { isIPv6 } from 'node:net';
-import type { AuditEntry, RefusalKind } from '../../protocol/access.ts';
+import type { AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { Refusal } from './contract.ts';
 
 export interface RefusalOptions {

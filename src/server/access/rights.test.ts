@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Right, type Role, rights, roles, type Scope, type Share, scopes } from '../../protocol/access.ts';
+import { type Right, type Role, rights, roles, type Scope, type Share, scopes } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Principal } from './contract.ts';
 import { closed, requireRight, requireScope, rightOf, scopesOf } from './rights.ts';

@@ -1,6 +1,6 @@
 /** What a principal may do to a session: by owning it, by a share of it, or as an admin; never more than its scopes say. */
 
-import { type Right, type Role, rights, roles, type Scope, type Share } from '../../protocol/access.ts';
+import { type Right, type Role, rights, roles, type Scope, type Share } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Principal } from './contract.ts';
 

@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { UserId } from '../../protocol/access.ts';
+import { UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { Collection, type Found } from './collection.ts';

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { failureOf, manifestOf } from '../../../test/contract/storage-samples.ts';
-import type { Quotas } from '../../protocol/access.ts';
+import type { Quotas } from '../../protocol/access-models.ts';
 import { folderBytes } from './folder-bytes.ts';
 import { CountedQuotas } from './quotas.ts';
 import { StorageQuota } from './storage-quota.ts';

@@ -3,7 +3,7 @@
  * so what was measured is used for a minute, with what was admitted since.
  */
 
-import type { Quotas } from '../../protocol/access.ts';
+import type { Quotas } from '../../protocol/access-models.ts';
 import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
 import type { QuotaKeeper } from './contract.ts';
 import { folderBytes } from './folder-bytes.ts';

@@ -1,7 +1,7 @@
 /** Tokens: one document each, by id, with the SHA-256 of the secret. Removing it is what revokes it. */
 
 import { z } from 'zod';
-import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/access.ts';
+import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { parsed } from '../parsed.ts';

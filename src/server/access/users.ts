@@ -1,6 +1,6 @@
 /** Users: one document each, by name, so that a name has one user whoever makes it at the same time. */
 
-import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/access.ts';
+import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { parsed } from '../parsed.ts';

@@ -4,10 +4,15 @@
  */
 
 import { z } from 'zod';
-import { UserId } from '../../protocol/access.ts';
-import { type CredentialInfo, CredentialValue, ProviderName, type Rotation } from '../../protocol/credentials.ts';
+import {
+  type CredentialInfo,
+  CredentialValue,
+  ProviderName,
+  type Rotation,
+  UserId,
+} from '../../protocol/access-models.ts';
+import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Provider } from '../../protocol/providers.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { Collection, type Found } from '../access/collection.ts';
 import type { Principal, Users } from '../access/contract.ts';

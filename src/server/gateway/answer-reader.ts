@@ -7,9 +7,9 @@
 
 import { isUtf8 } from 'node:buffer';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { JsonScanner, type Member } from '../../lib/json-scanner.ts';
+import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { JsonScan, type Member } from '../../protocol/json-scan.ts';
-import type { Provider } from '../../protocol/providers.ts';
 import type { Hold } from '../held-bytes.ts';
 import { type FieldRules, FieldWatch, refusedAnswer } from './fields.ts';
 import { KeyWatch } from './key-watch.ts';
@@ -64,7 +64,7 @@ export interface AnswerReader {
 
 /** A message as it comes, with a scan of its fields. */
 class Scanned {
-  readonly #scan: JsonScan;
+  readonly #scan: JsonScanner;
   readonly #watch: FieldWatch;
   readonly #gathered = new GatheredBytes();
   isBroken = false;
@@ -73,7 +73,7 @@ class Scanned {
 
   constructor(rules: FieldRules) {
     this.#watch = new FieldWatch(rules);
-    this.#scan = new JsonScan(LIMITS, this.#watch);
+    this.#scan = new JsonScanner(LIMITS, this.#watch);
   }
 
   push(piece: Buffer): void {
@@ -127,7 +127,7 @@ function smallMembers(bytes: Buffer, members: readonly Member[], isOutermost: bo
 }
 
 function membersOf(bytes: Buffer): Record<string, unknown> {
-  const scan = new JsonScan(LIMITS);
+  const scan = new JsonScanner(LIMITS);
   return scan.push(bytes) && scan.end() ? smallMembers(bytes, scan.members, false) : {};
 }
 
@@ -196,14 +196,14 @@ export class ErrorReader implements AnswerReader {
 
   #isKnown(bytes: Buffer): boolean {
     const watch = new FieldWatch(this.#options.rules);
-    const scan = new JsonScan(LIMITS, watch);
+    const scan = new JsonScanner(LIMITS, watch);
     return scan.push(bytes) && scan.end() && scan.isObject && !watch.finding && isUtf8(bytes);
   }
 }
 
 /** The message in an error of any shape. */
 function saidIn(bytes: Buffer): string | undefined {
-  const scan = new JsonScan({ ...LIMITS, mostEffort: MOST_PARSED.effort });
+  const scan = new JsonScanner({ ...LIMITS, mostEffort: MOST_PARSED.effort });
   if (!isUtf8(bytes) || !scan.push(bytes) || !scan.end() || !scan.isObject) return undefined;
   const { error, message, detail } = JSON.parse(bytes.toString('utf8')) as Record<string, unknown>;
   const said = [Object(error).message, error, message, detail].find((each) => typeof each === 'string');

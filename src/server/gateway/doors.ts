@@ -3,7 +3,7 @@
  * character: nothing is decoded or normalised, so that no other spelling of a path leads anywhere.
  */
 
-import type { Provider } from '../../protocol/providers.ts';
+import type { Provider } from '../../protocol/enums.ts';
 import type { Shape } from './fields.ts';
 import * as anthropic from './wires/anthropic-fields.ts';
 import * as gemini from './wires/gemini-fields.ts';

@@ -3,8 +3,8 @@
  * a message takes no more time and memory than it has bytes. The lists are in `wires/*-fields.ts`.
  */
 
+import type { ScanFollower } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ScanFollower } from '../../protocol/json-scan.ts';
 
 /** What may stand in one place. Lists are looked through: their items stand in the same place. */
 export type Shape = Fields | 'free';

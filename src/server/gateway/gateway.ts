@@ -4,8 +4,8 @@
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Provider } from '../../protocol/providers.ts';
 import type { Clock } from '../../storage/contract.ts';
 import type { Audit, SessionTokens, TokenBinding } from '../access/contract.ts';
 import { AtOnce } from '../at-once.ts';

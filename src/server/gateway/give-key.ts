@@ -1,7 +1,7 @@
 /** The other way to a model, by name: the key itself goes to the process of the agent, when it asks for it. */
 
+import type { KeyMode, Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { KeyMode, Provider } from '../../protocol/providers.ts';
 import type { SessionTokens, TokenBinding } from '../access/contract.ts';
 import type { Credentials } from '../credentials/credentials.ts';
 

@@ -1,8 +1,8 @@
 /** Which headers pass: those that are named here, and no others. Keys, cookies and what rules a connection never do. */
 
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Provider } from '../../protocol/providers.ts';
 import { holdsKey } from './key-watch.ts';
 import { anthropicBetas } from './wires/anthropic-fields.ts';
 

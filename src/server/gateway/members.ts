@@ -6,8 +6,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { JsonScanner, type Member } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { JsonScan, type Member } from '../../protocol/json-scan.ts';
 import { type FieldWatch, refusedRequest } from './fields.ts';
 
 /** More than any provider has names for, and more depth than any conversation. */
@@ -33,7 +33,7 @@ export interface BodyRoom {
 
 /** `watch` checks its fields. */
 export async function readMembers(request: IncomingMessage, room: BodyRoom, watch: FieldWatch): Promise<Members> {
-  const scan = new JsonScan(LIMITS, watch);
+  const scan = new JsonScanner(LIMITS, watch);
   const bytes = await readBytes(request, room, (chunk) => {
     const isJson = scan.push(chunk);
     if (watch.finding) throw refusedRequest(watch.finding);

@@ -1,8 +1,8 @@
 /** A refusal in the words of each provider, so that an agent understands it as one of its own provider's errors. */
 
 import type { ServerResponse } from 'node:http';
+import type { Provider } from '../../protocol/enums.ts';
 import { type CellaError, errorCodes } from '../../protocol/errors.ts';
-import type { Provider } from '../../protocol/providers.ts';
 
 export interface Refusal {
   readonly status: number;

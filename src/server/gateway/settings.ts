@@ -1,7 +1,7 @@
 /** From what was written of the gateway to what it goes by. What is wrong keeps the server from starting. */
 
+import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type KeyMode, type Provider, providers } from '../../protocol/providers.ts';
 import type { GatewaySettings, providerToolModes } from '../../settings/gateway-settings.ts';
 import { isLoopback } from '../http/addresses.ts';
 import { patternOf } from './pattern.ts';

@@ -1,6 +1,6 @@
 /** From what was asked of the server to the audit log: who, what, to which session, from where, and how it went. */
 
-import { type AuditEntry, RefusalKind } from '../../protocol/access.ts';
+import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { ErrorCode } from '../../protocol/errors.ts';
 import { credentialText } from '../access/audit.ts';
 import type { Audit, Refusal } from '../access/contract.ts';

@@ -3,8 +3,8 @@
 import type { IncomingMessage } from 'node:http';
 import { ownTurn } from '../../lib/event-loop.ts';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { isCheapToParse, MOST_CLIENT_EFFORT } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { isLight, MOST_CLIENT_EFFORT } from '../../protocol/light-json.ts';
 import type { Hold } from '../held-bytes.ts';
 
 /** Of a body without a length: leave is asked for so much at a time. */
@@ -103,7 +103,7 @@ function brokeOff(cause: unknown): never {
 /** Looking through a body and parsing it take a while, unless it is small: the next one waits until others had their turn. */
 async function checkLight(json: Uint8Array): Promise<void> {
   if (json.length > SMALL) await ownTurn();
-  if (!isLight(json, MOST_CLIENT_EFFORT))
+  if (!isCheapToParse(json, MOST_CLIENT_EFFORT))
     throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
 }
 

@@ -1,9 +1,9 @@
 /** The OpenAPI document of the server, made from the same definitions that check its requests. */
 
 import { z } from 'zod';
+import { Failure } from '../../protocol/error-body.ts';
 import { originalOf } from '../../protocol/http/as-given.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
-import { Failure } from '../../protocol/http/failure.ts';
 
 type Json = Record<string, unknown>;
 

@@ -2,8 +2,8 @@
 
 import { HTTPException } from 'hono/http-exception';
 import { z } from 'zod';
+import type { Failure } from '../../protocol/error-body.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
-import type { Failure } from '../../protocol/http/failure.ts';
 import { diskReason } from '../../storage/file/failure.ts';
 import { elsewhere } from '../sessions/ownership.ts';
 import { pageHeaders } from './page.ts';

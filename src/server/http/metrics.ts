@@ -1,7 +1,7 @@
 /** Numbers for Prometheus: what the server does, and what its sessions do. */
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { refusalKinds } from '../../protocol/access.ts';
+import { refusalKinds } from '../../protocol/access-models.ts';
 import type { Audit } from '../access/contract.ts';
 import type { HostMetrics, SessionHost } from '../sessions/contract.ts';
 import { type AgentNumbers, agentNumbers } from './agent-numbers.ts';

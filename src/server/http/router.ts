@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
-import type { Right } from '../../protocol/access.ts';
+import type { Right } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { SessionInfo } from '../../protocol/http/sessions.ts';

@@ -1,6 +1,6 @@
 /** What the routes work with. */
 
-import type { Quotas } from '../../protocol/access.ts';
+import type { Quotas } from '../../protocol/access-models.ts';
 import type { CodingAgent } from '../../protocol/http/agent-routes.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Access } from '../access/contract.ts';

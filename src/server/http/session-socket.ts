@@ -7,8 +7,8 @@
  */
 
 import type { RawData, WebSocket } from 'ws';
+import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
-import { lightJsonOf } from '../../protocol/light-json.ts';
 import type { Principal } from '../access/contract.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { HostedSession } from '../sessions/contract.ts';
@@ -167,7 +167,7 @@ const endings: Partial<Record<string, readonly [number, string]>> = {
 };
 
 function frameOf(text: string): object | undefined {
-  const value = lightJsonOf(text);
+  const value = parseCheapJson(text);
   return typeof value === 'object' && value !== null ? value : undefined;
 }
 

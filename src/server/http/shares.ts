@@ -1,6 +1,6 @@
 /** With whom a session is to be shared: people name users; what is written down is their id, which never becomes another's. */
 
-import type { Share } from '../../protocol/access.ts';
+import type { Share } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ShareWish } from '../../protocol/http/session-routes.ts';
 import type { Access } from '../access/contract.ts';

@@ -6,10 +6,10 @@
  */
 
 import type { RawData, WebSocket } from 'ws';
+import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { CloseCode } from '../../protocol/http/frames.ts';
 import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/http/terminal-routes.ts';
-import { lightJsonOf } from '../../protocol/light-json.ts';
-import type { Terminal, TerminalOptions } from '../../protocol/terminal.ts';
+import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';
 import type { Logger } from './logs.ts';
@@ -105,7 +105,7 @@ export class TerminalSocket {
   }
 
   #heed(text: string): void {
-    const given = lightJsonOf(text);
+    const given = parseCheapJson(text);
     if (!this.#life.budget.frame()) this.#life.close(CloseCode.tooMuch, 'too many frames');
     else if (given === undefined) this.#life.close(CloseCode.wrong, 'no JSON text');
     else {

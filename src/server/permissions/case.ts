@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { ApprovalRequest } from '../../namespaces/tools/approval.ts';
 import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
-import { toWire } from '../../protocol/http/values.ts';
+import { valueToWire } from '../../protocol/py-values.ts';
 import { newPermissionId } from '../sessions/ids.ts';
 import type { PermissionWish } from './contract.ts';
 import { exactly, problemOf } from './pattern.ts';
@@ -41,7 +41,7 @@ export function caseOfTool(
   { tool, recipe, arguments: given, summary, definition }: ApprovalRequest,
   running: { readonly id: string; readonly by?: string | undefined } | undefined,
 ): Case {
-  const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, toWire(value)]));
+  const input = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, valueToWire(value)]));
   const facts = { recipe, definition, execution: running?.id, user: running?.by };
   const rule = { tool: kernelTool(tool, recipe), subject: subjectOfTool({ tool, summary }), definition };
   const request = digest('tool', running?.by, tool, recipe, summary, input, definition);

@@ -24,8 +24,8 @@ import {
 } from '../../protocol/agent/rpc.ts';
 import type { Decision } from '../../protocol/agent/rpc-words.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { RpcPeer } from '../../protocol/rpc/peer.ts';
-import { portOfStreams } from '../../protocol/rpc/port.ts';
+import { RpcPeer } from '../../protocol/rpc-peer.ts';
+import { portOfStreams } from '../../protocol/rpc-streams.ts';
 import type { SessionTokens } from '../access/contract.ts';
 import type { Decided } from '../permissions/contract.ts';
 import { newPermissionId } from '../sessions/ids.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { AgentProgram } from '../../agents/programs/program.ts';
 import { findUsed } from '../../agents/programs/used.ts';
 import { agentPrograms, loadAdapter } from '../../agents/registry.ts';
-import { ProviderName } from '../../protocol/credentials.ts';
+import { ProviderName } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { CodingAgent } from '../../protocol/http/agent-routes.ts';
 import type { Access } from '../access/contract.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { FilesRoot } from '../../environments/files/session-files.ts';
-import type { Role } from '../../protocol/access.ts';
+import type { Role } from '../../protocol/access-models.ts';
 import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ExecutionResult } from '../../protocol/http/results.ts';
 import type {

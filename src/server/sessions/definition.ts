@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { Share } from '../../protocol/access.ts';
+import { Share } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Labels, NewSession, SessionChange, SessionId } from '../../protocol/http/sessions.ts';
 import { SessionSettings } from '../../protocol/session-settings.ts';

@@ -1,7 +1,7 @@
 /** A hosted session as SessionApi: what it runs and what it does to the session is in the log. */
 
 import { EventQueue } from '../../kernel/event-queue.ts';
-import type { Capabilities, ExecutorKind } from '../../protocol/capabilities.ts';
+import type { Capabilities, ExecutorKind } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../../protocol/events.ts';
 import { toBackground } from '../../protocol/http/to-background.ts';

@@ -1,7 +1,7 @@
 /** What all sessions of a host have in common. */
 
 import type { OnFailure } from '../../environments/files/remove-tree.ts';
-import type { CodeRefusal } from '../../protocol/access.ts';
+import type { CodeRefusal } from '../../protocol/access-models.ts';
 import type { NewFork } from '../../protocol/http/sessions.ts';
 import type { SessionOptions } from '../../session/options.ts';
 import type { KernelPool } from '../../session/pool.ts';

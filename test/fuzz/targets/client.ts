@@ -11,8 +11,8 @@ import { headAndBody, requestOf } from './requests.ts';
 const SCANNED = { mostDeep: 20, mostKeys: 20, mostEffort: 300 };
 
 export async function websocket(): Promise<Target> {
-  const { isLight, lightJsonOf } = await import('../../../src/protocol/light-json.ts');
-  const { JsonScan } = await import('../../../src/protocol/json-scan.ts');
+  const { isCheapToParse: isLight, parseCheapJson: lightJsonOf } = await import('../../../src/lib/json-scanner.ts');
+  const { JsonScan: JsonScanner } = await import('../../../src/lib/json-scanner.ts');
   const { ClientFrame, FrameId } = await import('../../../src/protocol/http/frames.ts');
   return {
     name: 'websocket',

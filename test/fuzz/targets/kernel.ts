@@ -5,7 +5,7 @@ import type { Target } from '../engine.ts';
 const kernelTypes = 'hrpcxqtvwlfaZ';
 
 async function onlyFrameErrors() {
-  const { FrameError } = await import('../../../src/protocol/frames.ts');
+  const { FrameError } = await import('../../../src/protocol/kernel-frames.ts');
   return (work: () => void) => {
     try {
       work();
@@ -17,8 +17,8 @@ async function onlyFrameErrors() {
 
 export async function frames(): Promise<Target> {
   const attempt = await onlyFrameErrors();
-  const { FrameDecoder, encodeFrame } = await import('../../../src/protocol/frames.ts');
-  const kernel = await import('../../../src/protocol/kernel.ts');
+  const { FrameDecoder, encodeFrame } = await import('../../../src/protocol/kernel-frames.ts');
+  const kernel = await import('../../../src/protocol/kernel-payloads.ts');
   const parsers: Record<string, (payload: Buffer) => unknown> = {
     ...{ h: kernel.parseHello, r: kernel.parseResult, p: kernel.parseDisplay, q: kernel.parseAnswer },
     c: (payload) => {
@@ -60,7 +60,7 @@ export async function frames(): Promise<Target> {
 
 export async function parts(): Promise<Target> {
   const attempt = await onlyFrameErrors();
-  const { parsePart } = await import('../../../src/protocol/kernel.ts');
+  const { parsePart } = await import('../../../src/protocol/kernel-payloads.ts');
   return {
     name: 'parts',
     parser: [{ file: 'protocol/kernel.ts', functions: ['parsePart', 'parseJson', 'check'] }],
@@ -83,9 +83,9 @@ const VALUE_WORDS = [
 
 export async function values(): Promise<Target> {
   const attempt = await onlyFrameErrors();
-  const { decodeValue, encodeText, valueToJson } = await import('../../../src/protocol/values.ts');
-  const { encodeValue } = await import('../../../src/protocol/encode-value.ts');
-  const { fromWire, toWire } = await import('../../../src/protocol/http/values.ts');
+  const { decodeValue, encodeText, valueToJson } = await import('../../../src/protocol/kernel-marshal.ts');
+  const { encodeValue } = await import('../../../src/protocol/kernel-marshal.ts');
+  const { valueFromWire: fromWire, valueToWire: toWire } = await import('../../../src/protocol/py-values.ts');
   return {
     name: 'values',
     parser: [
@@ -121,7 +121,7 @@ export async function values(): Promise<Target> {
 
 export async function mime(): Promise<Target> {
   const attempt = await onlyFrameErrors();
-  const { parseDisplay } = await import('../../../src/protocol/kernel.ts');
+  const { parseDisplay } = await import('../../../src/protocol/kernel-payloads.ts');
   const { bundleFromWire, bundleToWire } = await import('../../../src/protocol/http/results.ts');
   return {
     name: 'mime',

@@ -5,8 +5,8 @@ import type { EnvironmentPrimitive } from '../../../src/environments/environment
 import type { Target } from '../engine.ts';
 
 export async function rpc(): Promise<Target> {
-  const { LineDecoder } = await import('../../../src/protocol/rpc/lines.ts');
-  const { parseMessage } = await import('../../../src/protocol/rpc/message.ts');
+  const { LineDecoder: LineSplitter } = await import('../../../src/lib/line-splitter.ts');
+  const { parseMessage } = await import('../../../src/protocol/rpc-message.ts');
   return {
     name: 'rpc',
     parser: [{ file: 'protocol/rpc/lines.ts' }, { file: 'protocol/rpc/message.ts' }],
@@ -40,7 +40,7 @@ export async function runner(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const words = await import('../../../src/protocol/agent/rpc.ts');
   const { QueryLine, TranscriptLine } = await import('../../../src/protocol/agent/runner.ts');
-  const { RpcPeer } = await import('../../../src/protocol/rpc/peer.ts');
+  const { RpcPeer } = await import('../../../src/protocol/rpc-peer.ts');
   const { runRunnerCommand: runCommand } = await import('../../../src/environments/runner-command.ts');
   const results: Readonly<Record<string, unknown>> = {
     get_api_key: { api_key: 'k', base_url: 'https://example.org' },

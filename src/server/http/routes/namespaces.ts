@@ -4,7 +4,7 @@ import { ArtifactFacts } from '../../../protocol/artifact.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/http/sessions.ts';
-import { fromWire } from '../../../protocol/http/values.ts';
+import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
 import { slowlyToWire } from '../../json-pieces.ts';
@@ -68,10 +68,10 @@ function addToolRoutes(routes: Service['routes'], api: Api, look: Look): void {
   routes.session(wire.CallTool, async ({ info, params, body, about, context }) => {
     about({ target: params.name });
     const { recipe, positional = [], named = {}, approved = false } = body;
-    const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, fromWire(value)]));
+    const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
     const value = await (await api(info)).tools.call(params.name, values, {
       ...(recipe === undefined ? {} : { recipe }),
-      positional: positional.map(fromWire),
+      positional: positional.map(valueFromWire),
       approved,
       signal: context.req.raw.signal,
     });

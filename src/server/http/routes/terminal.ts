@@ -1,6 +1,6 @@
 /** Terminals in the sandbox of a session. */
 
-import { capabilitiesOf, executorOf } from '../../../protocol/capabilities.ts';
+import { capabilitiesOf, executorOf } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { CloseCode } from '../../../protocol/http/frames.ts';
 import { OpenTerminal } from '../../../protocol/http/terminal-routes.ts';

@@ -1,15 +1,22 @@
 /** One side of a JSON-RPC 2.0 connection: calls both ways, at once and in any order, every message checked. */
 
-import type { z } from 'zod';
-import { CellaError } from '../errors.ts';
-import { isLight } from '../light-json.ts';
-import { fromWire, toWire, wireFault } from './failure.ts';
-import { CANCEL, type CallContext, firstIssue, Incoming } from './incoming.ts';
-import { LineDecoder } from './lines.ts';
-import { parseMessage, type RpcId, type RpcMessage, type WireError } from './message.ts';
-import type { RpcMethod, RpcNotification } from './method.ts';
-import { type CallOptions, PendingCall } from './pending.ts';
-import type { RpcPort } from './port.ts';
+import { z } from 'zod';
+import { isCheapToParse } from '../lib/json-scanner.ts';
+import { LineSplitter } from '../lib/line-splitter.ts';
+import { CellaError } from './errors.ts';
+import {
+  decodeError,
+  encodeError,
+  parseMessage,
+  protocolError,
+  RpcCode,
+  RpcId,
+  type RpcMessage,
+  type RpcMethod,
+  type RpcNotification,
+  type WireError,
+} from './rpc-message.ts';
+import type { RpcPort } from './rpc-streams.ts';
 
 export interface RpcPeerOptions {
   /** The longest message, either way: 8 MiB. */
@@ -113,12 +120,12 @@ export class RpcPeer {
   }
 
   async #read(): Promise<void> {
-    const lines = new LineDecoder(this.#options.frameBytes);
+    const lines = new LineSplitter(this.#options.frameBytes);
     try {
       for await (const chunk of this.#port.input) {
         for (const line of lines.push(chunk)) {
           if (line.kind === 'cut') return await this.#refuseLine(`is too long, over ${this.#options.frameBytes} bytes`);
-          if (!isLight(line.bytes)) return await this.#refuseLine('has too many parts, or is too deep');
+          if (!isCheapToParse(line.bytes)) return await this.#refuseLine('has too many parts, or is too deep');
           const message = parseMessage(line.bytes);
           // Only refusals are waited for: whoever floods is slowed down by what it does not read.
           if (message) await this.#take(message);
@@ -143,7 +150,7 @@ export class RpcPeer {
         this.#settle(message.id)?.resolve(message.result);
         return undefined;
       case 'failure':
-        if (message.id !== null) this.#settle(message.id)?.reject(fromWire(message.error));
+        if (message.id !== null) this.#settle(message.id)?.reject(decodeError(message.error));
         return undefined;
       case 'fault':
         return this.#refuse(message);
@@ -159,13 +166,13 @@ export class RpcPeer {
 
   async #refuse({ id, code, why }: Extract<RpcMessage, { kind: 'fault' }>): Promise<void> {
     this.#faults += 1;
-    await this.#reply(id, wireFault(code, why));
+    await this.#reply(id, protocolError(code, why));
     if (this.#faults < this.#options.faults) return;
     this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent ${this.#faults} lines that are no messages.`));
   }
 
   async #refuseLine(why: string): Promise<void> {
-    await this.#reply(null, toWire(new CellaError('TOO_LARGE', `A message ${why}.`)));
+    await this.#reply(null, encodeError(new CellaError('TOO_LARGE', `A message ${why}.`)));
     this.close(new CellaError('RUNNER_PROTOCOL', `The other side sent a message that ${why}.`));
   }
 
@@ -189,7 +196,7 @@ export class RpcPeer {
   #encode(body: object): string {
     const line = this.#line(body);
     const { frameBytes } = this.#options;
-    if (this.#fits(line) && !isLight(line)) {
+    if (this.#fits(line) && !isCheapToParse(line)) {
       throw new CellaError('TOO_LARGE', 'The message has more parts than can be sent, or is too deep.');
     }
     if (this.#fits(line)) return line;
@@ -208,4 +215,171 @@ export class RpcPeer {
 
 function broken(cause: unknown): CellaError {
   return new CellaError('RUNNER_GONE', 'The connection to the other side broke.', { cause });
+}
+
+export interface CallContext {
+  /** Aborted where the caller no longer waits, or has gone. */
+  readonly signal: AbortSignal;
+}
+
+export interface IncomingPort {
+  readonly inFlight: number;
+  readonly onUnforeseen: (error: unknown, method: string) => void;
+  /** Throws where it is too long to be sent. */
+  sendResult(id: RpcId, result: unknown): Promise<void>;
+  sendError(id: RpcId | null, error: WireError): Promise<void>;
+}
+
+type Request = Extract<RpcMessage, { kind: 'request' }>;
+type Handler = (params: unknown, context: CallContext) => Promise<unknown>;
+
+/** Tells the other side that nobody waits for a call any more. */
+export const CANCEL = '$/cancelRequest';
+const Cancel = { method: CANCEL, params: z.object({ id: RpcId }) };
+
+export class Incoming {
+  readonly #port: IncomingPort;
+  readonly #handlers = new Map<string, Handler>();
+  readonly #listeners = new Map<string, (params: unknown) => void>();
+  readonly #working = new Map<RpcId, AbortController>();
+
+  constructor(port: IncomingPort) {
+    this.#port = port;
+    this.on(Cancel, ({ id }) => this.#working.get(id)?.abort());
+  }
+
+  handle<P extends z.ZodType, R extends z.ZodType>(
+    { method, params: schema, result }: RpcMethod<P, R>,
+    handler: (params: z.output<P>, context: CallContext) => Promise<z.input<R>> | z.input<R>,
+  ): void {
+    this.#handlers.set(method, async (params, context) => {
+      const parsed = schema.safeParse(params ?? {});
+      if (!parsed.success) throw new BadParams(firstIssue(parsed.error));
+      return result.parse(await handler(parsed.data, context));
+    });
+  }
+
+  on<P extends z.ZodType>(
+    { method, params: schema }: RpcNotification<P>,
+    listener: (params: z.output<P>) => void,
+  ): void {
+    this.#listeners.set(method, (params) => {
+      const parsed = schema.safeParse(params ?? {});
+      if (parsed.success) listener(parsed.data);
+    });
+  }
+
+  hear(method: string, params: unknown): void {
+    try {
+      this.#listeners.get(method)?.(params);
+    } catch (error) {
+      this.#port.onUnforeseen(error, method);
+    }
+  }
+
+  /** A promise where it is refused, done when that is told. The handler itself is called before this returns. */
+  begin(request: Request): Promise<void> | undefined {
+    const { id, method } = request;
+    const handler = this.#handlers.get(method);
+    if (!handler) {
+      const unknown = protocolError(RpcCode.methodNotFound, `There is no method ${JSON.stringify(method)}.`);
+      return this.#port.sendError(id, unknown);
+    }
+    if (this.#working.has(id)) {
+      return this.#port.sendError(null, protocolError(RpcCode.invalidRequest, 'A call with that id is under way.'));
+    }
+    if (this.#working.size >= this.#port.inFlight) {
+      return this.#port.sendError(id, encodeError(new CellaError('RATE_LIMITED', 'Too many calls are under way.')));
+    }
+    void this.#work(request, handler);
+    return undefined;
+  }
+
+  stopAll(): void {
+    for (const work of this.#working.values()) work.abort();
+  }
+
+  async #work({ id, method, params }: Request, handler: Handler): Promise<void> {
+    const abort = new AbortController();
+    this.#working.set(id, abort);
+    try {
+      const result = await handler(params, { signal: abort.signal });
+      await this.#port.sendResult(id, result);
+    } catch (error) {
+      await this.#port.sendError(id, this.#told(error, method));
+    } finally {
+      this.#working.delete(id);
+    }
+  }
+
+  #told(error: unknown, method: string): WireError {
+    if (error instanceof BadParams) return protocolError(RpcCode.invalidParams, `${method}: ${error.message}.`);
+    if (!(error instanceof CellaError)) this.#port.onUnforeseen(error, method);
+    return encodeError(error);
+  }
+}
+
+/** Parameters that do not fit their schema. */
+class BadParams extends Error {}
+
+/** The first thing that is wrong, by its place: never with the value, which may be a secret. */
+export function firstIssue(error: z.ZodError): string {
+  const [issue] = error.issues;
+  const place = issue?.path.map(String).join('.').slice(0, 200) ?? '';
+  return `${place === '' ? '' : `${place}: `}${issue?.message ?? 'it cannot be read'}`;
+}
+
+export interface CallOptions {
+  /** The caller's, which is that of its task: a call that names none waits for as long as the connection lives. */
+  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a timer can wait for. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+export class PendingCall {
+  readonly #outcome = Promise.withResolvers<unknown>();
+  readonly #onGivenUp: () => void;
+  readonly #signal: AbortSignal | undefined;
+  readonly #timer: NodeJS.Timeout | undefined;
+
+  constructor(method: string, { timeoutMs, signal }: CallOptions, onGivenUp: () => void) {
+    this.#onGivenUp = onGivenUp;
+    this.#signal = signal;
+    if (timeoutMs !== undefined && timeoutMs <= LONGEST_MS) {
+      const late = () =>
+        this.#giveUp(new CellaError('DEADLINE_EXCEEDED', `${method} was not answered within ${timeoutMs} ms.`));
+      this.#timer = setTimeout(late, timeoutMs);
+    }
+    signal?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  get outcome(): Promise<unknown> {
+    return this.#outcome.promise;
+  }
+
+  resolve(result: unknown): void {
+    this.#release();
+    this.#outcome.resolve(result);
+  }
+
+  reject(error: CellaError): void {
+    this.#release();
+    this.#outcome.reject(error);
+  }
+
+  readonly #onAbort = (): void => {
+    this.#giveUp(new CellaError('ABORTED', 'The caller no longer waits for the answer.'));
+  };
+
+  #giveUp(error: CellaError): void {
+    this.reject(error);
+    this.#onGivenUp();
+  }
+
+  #release(): void {
+    clearTimeout(this.#timer);
+    this.#signal?.removeEventListener('abort', this.#onAbort);
+  }
 }

@@ -1,8 +1,20 @@
-/** What a schema has against a value, in words: of one of several shapes, what is wrong with the one that came closest. */
+/** Errors on the wire, and what a schema has against a value in words. Match on `code`, never on the text. */
 
-import type { z } from 'zod';
+import { z } from 'zod';
 
-export interface Problem {
+export const Failure = z
+  .object({
+    error: z.object({
+      code: z.string().meta({ description: 'One of the codes in docs/errors.md.' }),
+      message: z.string(),
+      advice: z.string().meta({ description: 'What the reader can do about it.' }),
+      details: z.record(z.string(), z.unknown()),
+    }),
+  })
+  .meta({ id: 'Failure' });
+export type Failure = z.infer<typeof Failure>;
+
+interface Problem {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }

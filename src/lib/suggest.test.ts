@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { closest } from './closest.ts';
+import { suggest } from './suggest.ts';
 
 describe('closest', () => {
   const names = ['py', 'sh', 'vars', 'undo', 'checkpoint', 'restore', 'history', 'help', 'quit'];
@@ -12,7 +12,7 @@ describe('closest', () => {
     ['histroy', 'history'],
     ['Py', 'py'],
     ['quti', 'quit'],
-  ])('%s is likely %s', (typed, meant) => expect(closest(typed, names)).toBe(meant));
+  ])('%s is likely %s', (typed, meant) => expect(suggest(typed, names)).toBe(meant));
 
-  it.each(['', 'deploy', 'xyz', '日本'])('%j is like none', (typed) => expect(closest(typed, names)).toBeUndefined());
+  it.each(['', 'deploy', 'xyz', '日本'])('%j is like none', (typed) => expect(suggest(typed, names)).toBeUndefined());
 });

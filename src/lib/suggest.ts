@@ -1,9 +1,9 @@
-/** The word that somebody most likely meant who typed another. */
+/** Finds the known word that is closest to one that was mistyped. */
 
 const LONGEST_NAME = 40;
 
 /** The name that was most likely meant, if one comes close. */
-export function closest(typed: string, names: readonly string[]): string | undefined {
+export function suggest(typed: string, names: readonly string[]): string | undefined {
   const name = typed.slice(0, LONGEST_NAME).toLowerCase();
   const near = names
     .map((each) => ({ each, distance: each.startsWith(name) && name !== '' ? 0.5 : distance(name, each) }))

@@ -1,9 +1,9 @@
-/** What kernels, pid 1 of a sandbox and the template say to the host: every payload, checked. */
+/** What kernels, pid 1 of a sandbox and the template send to the host: every payload with its schema and its size limit. */
 
 import { z } from 'zod';
-import { FrameError, FrameType } from './frames.ts';
+import { FrameError, FrameType } from './kernel-frames.ts';
+import { decodeCounted, decodeValue } from './kernel-marshal.ts';
 import { PyObject, type PyValue } from './py-values.ts';
-import { decodeCounted, decodeValue } from './values.ts';
 
 const MB = 1024 * 1024;
 /** Of a call: one that carries a piece of a file, and any other. */

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { JsonScan, type ScanLimits } from './json-scan.ts';
+import { JsonScanner, type ScanLimits } from './json-scanner.ts';
 
 const WIDE: ScanLimits = { mostDeep: 100, mostKeys: 1000 };
 
 /** In two pieces, wherever they are cut. */
-function scanned(text: string, cut = 0, limits = WIDE): JsonScan | undefined {
-  const scan = new JsonScan(limits);
+function scanned(text: string, cut = 0, limits = WIDE): JsonScanner | undefined {
+  const scan = new JsonScanner(limits);
   const bytes = Buffer.from(text);
   const at = cut % (bytes.length + 1);
   return scan.push(bytes.subarray(0, at)) && scan.push(bytes.subarray(at)) && scan.end() ? scan : undefined;

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { PyObject, type PyValue } from '../py-values.ts';
-import { fromWire, toWire } from './values.ts';
+import { PyObject, type PyValue, valueFromWire, valueToWire } from './py-values.ts';
 
 const values: PyValue[] = [
   null,
@@ -27,14 +26,14 @@ const values: PyValue[] = [
 
 test('every value comes through JSON as it was, whatever its keys look like', () => {
   for (const value of values) {
-    const back = fromWire(JSON.parse(JSON.stringify(toWire(value))));
+    const back = valueFromWire(JSON.parse(JSON.stringify(valueToWire(value))));
     expect(back).toEqual(value);
     expect(Object.is(back, -0)).toBe(Object.is(value, -0));
   }
 });
 
 test('what JSON has is itself', () => {
-  expect(toWire({ a: [1, 'x', false, null] })).toEqual({ a: [1, 'x', false, null] });
+  expect(valueToWire({ a: [1, 'x', false, null] })).toEqual({ a: [1, 'x', false, null] });
 });
 
 test('what nobody can have written is refused', () => {
@@ -48,15 +47,15 @@ test('what nobody can have written is refused', () => {
     { $other: 1 },
     undefined,
   ]) {
-    expect(() => fromWire(bad), JSON.stringify(bad)).toThrow();
+    expect(() => valueFromWire(bad), JSON.stringify(bad)).toThrow();
   }
 });
 
 test('a number of millions of digits is text in no time, and a number again', () => {
   const huge = 2n ** 100_000_000n - 1n;
-  const wire = toWire([huge, -huge]);
+  const wire = valueToWire([huge, -huge]);
   expect(JSON.stringify(wire).length).toBeLessThan(51_000_000);
   // Decimal digits take minutes for this.
-  const [back, negative] = fromWire(wire) as [bigint, bigint];
+  const [back, negative] = valueFromWire(wire) as [bigint, bigint];
   expect(back === huge && negative === -huge).toBe(true);
 });

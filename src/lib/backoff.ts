@@ -1,9 +1,9 @@
-/** How long a lost connection is tried again: at once, then less and less often, until too long nothing came. */
+/** Waits between attempts to reach a server: first not at all, then longer and longer, until a deadline. */
 
 const FIRST_MS = 25;
 const MOST_MS = 1000;
 
-export class Patience {
+export class Backoff {
   readonly #limitMs: number;
   #since: number | undefined;
   #pauseMs = 0;
@@ -13,13 +13,13 @@ export class Patience {
   }
 
   /** Something came. */
-  renew(): void {
+  reset(): void {
     this.#since = undefined;
     this.#pauseMs = 0;
   }
 
   /** Somebody answered, though nothing came yet: code may be silent for long. */
-  reached(): void {
+  restartDeadline(): void {
     this.#since = undefined;
   }
 

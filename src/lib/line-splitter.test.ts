@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { LineDecoder } from './lines.ts';
+import { LineSplitter } from './line-splitter.ts';
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
 /** The lines as text, and `null` for one that was too long. */
 function decode(limit: number, chunks: Iterable<Uint8Array>): (string | null)[] {
-  const decoder = new LineDecoder(limit);
+  const decoder = new LineSplitter(limit);
   const shown: (string | null)[] = [];
   for (const chunk of chunks) {
     for (const line of decoder.push(chunk)) {
@@ -45,7 +45,7 @@ describe('lines', () => {
   });
 
   test('of 100 MB are told of once, while nothing of them is held', () => {
-    const decoder = new LineDecoder(1024);
+    const decoder = new LineSplitter(1024);
     const chunk = new Uint8Array(64 * 1024).fill(0x78);
     let cuts = 0;
     for (let sent = 0; sent < 100 * 1024 * 1024; sent += chunk.length) {
@@ -58,7 +58,7 @@ describe('lines', () => {
   });
 
   test('without a newline at the end are given by end()', () => {
-    const decoder = new LineDecoder(10);
+    const decoder = new LineSplitter(10);
     expect(decoder.push(bytesOf('a\nlast'))).toHaveLength(1);
     const last = decoder.end();
     expect(last?.kind === 'line' && new TextDecoder().decode(last.bytes)).toBe('last');

@@ -1,7 +1,7 @@
-/** The two directions that a peer needs: bytes that come, and text that goes. */
+/** The two byte streams that an RpcPeer reads and writes, with backpressure. */
 
 import type { Readable, Writable } from 'node:stream';
-import { CellaError } from '../errors.ts';
+import { CellaError } from './errors.ts';
 
 export interface RpcPort {
   /** To the end of the other side. It is read once. */

@@ -1,4 +1,6 @@
-/** Cuts bytes into lines, wherever the chunks are cut. What is too long is told of once, and never held. */
+/** Splits a stream of bytes into lines: of limited length, or as the JSON lines of a Response. Works in browsers. */
+
+import { tryParseJson } from './json-scanner.ts';
 
 /** `cut`: it grew past the limit; all of it is thrown away, up to its end. */
 export type Line = { readonly kind: 'line'; readonly bytes: Uint8Array } | { readonly kind: 'cut' };
@@ -6,7 +8,7 @@ export type Line = { readonly kind: 'line'; readonly bytes: Uint8Array } | { rea
 const NEWLINE = 0x0a;
 const CUT: Line = { kind: 'cut' };
 
-export class LineDecoder {
+export class LineSplitter {
   readonly #limit: number;
   /** The beginning of a line whose end has not come, in a buffer that grows by doubling. */
   #held = new Uint8Array(0);
@@ -78,5 +80,37 @@ export class LineDecoder {
   #forget(): void {
     this.#held = new Uint8Array(0);
     this.#length = 0;
+  }
+}
+
+export async function* jsonLines(response: Response): AsyncGenerator<unknown, void, undefined> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of chunksOf(response)) {
+    // A line that is long comes in many parts: they are looked through once.
+    const text = decoder.decode(chunk, { stream: true });
+    if (!text.includes('\n')) {
+      rest += text;
+      continue;
+    }
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    // An empty one is a sign of life.
+    for (const line of lines) if (line !== '') yield tryParseJson(line);
+  }
+}
+
+/** Not every browser lets one iterate over a body. */
+export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array, void, undefined> {
+  const reader = response.body?.getReader();
+  if (!reader) return;
+  try {
+    while (true) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel().catch(() => {}); // it has broken already
   }
 }

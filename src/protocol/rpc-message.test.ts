@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseMessage, RpcCode } from './message.ts';
+import { parseMessage, RpcCode } from './rpc-message.ts';
 
 const parse = (line: unknown) =>
   parseMessage(new TextEncoder().encode(typeof line === 'string' ? line : JSON.stringify(line)));

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Patience } from './patience.ts';
+import { Backoff } from './backoff.ts';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -10,7 +10,7 @@ const lost = new Error('lost');
 const LONG_MS = 20_000;
 
 /** How long it waits until it gives up. */
-async function attempts(patience: Patience): Promise<number> {
+async function attempts(patience: Backoff): Promise<number> {
   const from = performance.now();
   const all = (async () => {
     while (true) await patience.wait(lost);
@@ -25,17 +25,17 @@ async function attempts(patience: Patience): Promise<number> {
 }
 
 test('tries for as long as was said, and gives up with the error', async () => {
-  const waited = await attempts(new Patience(10_000));
+  const waited = await attempts(new Backoff(10_000));
   expect(waited).toBeGreaterThan(8000);
   expect(waited).toBeLessThanOrEqual(10_000);
 });
 
 test('begins again where somebody answered, however long ago the first failure was', async () => {
-  const patience = new Patience(1000);
+  const patience = new Backoff(1000);
   await attempts(patience);
   await expect(patience.wait(lost)).rejects.toBe(lost);
-  patience.reached();
+  patience.restartDeadline();
   expect(await attempts(patience)).toBeGreaterThan(500);
-  patience.renew();
+  patience.reset();
   expect(await attempts(patience)).toBeGreaterThan(500);
 });

@@ -1,7 +1,5 @@
-/**
- * Looks through JSON as it comes, byte by byte, and makes nothing of it: what a stranger sends takes no more time and
- * memory than it has bytes, a piece at a time, where JSON.parse can take a minute of everybody's for what fits in a request.
- */
+/** Scans JSON from untrusted peers byte by byte, within limits and without building values. Also decides whether a text is
+ * cheap to parse: JSON.parse can block the process for a minute on a body that fits into one request. */
 
 export interface ScanLimits {
   readonly mostDeep: number;
@@ -45,7 +43,7 @@ const WORDS = ['true', 'false', 'null'].map((word) => Buffer.from(word));
 const NOTHING = Buffer.alloc(0);
 const ESCAPED = new Set(Buffer.from('"\\/bfnrt'));
 
-export class JsonScan {
+export class JsonScanner {
   readonly members: Member[] = [];
   readonly #limits: ScanLimits;
   readonly #follower: ScanFollower | undefined;
@@ -284,3 +282,34 @@ function afterDigit(state: number, byte: number): number | undefined {
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+
+/** What has fewer bytes has few parts. */
+const SMALL_BYTES = 64 * 1024;
+const CHEAP_LIMITS = { mostDeep: 1000, mostKeys: 100_000 };
+/** Of what a client sends: 400,000 numbers, or 36,000 names with their texts. Schemas look at them once more. */
+export const MOST_CLIENT_EFFORT = 400_000;
+
+/**
+ * Whether it is parsed in a moment, if it is JSON at all. A long text is light; a million objects
+ * would take seconds of everybody's who is served by the same process.
+ */
+export function isCheapToParse(json: string | Uint8Array, mostEffort = 1_000_000): boolean {
+  if (json.length <= SMALL_BYTES) return true;
+  const scan = new JsonScanner({ ...CHEAP_LIMITS, mostEffort });
+  scan.push(typeof json === 'string' ? Buffer.from(json) : json);
+  return !scan.isTooMuch;
+}
+
+/** What a client sent. Undefined where it is no JSON, or not light: the caller says what it had asked for. */
+export function parseCheapJson(text: string): unknown {
+  return isCheapToParse(text, MOST_CLIENT_EFFORT) ? tryParseJson(text) : undefined;
+}
+
+/** Undefined where it is none: the caller says what it had asked for. */
+export function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // told by the caller
+  }
+}

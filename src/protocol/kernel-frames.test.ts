@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeFrame, type Frame, FrameDecoder, FrameError, FrameType, HEADER_BYTES } from './frames.ts';
+import { encodeFrame, type Frame, FrameDecoder, FrameError, FrameType, HEADER_BYTES } from './kernel-frames.ts';
 
 const LARGEST = 4096;
 const A = 'a'.charCodeAt(0);

@@ -1,0 +1,77 @@
+/** Roles, providers, executors, reserved keys and file names, without zod: the command line loads them at its start. */
+
+/** From the one that may least to the one that may most. */
+export const roles = ['viewer', 'member', 'admin'] as const;
+
+/** On a session, each with those before it: look at it; run code in it and change its files; change, share and delete it. */
+export const rights = ['view', 'use', 'manage'] as const;
+
+/** What a token is for. The first three bound the rights on sessions; `tokens` is for one's own tokens, `admin` for all else. */
+export const scopes = [...rights, 'tokens', 'admin'] as const;
+
+export const providers = ['anthropic', 'openai', 'gemini'] as const;
+export type Provider = (typeof providers)[number];
+
+/**
+ * How an agent gets to its model. `gateway`: through the daemon, which alone knows the key. `just-in-time`: the key goes to
+ * the agent's process, when it asks for it.
+ */
+export const keyModes = ['gateway', 'just-in-time'] as const;
+export type KeyMode = (typeof keyModes)[number];
+
+export interface Capabilities {
+  /** `threading` starts threads. */
+  readonly threads: boolean;
+  /** `subprocess`, `os.system` and tools that run beside the code. */
+  readonly subprocesses: boolean;
+  /** An interrupt ends `time.sleep` at once. */
+  readonly interruptSleep: boolean;
+  /** A rollback takes everything back: also what was changed in place, in modules and in the process. */
+  readonly trueRollback: boolean;
+  /** A second kernel with the same memory. */
+  readonly liveFork: boolean;
+}
+
+export const ALL_CAPABILITIES: Capabilities = {
+  threads: true,
+  subprocesses: true,
+  interruptSleep: true,
+  trueRollback: true,
+  liveFork: true,
+};
+
+/** Python in WebAssembly: no threads, no processes, and nothing to fork. */
+export const IN_PROCESS_CAPABILITIES: Capabilities = {
+  threads: false,
+  subprocesses: false,
+  interruptSleep: true,
+  trueRollback: false,
+  liveFork: false,
+};
+
+export const executorKinds = ['subprocess', 'container', 'in-process'] as const;
+export type ExecutorKind = (typeof executorKinds)[number];
+
+/** `auto` is what a session gets where it does not say. */
+export function executorOf(wanted: ExecutorKind | 'auto'): ExecutorKind {
+  return wanted === 'auto' ? 'subprocess' : wanted;
+}
+
+export function capabilitiesOf(kind: ExecutorKind): Capabilities {
+  return kind === 'in-process' ? IN_PROCESS_CAPABILITIES : ALL_CAPABILITIES;
+}
+
+export function isReserved(agentKey: string): boolean {
+  return agentKey.startsWith('~');
+}
+
+/** Whose agent a key of storage means, and the key that this user knows it by; without `user`, that of no other user. */
+export function readStorageKey(storageKey: string): { readonly user?: string; readonly agentKey: string } {
+  const [, user, agentKey] = /^~([^/]+)~[a-z0-9]{12}\/(.*)$/s.exec(storageKey) ?? [];
+  return user === undefined || agentKey === undefined ? { agentKey: storageKey } : { user, agentKey };
+}
+
+/** Tells of the server: see `DaemonFacts`. */
+export const FACTS_FILE = 'daemon.json';
+/** Only the user that runs the server can open it. */
+export const SOCKET_FILE = 'daemon.sock';

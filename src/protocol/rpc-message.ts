@@ -1,0 +1,149 @@
+/** JSON-RPC 2.0: parses one line into a message, describes methods, and carries errors across the connection. */
+
+import { z } from 'zod';
+import { CellaError, type ErrorCode, errorCodes } from './errors.ts';
+
+export const RpcCode = {
+  parse: -32700,
+  invalidRequest: -32600,
+  methodNotFound: -32601,
+  invalidParams: -32602,
+  internal: -32603,
+} as const;
+
+export const RpcId = z.union([z.int(), z.string().max(128)]);
+export type RpcId = z.infer<typeof RpcId>;
+
+export const WireError = z.object({ code: z.int(), message: z.string(), data: z.unknown().optional() });
+export type WireError = z.infer<typeof WireError>;
+
+export type RpcMessage =
+  | { readonly kind: 'request'; readonly id: RpcId; readonly method: string; readonly params: unknown }
+  | { readonly kind: 'notification'; readonly method: string; readonly params: unknown }
+  | { readonly kind: 'result'; readonly id: RpcId; readonly result: unknown }
+  | { readonly kind: 'failure'; readonly id: RpcId | null; readonly error: WireError }
+  /** No message: `id` is that of the request, where it can be told. */
+  | { readonly kind: 'fault'; readonly id: RpcId | null; readonly code: number; readonly why: string };
+
+/** Members that JSON-RPC does not have are let pass. */
+const Envelope = z.object({
+  jsonrpc: z.literal('2.0'),
+  id: RpcId.nullish(),
+  method: z.string().max(200).optional(),
+  params: z.record(z.string(), z.unknown()).or(z.array(z.unknown())).optional(),
+  result: z.unknown().optional(),
+  error: WireError.optional(),
+});
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Undefined for a line with nothing in it. */
+export function parseMessage(line: Uint8Array): RpcMessage | undefined {
+  let json: unknown;
+  try {
+    const text = utf8.decode(line);
+    if (text.trim() === '') return undefined;
+    json = JSON.parse(text);
+  } catch {
+    // The reason would quote what was sent, which may be a secret that went astray.
+    return { kind: 'fault', id: null, code: RpcCode.parse, why: 'The line is not JSON.' };
+  }
+  return classify(json);
+}
+
+function classify(json: unknown): RpcMessage {
+  const parsed = Envelope.safeParse(json);
+  if (!parsed.success) return invalidMessage(idOf(json), 'The line is no JSON-RPC 2.0 message.');
+  const { id, method, params, error } = parsed.data;
+  const hasResult = Object.hasOwn(parsed.data, 'result');
+  if (method !== undefined) {
+    if (hasResult || error) return invalidMessage(id ?? null, 'A message is a call or a reply, not both.');
+    if (id === null) return invalidMessage(null, 'A request has an id that is not null.');
+    return id === undefined ? { kind: 'notification', method, params } : { kind: 'request', id, method, params };
+  }
+  if (error && !hasResult && id !== undefined) return { kind: 'failure', id, error };
+  if (hasResult && !error && id !== undefined && id !== null) return { kind: 'result', id, result: parsed.data.result };
+  return invalidMessage(null, 'The message has no method, and is no reply.');
+}
+
+function invalidMessage(id: RpcId | null, why: string): RpcMessage {
+  return { kind: 'fault', id, code: RpcCode.invalidRequest, why };
+}
+
+const Call = z.object({ id: RpcId, method: z.unknown().refine((method) => method !== undefined) });
+
+/** Of a message that is wrong otherwise. A reply is never answered, so only a call's counts. */
+function idOf(json: unknown): RpcId | null {
+  const call = Call.safeParse(json);
+  return call.success ? call.data.id : null;
+}
+
+/** A request with its reply. */
+export interface RpcMethod<P extends z.ZodType = z.ZodType, R extends z.ZodType = z.ZodType> {
+  readonly method: string;
+  readonly params: P;
+  readonly result: R;
+}
+
+/** Said, not asked: nobody is told what came of it. */
+export interface RpcNotification<P extends z.ZodType = z.ZodType> {
+  readonly method: string;
+  readonly params: P;
+}
+
+const MOST_CHARACTERS = 4000;
+const MOST_DETAILS = 64 * 1024;
+
+const CellaErrorData = z.object({
+  code: z.string(),
+  advice: z.string().max(MOST_CHARACTERS).optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
+});
+
+/** Whatever is not an error of ours is not told: it may speak of what the other side must not see. */
+export function encodeError(error: unknown): WireError {
+  if (!(error instanceof CellaError)) {
+    const { rpc: code, advice } = errorCodes.INTERNAL;
+    return { code, message: 'The call failed for a reason that nobody foresaw.', data: { code: 'INTERNAL', advice } };
+  }
+  const { code, advice } = error;
+  const message = error.message.slice(0, MOST_CHARACTERS);
+  return { code: errorCodes[code].rpc, message, data: { code, advice, details: sendable(error.details) } };
+}
+
+/** An error can always be told: what would make it too long, or is no JSON, stays here. */
+function sendable(details: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.stringify(details).length > MOST_DETAILS ? {} : details;
+  } catch {
+    // A circle or a BigInt: details are an extra, the code and the message are what counts.
+    return {};
+  }
+}
+
+/** For what goes wrong below the calls: with the number that JSON-RPC has for it. */
+export function protocolError(rpc: number, message: string): WireError {
+  const code: ErrorCode = rpc === RpcCode.invalidParams ? 'INVALID_OPTIONS' : 'RUNNER_PROTOCOL';
+  return { code: rpc, message, data: { code, advice: errorCodes.RUNNER_PROTOCOL.advice, details: { rpc } } };
+}
+
+export function decodeError({ code: rpc, message, data }: WireError): CellaError {
+  const ours = CellaErrorData.safeParse(data);
+  const told = ours.success && isCode(ours.data.code) ? ours.data.code : undefined;
+  const code = told ?? codeOf(rpc) ?? 'RUNNER_PROTOCOL';
+  const { advice, details = {} } = ours.success ? ours.data : {};
+  return new CellaError(code, message.slice(0, MOST_CHARACTERS), {
+    details: told ? details : { ...details, rpc },
+    ...(advice !== undefined && advice !== errorCodes[code].advice && { advice }),
+  });
+}
+
+function isCode(text: string): text is ErrorCode {
+  return Object.hasOwn(errorCodes, text);
+}
+
+function codeOf(rpc: number): ErrorCode | undefined {
+  return Object.keys(errorCodes)
+    .filter(isCode)
+    .find((code) => errorCodes[code].rpc === rpc);
+}
