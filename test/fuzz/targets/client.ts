@@ -12,7 +12,7 @@ const SCANNED = { mostDeep: 20, mostKeys: 20, mostEffort: 300 };
 
 export async function websocket(): Promise<Target> {
   const { isCheapToParse: isLight, parseCheapJson: lightJsonOf } = await import('../../../src/lib/json-scanner.ts');
-  const { JsonScan: JsonScanner } = await import('../../../src/lib/json-scanner.ts');
+  const { JsonScanner } = await import('../../../src/lib/json-scanner.ts');
   const { ClientFrame, FrameId } = await import('../../../src/protocol/http/frames.ts');
   return {
     name: 'websocket',
@@ -47,7 +47,7 @@ export async function websocket(): Promise<Target> {
         key: (json: string) => json.length <= 8 && !json.includes('bad'),
         text: (json: string) => json.length <= 8,
       };
-      for (const scan of [new JsonScan(SCANNED), new JsonScan(SCANNED, follower)]) {
+      for (const scan of [new JsonScanner(SCANNED), new JsonScanner(SCANNED, follower)]) {
         scan.push(input.subarray(0, input.length >> 1));
         scan.push(input.subarray(input.length >> 1));
         if (scan.effort < 0) throw new Error('an effort that is none');

@@ -5,7 +5,7 @@ import type { EnvironmentPrimitive } from '../../../src/environments/environment
 import type { Target } from '../engine.ts';
 
 export async function rpc(): Promise<Target> {
-  const { LineDecoder: LineSplitter } = await import('../../../src/lib/line-splitter.ts');
+  const { LineSplitter } = await import('../../../src/lib/line-splitter.ts');
   const { parseMessage } = await import('../../../src/protocol/rpc-message.ts');
   return {
     name: 'rpc',
@@ -23,7 +23,7 @@ export async function rpc(): Promise<Target> {
       '\xff',
     ],
     take: (input) => {
-      const decoder = new LineDecoder(200);
+      const decoder = new LineSplitter(200);
       const cut = input.length >> 1;
       for (const chunk of [input.subarray(0, cut), input.subarray(cut)]) {
         for (const line of decoder.push(chunk)) if (line.kind === 'line') parseMessage(line.bytes);
