@@ -4,9 +4,9 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { Hello, Ping, PROTOCOL_VERSION } from '../src/protocol/agent/rpc.ts';
 import { RpcPeer } from '../src/protocol/rpc-peer.ts';
 import { portOfStreams } from '../src/protocol/rpc-streams.ts';
+import { Hello, Ping, PROTOCOL_VERSION } from '../src/protocol/runner-methods.ts';
 
 const RUNNER = fileURLToPath(new URL('../dist/runner/cella-runner.mjs', import.meta.url));
 

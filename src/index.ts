@@ -32,11 +32,9 @@ export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/appr
 export type { ToolProblem } from './namespaces/tools/catalog.ts';
 export type { Credentials } from './namespaces/tools/credentials.ts';
 export type { ToolInfo } from './namespaces/tools/info.ts';
-export { type ConversationState, emptyConversation } from './protocol/agent/conversation.ts';
-export type { AgentProfile } from './protocol/agent/profile.ts';
-export { reduce } from './protocol/agent/reduce.ts';
-export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/artifact.ts';
+export type { AgentProfile } from './protocol/agent-profile.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
+export { type ConversationState, emptyConversation, reduce } from './protocol/conversation.ts';
 export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
 export type {
@@ -56,15 +54,16 @@ export type {
   Status,
   Truncated,
   Woken,
-} from './protocol/events.ts';
-export { eventToJson } from './protocol/events.ts';
+} from './protocol/execution-events.ts';
+export { eventToJson } from './protocol/execution-events.ts';
 export type { CodingAgent } from './protocol/http/agent-routes.ts';
 export type { Conversation } from './protocol/http/conversation-routes.ts';
 export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/http/permission-routes.ts';
-export type { TurnInfo } from './protocol/http/turns.ts';
 export { PyObject, type PyValue } from './protocol/kernel-marshal.ts';
-export type { NetworkPolicy } from './protocol/policy.ts';
-export type { TransactionPolicy } from './protocol/transaction.ts';
+export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/namespace-models.ts';
+export type { NetworkPolicy } from './protocol/sandbox-policy.ts';
+export type { TransactionPolicy } from './protocol/session-info.ts';
+export type { TurnInfo } from './protocol/turn.ts';
 export type { Terminal, TerminalExit, TerminalOptions, TerminalSize } from './protocol/workspace-models.ts';
 export { type Programs as AgentProgramFolders, programsOf as agentProgramFolders } from './server/runners/programs.ts';
 export { Server } from './server.ts';

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { Quotas } from './protocol/access-models.ts';
 import { keyModes } from './protocol/enums.ts';
-import { milliseconds } from './protocol/session-settings.ts';
+import { milliseconds } from './protocol/session-info.ts';
 import { SessionOptions } from './session/options.ts';
 import { logLevels } from './settings/serve-settings.ts';
 

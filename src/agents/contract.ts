@@ -1,8 +1,8 @@
 /** One coding agent, seen from the runner: modelled on ACP (new, load, prompt, cancel, permission, usage). */
 
-import type { AgentEvent, AgentFailure, AgentLogEvent } from '../protocol/agent/events.ts';
-import type { AgentName, PermissionMode, TokenUsage } from '../protocol/agent/names.ts';
-import type { AgentProfile } from '../protocol/agent/profile.ts';
+import type { AgentEvent, AgentFailure, AgentLogEvent } from '../protocol/agent-events.ts';
+import type { AgentProfile } from '../protocol/agent-profile.ts';
+import type { AgentName, PermissionMode, TokenUsage } from '../protocol/turn.ts';
 
 /** What an agent is given to work with. Paths are as they are where it runs. */
 export interface AgentSetup {

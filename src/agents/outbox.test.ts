@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { AgentEvent } from '../protocol/agent/events.ts';
+import type { AgentEvent } from '../protocol/agent-events.ts';
 import { Outbox } from './outbox.ts';
 
 const turn = 'trn_0000000000000001';

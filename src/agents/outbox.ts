@@ -1,6 +1,6 @@
 /** Events on their way out of a turn: one at a time, in order; while one is under way, pieces of one text grow together. */
 
-import type { AgentEvent } from '../protocol/agent/events.ts';
+import type { AgentEvent } from '../protocol/agent-events.ts';
 
 const MOST_WAITING = 64;
 const MOST_PIECE = 16_384;

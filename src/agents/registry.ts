@@ -1,7 +1,7 @@
 /** The agents that there are. What an agent needs is loaded when it is used. */
 
-import type { AgentName } from '../protocol/agent/names.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { AgentName } from '../protocol/turn.ts';
 import { claudeProgram } from './claude/program.ts';
 import type { AgentAdapter } from './contract.ts';
 import type { AgentProgram } from './programs/program.ts';

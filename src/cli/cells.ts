@@ -8,7 +8,7 @@ import {
   type InputRequestEvent,
   type ResultEvent,
   type SavedEvent,
-} from '../protocol/events.ts';
+} from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
 import { reportFailure } from './failure.ts';
 import { tellOfLacking } from './lacking.ts';

@@ -1,7 +1,7 @@
 /** What commands work with. `main.ts` gives the real ones, tests give their own. */
 
-import type { ArtifactFacts } from '../protocol/artifact.ts';
 import type { ExecutorKind } from '../protocol/enums.ts';
+import type { ArtifactFacts } from '../protocol/namespace-models.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
 import type { PackageOptions, ServeSettings } from '../settings/serve-settings.ts';
 import type { Approve } from './approval.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
-import type { ResultEvent, Status } from '../protocol/events.ts';
+import type { ResultEvent, Status } from '../protocol/execution-events.ts';
 import { exitCodeOf, exitCodeOfFailure, UsageError } from './exit.ts';
 
 function result(status: Status, exitCode?: number): ResultEvent {

@@ -1,7 +1,7 @@
 /** What a command's end means to the shell that started it. */
 
 import { CellaError } from '../protocol/errors.ts';
-import type { ResultEvent, Status } from '../protocol/events.ts';
+import type { ResultEvent, Status } from '../protocol/execution-events.ts';
 
 export const Exit = {
   ok: 0,

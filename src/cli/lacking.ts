@@ -1,6 +1,6 @@
 /** Where code could not import something: tells of packages that are configured and that its Python does not have. */
 
-import type { ResultEvent } from '../protocol/events.ts';
+import type { ResultEvent } from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -1,7 +1,7 @@
 /** Answers input() and getpass() of running code, one question after the other. */
 
 import { CellaError } from '../protocol/errors.ts';
-import type { InputRequestEvent } from '../protocol/events.ts';
+import type { InputRequestEvent } from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
 import type { Line, LineSource } from './lines.ts';
 import type { Terminal } from './terminal.ts';

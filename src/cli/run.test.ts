@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import type { ExecutionEvent, ResultEvent } from '../protocol/events.ts';
+import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
 import { run } from './run.ts';
 import { Terminal } from './terminal.ts';

@@ -1,6 +1,6 @@
 /** `cella run`: one program, its output as it comes, its last value, and an exit code that tells how it went. */
 
-import { eventToJson } from '../protocol/events.ts';
+import { eventToJson } from '../protocol/execution-events.ts';
 import type { SessionApi } from '../session/api.ts';
 import type { Transaction } from './arguments.ts';
 import type { CommandContext, OpenOptions } from './context.ts';

@@ -7,7 +7,7 @@ import type {
   NetworkDeniedEvent,
   Recovered,
   ResultEvent,
-} from '../protocol/events.ts';
+} from '../protocol/execution-events.ts';
 import { PyObject, type PyValue } from '../protocol/kernel-marshal.ts';
 import type { Terminal } from './terminal.ts';
 import { durationToText, sizeToText, toPlain } from './texts.ts';

@@ -1,6 +1,6 @@
 /** Answers to code that asks, by input() and its like: what the caller says, or that nobody is there to say it. */
 
-import type { ExecutionEvent, InputRequestEvent } from '../protocol/events.ts';
+import type { ExecutionEvent, InputRequestEvent } from '../protocol/execution-events.ts';
 import type * as api from '../session/api.ts';
 import { isCode } from './failure.ts';
 

@@ -1,10 +1,10 @@
 /** Attends a session: tools that require approval are asked about here, and whoever answers first decides. */
 
 import { z } from 'zod';
-import type { FeedItem } from '../protocol/http/events.ts';
 import { DecidePermission } from '../protocol/http/permission-routes.ts';
 import type { PermissionDecision } from '../protocol/permission.ts';
 import { valueFromWire } from '../protocol/py-values.ts';
+import type { FeedItem } from '../protocol/session-events.ts';
 import type { Approval, ApprovalRequest } from '../session/api.ts';
 import { isCode } from './failure.ts';
 import { follow } from './follow.ts';

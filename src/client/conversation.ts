@@ -1,7 +1,6 @@
 /** What the agents of a session do, as it goes on: the server's state, and with each event the next one. */
 
-import type { Conversation } from '../protocol/agent/conversation.ts';
-import { reduceLogged } from '../protocol/agent/reduce-log.ts';
+import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
 import { ReadConversation } from '../protocol/http/conversation-routes.ts';
 import { type FollowOptions, follow } from './follow.ts';
 import type { Link } from './link.ts';

@@ -3,10 +3,18 @@
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { DisplayEvent, ExecutionEvent, OutputEvent, ResultEvent } from '../protocol/events.ts';
-import { type Ending, isEnding, type SessionEvent } from '../protocol/http/events.ts';
+import {
+  Bundle,
+  bundleFromWire,
+  type DisplayEvent,
+  type ExecutionEvent,
+  ExecutionResult,
+  type OutputEvent,
+  type ResultEvent,
+  resultFromWire,
+} from '../protocol/execution-events.ts';
 import type { Executed } from '../protocol/http/execution-routes.ts';
-import { Bundle, bundleFromWire, ExecutionResult, resultFromWire } from '../protocol/http/results.ts';
+import { type ExecutionEnd, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
 import { toError } from './failure.ts';
 import { checked } from './link.ts';
 import { type OutputReader, OutputTail } from './output-tail.ts';
@@ -34,7 +42,7 @@ export async function* toExecutionEvents(source: EventSource): AsyncGenerator<Ex
       while (tails.length > 0 && (await first(next, TAIL_MS)) === 'later') for (const tail of tails) yield* tail.read();
       const { value: event, done } = await next;
       if (done) return;
-      for (const tail of tails) yield* isEnding(event) ? tail.rest(new Backoff(source.resumeMs)) : tail.read();
+      for (const tail of tails) yield* isExecutionEnd(event) ? tail.rest(new Backoff(source.resumeMs)) : tail.read();
       const one = await convert(event, { tails, collected, source });
       if (one) yield one;
     }
@@ -75,7 +83,7 @@ async function convert(event: SessionEvent, { tails, collected, source }: Work):
   }
 }
 
-async function ending(event: Ending, collected: Collected, source: EventSource): Promise<ResultEvent> {
+async function ending(event: ExecutionEnd, collected: Collected, source: EventSource): Promise<ResultEvent> {
   if (event.type === 'execution_failed') throw toError(event.error);
   if (event.type === 'interrupted') {
     throw new CellaError('EXECUTION_LOST', event.reason, { details: { execution: event.execution } });

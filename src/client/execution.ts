@@ -7,8 +7,8 @@ import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
 import { Failure } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
-import { FeedItem, isEnding, type SessionEvent } from '../protocol/http/events.ts';
 import { ExecuteCode, type Executed, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
+import { FeedItem, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { isCode, toError } from './failure.ts';
 import { checked, type Given, type Link } from './link.ts';
@@ -77,9 +77,9 @@ export class RemoteExecution {
             patience.reset();
             if (event.seq <= (seen?.seq ?? 0)) continue;
             seen = event;
-            this.#over = isEnding(event);
+            this.#over = isExecutionEnd(event);
             yield event;
-            if (isEnding(event)) return;
+            if (isExecutionEnd(event)) return;
           }
           throw new CellaError('EVENTS_GONE', 'The events of the execution are no longer kept.');
         } catch (error) {

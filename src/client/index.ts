@@ -12,21 +12,15 @@ export type {
   UpdateUser,
   User,
 } from '../protocol/access-models.ts';
-export type { Conversation } from '../protocol/agent/conversation.ts';
-export { type ConversationState, emptyConversation } from '../protocol/agent/conversation.ts';
-export type { AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent/events.ts';
-export type { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from '../protocol/agent/names.ts';
-export type { AgentProfile, NamedProfile } from '../protocol/agent/profile.ts';
-export { reduce } from '../protocol/agent/reduce.ts';
-export type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
-export type { LostName } from '../protocol/checkpoint.ts';
+export type { AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent-events.ts';
+export type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
+export type { Conversation } from '../protocol/conversation.ts';
+export { type ConversationState, emptyConversation, reduce } from '../protocol/conversation.ts';
 export type { Capabilities, ExecutorKind, Provider } from '../protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
-export type * from '../protocol/events.ts';
-export type { FeedItem, SessionEvent } from '../protocol/http/events.ts';
-export type { SessionInfo, SessionPage } from '../protocol/http/sessions.ts';
-export type { CodingAgent, Transcript, TurnInfo } from '../protocol/http/turns.ts';
-export type { ThingKind } from '../protocol/namespace-models.ts';
+export type * from '../protocol/execution-events.ts';
+export type { LostName } from '../protocol/kernel-state.ts';
+export type { ArtifactFacts, ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
 export type {
   NewRule,
   PermissionDecision,
@@ -36,7 +30,18 @@ export type {
 } from '../protocol/permission.ts';
 export { PyObject, type PyValue } from '../protocol/py-values.ts';
 export type { ServerStatus, StopServer } from '../protocol/server-info.ts';
-export type { TransactionPolicy } from '../protocol/transaction.ts';
+export type { FeedItem, SessionEvent } from '../protocol/session-events.ts';
+export type { SessionInfo, SessionPage, TransactionPolicy } from '../protocol/session-info.ts';
+export type {
+  AgentFailure,
+  AgentName,
+  CodingAgent,
+  PermissionMode,
+  TokenUsage,
+  Transcript,
+  TurnInfo,
+  TurnStatus,
+} from '../protocol/turn.ts';
 export type {
   FileChange,
   FileInfo,

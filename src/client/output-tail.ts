@@ -3,7 +3,7 @@
 import type { Backoff } from '../lib/backoff.ts';
 import { chunksOf } from '../lib/line-splitter.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { OutputEvent } from '../protocol/events.ts';
+import type { OutputEvent } from '../protocol/execution-events.ts';
 
 export type OutputReader = (file: string, offset: number) => Promise<Response>;
 

@@ -1,6 +1,6 @@
 /** What one has set up for coding agents at a server, by name. */
 
-import type { AgentProfile, NamedProfile } from '../protocol/agent/profile.ts';
+import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
 import * as wire from '../protocol/http/agent-routes.ts';
 import type { Link } from './link.ts';
 

@@ -1,12 +1,11 @@
 /** A session of a server as SessionApi: what works with one in this process works with it. */
 
-import type { Conversation } from '../protocol/agent/conversation.ts';
+import type { Conversation } from '../protocol/conversation.ts';
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/enums.ts';
-import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/events.ts';
+import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import { ListCodingAgents, ReadTranscript, StopAgent, WarmAgent } from '../protocol/http/agent-routes.ts';
 import { ReadConversation } from '../protocol/http/conversation-routes.ts';
 import type { Endpoint } from '../protocol/http/endpoint.ts';
-import type { FeedItem } from '../protocol/http/events.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
 import * as look from '../protocol/http/introspection.ts';
 import {
@@ -16,11 +15,11 @@ import {
   ListSessionRules,
 } from '../protocol/http/permission-routes.ts';
 import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
-import type { SessionInfo } from '../protocol/http/sessions.ts';
 import * as state from '../protocol/http/state.ts';
-import { toBackground } from '../protocol/http/to-background.ts';
-import type { CodingAgent, Transcript } from '../protocol/http/turns.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../protocol/permission.ts';
+import { type FeedItem, toBackground } from '../protocol/session-events.ts';
+import type { SessionInfo } from '../protocol/session-info.ts';
+import type { CodingAgent, Transcript } from '../protocol/turn.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type * as api from '../session/api.ts';
 import { type Attend, attend } from './approvals.ts';

@@ -1,7 +1,7 @@
 /** The sessions of a server: made, found, changed and deleted. */
 
 import * as wire from '../protocol/http/session-routes.ts';
-import type { SessionInfo, SessionPage, SessionQuery } from '../protocol/http/sessions.ts';
+import type { SessionInfo, SessionPage, SessionQuery } from '../protocol/session-info.ts';
 import type { Link } from './link.ts';
 
 type Body<E> = E extends { readonly body: { readonly _zod: { readonly output: infer B } } } ? B : never;

@@ -1,8 +1,7 @@
 /** What a user has at a server, whatever sessions there are: tools, skills, artifacts and packages. */
 
-import type { ArtifactInfo } from '../protocol/artifact.ts';
 import { ListThings } from '../protocol/http/namespace-routes.ts';
-import type { ThingKind } from '../protocol/namespace-models.ts';
+import type { ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
 import type { SkillInfo, SkillProblem, ToolInfo, ToolProblem } from '../session/api.ts';
 import type { Link } from './link.ts';
 import { everyPage } from './place.ts';

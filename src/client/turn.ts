@@ -4,12 +4,12 @@
  */
 
 import { Backoff } from '../lib/backoff.ts';
-import type { AgentLogEvent } from '../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../protocol/agent-events.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { GetTurn, PromptAgent, StopAgent } from '../protocol/http/agent-routes.ts';
-import type { SessionEvent } from '../protocol/http/events.ts';
 import { ReadEvents } from '../protocol/http/execution-routes.ts';
-import { isOver, type Prompted, type TurnInfo } from '../protocol/http/turns.ts';
+import type { SessionEvent } from '../protocol/session-events.ts';
+import { isOver, type Prompted, type TurnInfo } from '../protocol/turn.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
 import { newKey } from './execution.ts';
 import { isCode } from './failure.ts';

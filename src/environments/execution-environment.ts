@@ -3,18 +3,17 @@
 import { dirname, join } from 'node:path/posix';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
-import { AgentName, type PermissionMode } from '../protocol/agent/names.ts';
-import { type AgentProfile, parseProfile } from '../protocol/agent/profile.ts';
+import { type AgentProfile, parseProfile } from '../protocol/agent-profile.ts';
+import { CellaError } from '../protocol/errors.ts';
 import {
-  type ExecuteQuery,
   type QueryInput,
   QueryLine,
+  type QueryRequest,
   SetupLine,
   TranscriptLine,
   transcriptPieces,
-} from '../protocol/agent/runner.ts';
-import { checkTranscriptLength } from '../protocol/agent/transcript-limit.ts';
-import { CellaError } from '../protocol/errors.ts';
+} from '../protocol/runner-commands.ts';
+import { AgentName, checkTranscriptLength, type PermissionMode } from '../protocol/turn.ts';
 import type { BasePaths, EnvironmentPrimitive, FileChange, FileEntry, FileWrite, FileWritten } from './environment.ts';
 import { type RunnerPlace, runRunnerCommand } from './runner-command.ts';
 
@@ -55,7 +54,7 @@ export type QueryEvent = Exclude<QueryLine, PermissionLine>;
 export type QueryAnswer = Omit<Extract<QueryInput, { type: 'permission' }>, 'type' | 'id'>;
 
 /** What one prompt is made of, beside what the environment knows itself. */
-export interface Query extends Omit<ExecuteQuery, 'agent' | 'cwd' | 'homeDir' | 'programDir' | 'env' | 'profile'> {
+export interface Query extends Omit<QueryRequest, 'agent' | 'cwd' | 'homeDir' | 'programDir' | 'env' | 'profile'> {
   /** Asked where the agent needs leave, or an answer; without it nothing is allowed. */
   readonly permit?: (ask: PermissionLine) => Promise<QueryAnswer>;
   /** Aborted, the query is cancelled, and says so as its last. */

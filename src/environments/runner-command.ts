@@ -5,9 +5,9 @@ import type { z } from 'zod';
 import { settlesWithin } from '../lib/deadline.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
 import { SILENT_PIPE_MS } from '../lib/process-end.ts';
-import { ErrorLine, LINE_BYTES } from '../protocol/agent/runner.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
+import { ErrorLine, LINE_BYTES } from '../protocol/runner-commands.ts';
 import type { EnvironmentPrimitive, ExecExit, Execution } from './environment.ts';
 
 /** How the runner is started, and what it starts. Paths are as the environment sees them. */

@@ -3,10 +3,10 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { LoadableSegment } from '../kernel/kernel-requests.ts';
-import { FORMAT, type LostName, type Manifest, type Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FrameError } from '../protocol/kernel-frames.ts';
 import type { LoadedPayload, PartHeader } from '../protocol/kernel-payloads.ts';
+import { CHECKPOINT_FORMAT, type LostName, type Manifest, type Segment } from '../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, Clock } from '../storage/contract.ts';
 
 export interface ArchiveSettings {
@@ -65,7 +65,7 @@ export class Archive {
     }
     const segments = await intake.finish();
     const manifest: Manifest = {
-      format: FORMAT,
+      format: CHECKPOINT_FORMAT,
       id: randomUUID(),
       ...(name === undefined ? {} : { name }),
       kind,

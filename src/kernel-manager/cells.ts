@@ -3,7 +3,7 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { TransactionPolicy } from '../protocol/transaction.ts';
+import type { TransactionPolicy } from '../protocol/session-info.ts';
 import type { History } from './history.ts';
 import type { Life } from './life.ts';
 import { type Recovery, sessionClosed } from './recovery.ts';

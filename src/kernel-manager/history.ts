@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Kernel } from '../kernel/kernel.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ResultEvent } from '../protocol/events.ts';
-import type { TransactionPolicy } from '../protocol/transaction.ts';
+import type { ResultEvent } from '../protocol/execution-events.ts';
+import type { TransactionPolicy } from '../protocol/session-info.ts';
 import type { Clock } from '../storage/contract.ts';
 import { EMPTY, type Life } from './life.ts';
 import type { Moment } from './moments.ts';

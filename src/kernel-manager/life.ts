@@ -13,7 +13,7 @@ import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent } from '../protocol/events.ts';
+import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent } from '../protocol/execution-events.ts';
 import { Guests } from './guests.ts';
 import { type MomentLimits, Moments } from './moments.ts';
 import type { Quarters } from './quarters.ts';

@@ -7,8 +7,8 @@
 
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
-import type { LostName, Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { LostName, Manifest } from '../protocol/kernel-state.ts';
 import type { Archive } from './archive.ts';
 import { ENDED, type Life } from './life.ts';
 import { type Place, Quarters } from './quarters.ts';

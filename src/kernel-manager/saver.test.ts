@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { expect, test, vi } from 'vitest';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Archive } from './archive.ts';
 import { Saver } from './saver.ts';
 

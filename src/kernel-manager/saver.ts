@@ -2,7 +2,7 @@
 
 import { availableParallelism } from 'node:os';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Archive, Purpose } from './archive.ts';
 import { Few } from './few.ts';
 

@@ -1,8 +1,8 @@
 /** What is saved from: a copy of the kernel beside its work, or the kernel itself, where it has nothing else to do any more. */
 
 import { Kernel } from '../kernel/kernel.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Life } from './life.ts';
 import type { Frozen, Saver } from './saver.ts';
 import { awake, freeze } from './twins.ts';

@@ -2,9 +2,9 @@
 
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Woken } from '../protocol/events.ts';
+import type { Woken } from '../protocol/execution-events.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Archive } from './archive.ts';
 import type { Life } from './life.ts';
 import type { Place } from './quarters.ts';

@@ -2,7 +2,7 @@
 
 import { giveWay } from '../lib/event-loop.ts';
 import { CellaError, errorCodes } from '../protocol/errors.ts';
-import type { ExecutionEvent, ProgressEvent } from '../protocol/events.ts';
+import type { ExecutionEvent, ProgressEvent } from '../protocol/execution-events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
 import { encodeValue, type PyValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
 import { type InputCall, parseInputCall } from '../protocol/kernel-payloads.ts';

@@ -1,6 +1,6 @@
 /** What a kernel's host provides: a frame connection, two output streams, interrupt and kill; and how its end is described. */
 
-import type { Death } from '../protocol/events.ts';
+import type { Death } from '../protocol/execution-events.ts';
 import type { Frame } from '../protocol/kernel-frames.ts';
 
 /** Bytes from one descriptor of the kernel. */

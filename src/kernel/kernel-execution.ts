@@ -13,7 +13,7 @@ import type {
   ResultEvent,
   Status,
   Truncated,
-} from '../protocol/events.ts';
+} from '../protocol/execution-events.ts';
 import type { ResultPayload } from '../protocol/kernel-payloads.ts';
 import type { EventSink } from './event-queue.ts';
 import { KernelBudget, MOST_STREAM_BYTES } from './kernel-budget.ts';

@@ -1,6 +1,5 @@
 /** Requests of the host to an idle kernel, one at a time: introspection, snapshots, saving and loading checkpoints. */
 
-import type { Segment } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FrameError, FrameType } from '../protocol/kernel-frames.ts';
 import type { PyValue } from '../protocol/kernel-marshal.ts';
@@ -15,6 +14,7 @@ import {
   parseTwinned,
   type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
+import type { Segment } from '../protocol/kernel-state.ts';
 import type { FrameConnection, KernelConnection } from './kernel-connection.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;

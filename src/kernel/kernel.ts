@@ -3,7 +3,14 @@
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { spinBriefly, stopSpinning } from '../lib/spin.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent, ResultEvent } from '../protocol/events.ts';
+import type {
+  Death,
+  DisplayEvent,
+  Notice,
+  OutputEvent,
+  ProgressEvent,
+  ResultEvent,
+} from '../protocol/execution-events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
 import { encodeText, type PyValue } from '../protocol/kernel-marshal.ts';
 import {

@@ -2,7 +2,7 @@
 
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import type { Approval, ApprovalRequest } from '../namespaces/tools/approval.ts';
-import type { InputRequestEvent } from '../protocol/events.ts';
+import type { InputRequestEvent } from '../protocol/execution-events.ts';
 import type { RunOptions, SessionApi } from '../session/api.ts';
 import { failureOf, type Log } from './failure.ts';
 import { approvalForm, approvalOf, inputForm } from './forms.ts';

@@ -1,7 +1,7 @@
 /** What a model must hear before it goes on: that its names came from a save, and which of them did not come back. */
 
-import type { LostName } from '../protocol/checkpoint.ts';
-import type { ResultEvent, Woken } from '../protocol/events.ts';
+import type { ResultEvent, Woken } from '../protocol/execution-events.ts';
+import type { LostName } from '../protocol/kernel-state.ts';
 
 const MOST_NAMES = 40;
 

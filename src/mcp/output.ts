@@ -1,6 +1,6 @@
 /** What one execution prints and shows, in the order it comes, for a reader who gets it all at the end. */
 
-import type { ExecutionEvent, MimeBundle } from '../protocol/events.ts';
+import type { ExecutionEvent, MimeBundle } from '../protocol/execution-events.ts';
 import { LongText } from './long-text.ts';
 import { Pictures } from './pictures.ts';
 

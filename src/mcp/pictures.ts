@@ -1,7 +1,7 @@
 /** Pictures among the rich forms of a value, as image content; what a client could not take is told in words. */
 
 import type { ImageContent } from '@modelcontextprotocol/server';
-import type { MimeBundle } from '../protocol/events.ts';
+import type { MimeBundle } from '../protocol/execution-events.ts';
 
 /** What models can look at. */
 const TYPES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ResultEvent } from '../protocol/events.ts';
+import type { ResultEvent } from '../protocol/execution-events.ts';
 import { Output } from './output.ts';
 import { MOST_SHOWN, reportOf } from './report.ts';
 

@@ -2,7 +2,7 @@
 
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { errorCodes } from '../protocol/errors.ts';
-import type { ResultEvent } from '../protocol/events.ts';
+import type { ResultEvent } from '../protocol/execution-events.ts';
 import { cutMiddle } from './long-text.ts';
 import { noticesOf } from './notices.ts';
 import type { Output } from './output.ts';

@@ -1,7 +1,7 @@
 /** One execution that a client has asked for. It may outlive the call that began it, while a person is being asked. */
 
 import type { CallToolResult, ElicitRequestFormParams } from '@modelcontextprotocol/server';
-import type { ExecutionEvent } from '../protocol/events.ts';
+import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import { Output } from './output.ts';
 import { type Answer, type Question, Questions } from './questions.ts';
 

@@ -21,19 +21,19 @@ export const UserName = z
 /** A name is given again after its user is deleted, an id never is. */
 export const UserId = z.string().regex(/^(local|[a-z0-9][a-z0-9._@-]{0,63}~[a-z0-9]{12})$/, 'must be the id of a user');
 
-const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+const limit = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** What is left out is not limited. */
 export const Quotas = z.strictObject({
-  sessions: count.optional(),
-  liveKernels: count.optional(),
+  sessions: limit.optional(),
+  liveKernels: limit.optional(),
   /** Of all live kernels together, by their limits. */
-  memoryMb: count.optional(),
-  executionsPerMinute: count.max(100_000).optional(),
-  storageBytes: count.optional(),
+  memoryMb: limit.optional(),
+  executionsPerMinute: limit.max(100_000).optional(),
+  storageBytes: limit.optional(),
   /** Spent on models, by the day in UTC. */
   modelUsdPerDay: z.number().min(0).max(10_000_000).optional(),
-  modelTokensPerDay: count.optional(),
+  modelTokensPerDay: limit.optional(),
 });
 export type Quotas = z.infer<typeof Quotas>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readAllowed, readHost, readTarget, writeAllowed } from './network-hosts.ts';
-import { SandboxPolicy } from './policy.ts';
+import { SandboxPolicy } from './sandbox-policy.ts';
 
 describe('an entry of an allow-list', () => {
   it.each([

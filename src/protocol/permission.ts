@@ -1,10 +1,10 @@
 /** Permissions: a request to do something, its decision, and the rules that decide without a person. */
 
 import { z } from 'zod';
-import { PermissionOutcome } from './agent/events.ts';
-import { PermissionId, TurnId } from './agent/names.ts';
-import { ExecutionId } from './http/events.ts';
-import { SessionId } from './http/sessions.ts';
+import { PermissionOutcome } from './agent-events.ts';
+import { ExecutionId } from './session-events.ts';
+import { SessionId } from './session-info.ts';
+import { PermissionId, TurnId } from './turn.ts';
 
 export const RuleId = z.string().regex(/^rul_[0-9a-z]{16}$/, 'must be rul_ and 16 letters and digits');
 

@@ -1,7 +1,7 @@
 /** How an agent reaches models and the session's own MCP server: by way of the gateway, with the token as its key. */
 
 import type { AgentAdapter, ModelAccess } from '../agents/contract.ts';
-import type { AgentProfile } from '../protocol/agent/profile.ts';
+import type { AgentProfile } from '../protocol/agent-profile.ts';
 
 /** For work that calls no model: an address where nobody is, and no key of anybody. */
 export const nowhere: ModelAccess = { baseUrl: 'http://127.0.0.1:9', key: 'no-model-is-called' };

@@ -1,9 +1,9 @@
 /** One turn of an agent from its loading to its end: it can be stopped and runs out of time in every state. */
 
 import type { Agent, AgentAdapter, AgentSetup, Turn, TurnOutcome } from '../agents/contract.ts';
-import type { AgentFailure } from '../protocol/agent/events.ts';
-import type { TaskStatus } from '../protocol/agent/rpc.ts';
+import type { AgentFailure } from '../protocol/agent-events.ts';
 import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import type { TaskStatus } from '../protocol/runner-methods.ts';
 import { killDescendants } from './descendants.ts';
 
 /** How long an agent may take to end once it is told to; after it, its processes are ended. */

@@ -3,7 +3,7 @@
 import { accessSync, type BigIntStats, constants, readFileSync, realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
-import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/policy.ts';
+import type { Limits, NetworkPolicy, SandboxPolicy } from '../protocol/sandbox-policy.ts';
 
 export interface Mount {
   readonly path: string;

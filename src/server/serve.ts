@@ -6,9 +6,9 @@
 import { join } from 'node:path';
 import { openFilesWarning } from '../lib/open-files.ts';
 import type { Quotas } from '../protocol/access-models.ts';
-import type { TokenUsage } from '../protocol/agent/names.ts';
 import { SOCKET_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { TokenUsage } from '../protocol/turn.ts';
 import { PoolLimits } from '../session/pool.ts';
 import type { GatewaySettings } from '../settings/gateway-settings.ts';
 import type { LogLevel, Privilege } from '../settings/serve-settings.ts';

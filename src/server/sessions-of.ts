@@ -1,6 +1,6 @@
 /** All sessions of one user, oldest first. */
 
-import type { SessionInfo, SessionQuery } from '../protocol/http/sessions.ts';
+import type { SessionInfo, SessionQuery } from '../protocol/session-info.ts';
 import type { SessionHost } from './sessions/contract.ts';
 
 const PAGE = 1000;

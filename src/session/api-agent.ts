@@ -1,10 +1,9 @@
 /** What a session with a coding agent can do beside running code. Agents are at home in a server. */
 
-import type { AgentLogEvent } from '../protocol/agent/events.ts';
-import type { AgentName, PermissionMode } from '../protocol/agent/names.ts';
+import type { AgentLogEvent } from '../protocol/agent-events.ts';
 import type { CodingAgent, Transcript } from '../protocol/http/agent-routes.ts';
 import type { PermissionDecision, PermissionInfo } from '../protocol/http/permission-routes.ts';
-import type { TurnInfo } from '../protocol/http/turns.ts';
+import type { AgentName, PermissionMode, TurnInfo } from '../protocol/turn.ts';
 
 export interface PromptOptions {
   /** That of the turn before, else `claude`. */

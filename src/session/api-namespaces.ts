@@ -4,8 +4,8 @@ import type { SkillInfo, SkillProblem } from '../namespaces/skills/contract.ts';
 import type { NewSkill } from '../namespaces/skills/skills.ts';
 import type { ToolProblem } from '../namespaces/tools/catalog.ts';
 import type { ToolInfo } from '../namespaces/tools/info.ts';
-import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
 import type { PyValue } from '../protocol/kernel-marshal.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
 
 export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/contract.ts';
 export type { NewSkill } from '../namespaces/skills/skills.ts';

@@ -1,9 +1,15 @@
 /** SessionApi: what a client holds, in this process or across a wire. CLI and console know nothing else. */
 
-import type { LostName } from '../protocol/checkpoint.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
-import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent, Status } from '../protocol/events.ts';
-import type { TransactionPolicy } from '../protocol/transaction.ts';
+import type {
+  BackgroundEvent,
+  ExecutionEvent,
+  InputRequestEvent,
+  ResultEvent,
+  Status,
+} from '../protocol/execution-events.ts';
+import type { LostName } from '../protocol/kernel-state.ts';
+import type { TransactionPolicy } from '../protocol/session-info.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 
 export type * from './api-agent.ts';

@@ -1,6 +1,6 @@
 /** Output that belongs to no running cell: the newest is kept for whoever reads, the oldest goes when there is too much. */
 
-import type { BackgroundEvent } from '../protocol/events.ts';
+import type { BackgroundEvent } from '../protocol/execution-events.ts';
 
 const MOST_BYTES = 1024 * 1024;
 

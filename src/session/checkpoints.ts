@@ -3,8 +3,8 @@
 import type { Archive } from '../kernel-manager/archive.ts';
 import type { Keeper } from '../kernel-manager/keeper.ts';
 import type { Moment } from '../kernel-manager/moments.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
 import type { Checkpoint, CheckpointOptions, Restored } from './api.ts';
 import { checkCheckpointOptions } from './options.ts';
 

@@ -4,7 +4,7 @@ import type { Executor } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Keeper } from '../kernel-manager/keeper.ts';
 import type { Slots } from '../kernel-manager/slots.ts';
-import type { BackgroundEvent } from '../protocol/events.ts';
+import type { BackgroundEvent } from '../protocol/execution-events.ts';
 import type { Launch } from './launch.ts';
 import type { Ledger } from './ledger.ts';
 import type { CheckedOptions } from './options.ts';

@@ -5,8 +5,8 @@ import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, SpareSpec } from '../environments/kernel-host.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
-import { PACKAGES_INSIDE } from '../protocol/policy.ts';
 import type { SessionRecord } from '../protocol/record.ts';
+import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
 import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import {

@@ -1,7 +1,7 @@
 /** What storage keeps of one session: the lock on its key, its record, its history and its durable checkpoints. */
 
 import { Archive } from '../kernel-manager/archive.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
 import { boundHistory, type SessionRecord } from '../protocol/record.ts';
 import type { Lock, RecordStore, Storage } from '../storage/contract.ts';
 import type { HistoryEntry } from './api.ts';

@@ -5,7 +5,7 @@ import { probeInterpreter } from '../interpreter/find-python.ts';
 import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/source.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Interpreter } from '../protocol/interpreter.ts';
-import { PACKAGES_INSIDE } from '../protocol/policy.ts';
+import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi } from './api-namespaces.ts';
 import { dataFolder } from './data-folder.ts';

@@ -8,15 +8,21 @@ import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReserved } from '../protocol/enums.ts';
 import { problemsOf } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { AgentKey, milliseconds, OwnKey, SessionSettings, text } from '../protocol/session-settings.ts';
-import { TransactionPolicy } from '../protocol/transaction.ts';
+import {
+  AgentKey,
+  milliseconds,
+  SessionSettings,
+  TransactionPolicy,
+  text,
+  UserAgentKey,
+} from '../protocol/session-info.ts';
 import { FolderId } from '../sandbox/spec.ts';
 import type { Storage } from '../storage/contract.ts';
 import { SeenOptions } from './seen-options.ts';
 
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
-export { AgentKey } from '../protocol/session-settings.ts';
+export { AgentKey } from '../protocol/session-info.ts';
 
 export const SessionOptions = z.strictObject({
   agentKey: AgentKey.prefault(''),
@@ -92,7 +98,7 @@ const CheckpointOptions = z.strictObject({
   durable: z.boolean().default(false),
 });
 
-const OwnKeyOnly = z.object({ agentKey: OwnKey.optional() });
+const OwnKeyOnly = z.object({ agentKey: UserAgentKey.optional() });
 
 /** What a fork may have instead of what its parent has. */
 export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>;

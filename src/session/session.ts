@@ -10,7 +10,7 @@ import { type Slots, unlimited } from '../kernel-manager/slots.ts';
 import type { Command, CommandResult } from '../protocol/command.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/events.ts';
+import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type {
   Checkpoint,

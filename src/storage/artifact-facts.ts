@@ -1,7 +1,7 @@
 /** The facts of an artifact, checked before they are stored. */
 
-import { ArtifactFacts, type ArtifactInfo } from '../protocol/artifact.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { ArtifactFacts, type ArtifactInfo } from '../protocol/namespace-models.ts';
 
 export function checkFacts(name: string, facts: ArtifactFacts): ArtifactFacts {
   const parsed = ArtifactFacts.safeParse(facts);

@@ -6,9 +6,9 @@
  * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` where a server does not answer, and name what could not be used.
  */
 
-import type { ArtifactFacts, ArtifactInfo } from '../protocol/artifact.ts';
 import type { BootstrapConfig } from '../protocol/bootstrap.ts';
-import type { Manifest } from '../protocol/checkpoint.ts';
+import type { Manifest } from '../protocol/kernel-state.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
 import type { SessionRecord } from '../protocol/record.ts';
 
 export interface Storage extends AsyncDisposable {

@@ -1,7 +1,7 @@
 /** A manifest, checked before its checkpoint is stored. */
 
-import { Manifest } from '../protocol/checkpoint.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { Manifest } from '../protocol/kernel-state.ts';
 
 /** `written`: how many bytes came. */
 export function checkManifest(manifest: Manifest, written: number): Manifest {

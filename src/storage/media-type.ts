@@ -1,7 +1,7 @@
 /** What a file that nobody described most likely is, by its name. */
 
 import { extname } from 'node:path';
-import type { ArtifactFacts } from '../protocol/artifact.ts';
+import type { ArtifactFacts } from '../protocol/namespace-models.ts';
 
 const types: Readonly<Record<string, string>> = {
   '.css': 'text/css',

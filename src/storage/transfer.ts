@@ -1,6 +1,6 @@
 /** Copies tools, skills, artifacts and deps from one storage to another, in bounded memory. */
 
-import type { ArtifactInfo } from '../protocol/artifact.ts';
+import type { ArtifactInfo } from '../protocol/namespace-models.ts';
 import { packageName, parseRequirement } from '../protocol/requirement.ts';
 import type { ArtifactStore, DepsStore, Storage, TextStore } from './contract.ts';
 

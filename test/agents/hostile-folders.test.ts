@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { appendFile, chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
+import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
 import { LyingModel, toolUse } from '../support/lying-model.ts';
 import { Model } from '../support/model.ts';
 import { sharedProgram } from '../support/shared-agents.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Agent, AgentAdapter } from '../../src/agents/contract.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
-import type { AgentEvent } from '../../src/protocol/agent/events.ts';
+import type { AgentEvent } from '../../src/protocol/agent-events.ts';
 import { KEY } from '../support/agent-daemon.ts';
 import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
 

@@ -3,7 +3,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PermissionMode } from '../../src/protocol/agent/names.ts';
+import type { PermissionMode } from '../../src/protocol/turn.ts';
 import { type Block, type Lie, LyingModel, toolUse } from '../support/lying-model.ts';
 import { sharedProgram } from '../support/shared-agents.ts';
 import { localPlace } from './local.ts';

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { PermissionAsk } from '../../src/agents/contract.ts';
 import { loadAdapter } from '../../src/agents/registry.ts';
-import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function placeTests(words: AgentWords, suite: () => Suite): void {

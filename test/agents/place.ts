@@ -1,10 +1,9 @@
 /** Somewhere an agent works: what the contract suite needs of it. A new place brings an OpenPlace and nothing else. */
 
 import type { PermissionAnswer, PermissionAsk, TurnOutcome } from '../../src/agents/contract.ts';
-import type { AgentLogEvent } from '../../src/protocol/agent/events.ts';
-import type { PermissionMode } from '../../src/protocol/agent/names.ts';
-import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
-import type { TurnState } from '../../src/protocol/http/turns.ts';
+import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
+import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
+import type { PermissionMode, TurnState } from '../../src/protocol/turn.ts';
 
 export interface PlaceOptions {
   /** Where the stand-in model listens on the host. */

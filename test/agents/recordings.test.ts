@@ -3,9 +3,13 @@
 import { describe, expect, test } from 'vitest';
 import { Live } from '../../src/agents/claude/live.ts';
 import { eventsOf } from '../../src/agents/claude/transcript.ts';
-import { type ConversationState, emptyConversation, type TurnState } from '../../src/protocol/agent/conversation.ts';
-import { AgentLogEvent } from '../../src/protocol/agent/events.ts';
-import { reduce } from '../../src/protocol/agent/reduce.ts';
+import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
+import {
+  type ConversationState,
+  type ConversationTurn,
+  emptyConversation,
+  reduce,
+} from '../../src/protocol/conversation.ts';
 import { type Recording, readRecording, recordedNames } from '../support/recording.ts';
 
 function liveEvents({ agent, cwd, turns }: Recording): AgentLogEvent[] {
@@ -26,7 +30,7 @@ function reloaded({ transcript }: Recording): AgentLogEvent[] {
 
 /** What the live stream alone knows: notices of the moment. Cost is rounded where it is added up. */
 function comparable(state: ConversationState): unknown {
-  const turns = state.turns.map(({ notices, ...turn }: TurnState) => turn);
+  const turns = state.turns.map(({ notices, ...turn }: ConversationTurn) => turn);
   return { ...state, turns, usage: { ...state.usage, costUsd: state.usage.costUsd?.toFixed(6) } };
 }
 

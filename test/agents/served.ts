@@ -7,7 +7,7 @@ import type { Client } from '../../src/client/client.ts';
 import { connect } from '../../src/client/index.ts';
 import type { ClientSession } from '../../src/client/session.ts';
 import type { SessionWish } from '../../src/client/sessions.ts';
-import { AgentLogEvent } from '../../src/protocol/agent/events.ts';
+import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionDecision } from '../../src/protocol/http/permission-routes.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
 import { defined } from '../../src/server/permissions/told.ts';

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { PermissionMode } from '../../src/protocol/agent/names.ts';
+import type { PermissionMode } from '../../src/protocol/turn.ts';
 import type { Place as AgentPlace } from '../agents/place.ts';
 import { servedPlace } from '../agents/served.ts';
 import { type Lie, LyingModel, toolUse } from '../support/lying-model.ts';

@@ -8,7 +8,7 @@ import type { EnvironmentPrimitive } from '../../src/environments/environment.ts
 import { ExecutionEnvironment, type Query, type QueryEvent } from '../../src/environments/execution-environment.ts';
 import { LocalEnvironment } from '../../src/environments/local/local-environment.ts';
 import type { RunnerPlace } from '../../src/environments/runner-command.ts';
-import type { AgentProfile } from '../../src/protocol/agent/profile.ts';
+import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
 import { openAgentEnclosure } from '../../src/session/agent-enclosure.ts';
 import type { SessionOptions } from '../../src/session/options.ts';
 import { canRunDocker } from '../support/docker.ts';

@@ -5,7 +5,13 @@ import { mkdtemp, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect, test } from 'vitest';
-import { ErrorLine, QueryLine, SetupLine, TranscriptLine, transcriptPieces } from '../../src/protocol/agent/runner.ts';
+import {
+  ErrorLine,
+  QueryLine,
+  SetupLine,
+  TranscriptLine,
+  transcriptPieces,
+} from '../../src/protocol/runner-commands.ts';
 import { runCommand, startRunner, taskId } from '../support/runner.ts';
 import { type Step, script } from '../support/scripted-agent.ts';
 import type { RunnerParts } from './runner-turns.ts';

@@ -2,8 +2,8 @@
 
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { ReportMessage, Shutdown, SpawnTerminal } from '../../src/protocol/agent/rpc.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
+import { ReportMessage, Shutdown, SpawnTerminal } from '../../src/protocol/runner-methods.ts';
 import { isAlive } from '../support/processes.ts';
 import { codeOf } from '../support/rpc-pair.ts';
 import { startRunner, TestDaemon } from '../support/runner.ts';

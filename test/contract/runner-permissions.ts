@@ -1,8 +1,8 @@
 /** How a runner that serves asks for permissions, and what it does with the answers. */
 
 import { expect, test } from 'vitest';
-import { PermissionResolved, RequestPermission, StopTask } from '../../src/protocol/agent/rpc.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
+import { PermissionResolved, RequestPermission, StopTask } from '../../src/protocol/runner-methods.ts';
 import { sessionToken, TestDaemon, taskId } from '../support/runner.ts';
 import type { RunnerParts } from './runner-turns.ts';
 

@@ -7,7 +7,7 @@ import {
   TerminalInput,
   TerminalOutput,
   TerminateTerminal,
-} from '../../src/protocol/agent/rpc.ts';
+} from '../../src/protocol/runner-methods.ts';
 import { isAlive } from '../support/processes.ts';
 import { codeOf } from '../support/rpc-pair.ts';
 import { TestDaemon } from '../support/runner.ts';

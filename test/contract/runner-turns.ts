@@ -12,7 +12,7 @@ import {
   ReadTranscript,
   Shutdown,
   StopTask,
-} from '../../src/protocol/agent/rpc.ts';
+} from '../../src/protocol/runner-methods.ts';
 import { codeOf } from '../support/rpc-pair.ts';
 import { type RunnerFiles, sessionId, sessionToken, TestDaemon, taskId } from '../support/runner.ts';
 

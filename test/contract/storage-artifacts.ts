@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { ArtifactFacts } from '../../src/protocol/artifact.ts';
+import type { ArtifactFacts } from '../../src/protocol/namespace-models.ts';
 import {
   badNames,
   bytesOf,

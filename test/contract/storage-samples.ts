@@ -2,9 +2,9 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
-import type { ArtifactFacts, ArtifactInfo } from '../../src/protocol/artifact.ts';
-import type { Manifest } from '../../src/protocol/checkpoint.ts';
 import { CellaError } from '../../src/protocol/errors.ts';
+import type { Manifest } from '../../src/protocol/kernel-state.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../../src/protocol/namespace-models.ts';
 import type { SessionRecord } from '../../src/protocol/record.ts';
 import type { Clock, LoggedEvent, Storage } from '../../src/storage/contract.ts';
 

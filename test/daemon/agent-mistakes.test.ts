@@ -33,7 +33,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import type { SessionEvent } from '../../src/protocol/http/events.ts';
+import type { SessionEvent } from '../../src/protocol/session-events.ts';
 import { makeGatewayFolder } from '../../src/sandbox/mount-points.ts';
 import { agentDaemon, decide, eventsOf, hostileRunner, namedPrograms, prompt, until } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';

@@ -8,8 +8,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { beforeAll, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { isEnding, type SessionEvent } from '../../src/protocol/http/events.ts';
-import type { SessionInfo } from '../../src/protocol/http/sessions.ts';
+import { isExecutionEnd, type SessionEvent } from '../../src/protocol/session-events.ts';
+import type { SessionInfo } from '../../src/protocol/session-info.ts';
 import { Cluster, type Server } from '../support/cluster.ts';
 import { ndjson } from '../support/daemon-streams.ts';
 import { until, upTo } from './session-hosts.ts';
@@ -27,7 +27,7 @@ function expectWhole(events: readonly SessionEvent[]): void {
   const open = new Set<string>();
   for (const event of events) {
     if (event.type === 'execution_started') open.add(event.execution);
-    else if (isEnding(event)) expect(open.delete(event.execution), `${event.type} ${event.seq}`).toBe(true);
+    else if (isExecutionEnd(event)) expect(open.delete(event.execution), `${event.type} ${event.seq}`).toBe(true);
     else if ('execution' in event && event.execution && !('background' in event)) {
       expect(open.has(event.execution), `${event.type} ${event.seq}`).toBe(true);
     }
@@ -36,14 +36,14 @@ function expectWhole(events: readonly SessionEvent[]): void {
 }
 
 function endingsOf(events: readonly SessionEvent[]): Map<string, SessionEvent> {
-  return new Map(events.flatMap((event) => (isEnding(event) ? [[event.execution, event]] : [])));
+  return new Map(events.flatMap((event) => (isExecutionEnd(event) ? [[event.execution, event]] : [])));
 }
 
 /** Until what the session has is in storage. */
 async function saved(server: Server, id: string): Promise<void> {
   await until(
     () => server.events(id),
-    (events) => events.findLastIndex(({ type }) => type === 'saved') > events.findLastIndex(isEnding),
+    (events) => events.findLastIndex(({ type }) => type === 'saved') > events.findLastIndex(isExecutionEnd),
   );
 }
 
@@ -335,7 +335,7 @@ test('a server that stood still for longer than its lease writes nothing more, e
   expectWhole(events);
   expect(events.slice(0, before.length)).toEqual(before);
   const { execution } = lines[0] ?? {};
-  const ending = events.findIndex((event) => isEnding(event) && event.execution === execution);
+  const ending = events.findIndex((event) => isExecutionEnd(event) && event.execution === execution);
   expect(events[ending]).toMatchObject({ type: 'interrupted' });
   expect(events.slice(ending + 1).some((event) => 'execution' in event && event.execution === execution)).toBe(false);
 });

@@ -1,8 +1,8 @@
 /** Executors that do not keep to the rules or have trouble, and what becomes of their turns: nobody else suffers. */
 
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { SessionEvent } from '../../src/protocol/http/events.ts';
-import type { TurnInfo } from '../../src/protocol/http/turns.ts';
+import type { SessionEvent } from '../../src/protocol/session-events.ts';
+import type { TurnInfo } from '../../src/protocol/turn.ts';
 import type { WorkerSettings } from '../../src/server/runners/contract.ts';
 import {
   agentDaemon,

@@ -2,7 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { SessionInfo } from '../../src/protocol/http/sessions.ts';
+import type { SessionInfo } from '../../src/protocol/session-info.ts';
 import type { LocalSessionHost } from '../../src/server/sessions/host.ts';
 import type { DocumentStore, Storage } from '../../src/storage/contract.ts';
 import { Daemon } from '../support/daemon.ts';

@@ -4,7 +4,7 @@ import { chmod, mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { AuditRecord } from '../../src/protocol/access-models.ts';
-import type { SessionInfo } from '../../src/protocol/http/sessions.ts';
+import type { SessionInfo } from '../../src/protocol/session-info.ts';
 import { type Answer, Daemon } from '../support/daemon.ts';
 import { scratchFolder } from '../support/session.ts';
 import { makeWheel } from '../support/wheels.ts';

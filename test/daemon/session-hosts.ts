@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
-import type { FeedItem, SessionEvent } from '../../src/protocol/http/events.ts';
-import type { NewSession } from '../../src/protocol/http/sessions.ts';
+import type { FeedItem, SessionEvent } from '../../src/protocol/session-events.ts';
+import type { NewSession } from '../../src/protocol/session-info.ts';
 import type { HostedSession } from '../../src/server/sessions/contract.ts';
 import { LocalSessionHost } from '../../src/server/sessions/host.ts';
 import type { HostOptions } from '../../src/server/sessions/host-options.ts';

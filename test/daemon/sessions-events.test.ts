@@ -2,8 +2,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { SessionEvent } from '../../src/protocol/http/events.ts';
-import { resultFromWire } from '../../src/protocol/http/results.ts';
+import { resultFromWire } from '../../src/protocol/execution-events.ts';
+import type { SessionEvent } from '../../src/protocol/session-events.ts';
 import {
   collect,
   isEvent,

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { isEnding, type SessionEvent } from '../../src/protocol/http/events.ts';
+import { isExecutionEnd, type SessionEvent } from '../../src/protocol/session-events.ts';
 import { Child } from '../faults/storage-processes.ts';
 import { isAlive } from '../support/processes.ts';
 import {
@@ -36,7 +36,7 @@ function expectEnded(events: readonly SessionEvent[]): void {
   const ended = new Set<string>();
   for (const event of events) {
     if (event.type === 'execution_started') open.add(event.execution);
-    else if (isEnding(event)) {
+    else if (isExecutionEnd(event)) {
       expect(open.delete(event.execution), `${event.type} of ${event.execution}`).toBe(true);
       ended.add(event.execution);
     } else if ('execution' in event && event.execution && !('background' in event)) {

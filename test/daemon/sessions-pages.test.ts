@@ -1,7 +1,7 @@
 /** Lists of many sessions: page by page, each once, while others are made. */
 
 import { expect, test } from 'vitest';
-import type { SessionQuery } from '../../src/protocol/http/sessions.ts';
+import type { SessionQuery } from '../../src/protocol/session-info.ts';
 import { newPlace, openHost, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();

@@ -1,7 +1,7 @@
 /** Many readers of one session, slow ones and such as vanish: each gets every event once, and costs the others nothing. */
 
 import { describe, expect, test } from 'vitest';
-import type { SessionEvent } from '../../src/protocol/http/events.ts';
+import type { SessionEvent } from '../../src/protocol/session-events.ts';
 import { isEvent, newPlace, next, numbersOf, openHosted, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();

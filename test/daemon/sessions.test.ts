@@ -3,8 +3,7 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import { ChangeableSettings } from '../../src/protocol/http/sessions.ts';
-import { SessionSettings } from '../../src/protocol/session-settings.ts';
+import { ChangeableSettings, SessionSettings } from '../../src/protocol/session-info.ts';
 import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();

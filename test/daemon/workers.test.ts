@@ -4,7 +4,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createClient } from '@redis/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { PROTOCOL_VERSION } from '../../src/protocol/agent/rpc.ts';
+import { PROTOCOL_VERSION } from '../../src/protocol/runner-methods.ts';
 import { RedisStorage } from '../../src/storage/redis/storage.ts';
 import { agentDaemon, eventsOf, hostileRunner, namedPrograms, prompt, setKey, until } from '../support/agent-daemon.ts';
 import type { Daemon } from '../support/daemon.ts';

@@ -1,6 +1,6 @@
 /** Artifacts and texts that say by themselves whether they are whole: what they hold follows from their version. */
 
-import type { ArtifactFacts } from '../../src/protocol/artifact.ts';
+import type { ArtifactFacts } from '../../src/protocol/namespace-models.ts';
 import type { Storage } from '../../src/storage/contract.ts';
 
 export const PART_BYTES = 1024 * 1024;

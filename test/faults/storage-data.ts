@@ -1,7 +1,7 @@
 /** Checkpoint data that says by itself whether it is whole: what a segment holds follows from its id and its length. */
 
 import { createHash } from 'node:crypto';
-import type { Manifest } from '../../src/protocol/checkpoint.ts';
+import type { Manifest } from '../../src/protocol/kernel-state.ts';
 
 export const segmentOf = (id: string, bytes: number): Buffer => Buffer.alloc(bytes, `${id} `);
 

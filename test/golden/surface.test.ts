@@ -9,13 +9,13 @@ import { Exit, exitCodeOf } from '../../src/cli/exit.ts';
 import * as client from '../../src/client/index.ts';
 import { readEnvironment } from '../../src/environment.ts';
 import * as library from '../../src/index.ts';
-import { PROTOCOL_VERSION, toDaemon, toRunner } from '../../src/protocol/agent/rpc.ts';
-import { FORMAT } from '../../src/protocol/checkpoint.ts';
 import { errorCodes } from '../../src/protocol/errors.ts';
-import { SessionEventBody } from '../../src/protocol/http/events.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/http/frames.ts';
 import { FrameType } from '../../src/protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../src/protocol/kernel-payloads.ts';
+import { CHECKPOINT_FORMAT } from '../../src/protocol/kernel-state.ts';
+import { PROTOCOL_VERSION, toDaemon, toRunner } from '../../src/protocol/runner-methods.ts';
+import { SessionEventBody } from '../../src/protocol/session-events.ts';
 import { ServerOptions } from '../../src/server-options.ts';
 import { SessionOptions } from '../../src/session/options.ts';
 import { allSettings, borrowedVariables } from '../../src/settings/table.ts';
@@ -51,7 +51,7 @@ describe('the protocols', () => {
       letters: Object.fromEntries(frames),
       largestFromKernel: limits(fromKernel),
       largestFromSupervisor: limits(fromSupervisor),
-      checkpointFormat: FORMAT,
+      checkpointFormat: CHECKPOINT_FORMAT,
     });
   });
 

@@ -1,7 +1,7 @@
 /** A client that follows a session on a WebSocket and keeps what it was told: each event must come once and in order. */
 
 import { WebSocket } from 'ws';
-import type { SessionEvent } from '../../src/protocol/http/events.ts';
+import type { SessionEvent } from '../../src/protocol/session-events.ts';
 
 export interface FollowOptions {
   readonly url: string;

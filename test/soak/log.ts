@@ -1,6 +1,6 @@
 /** Reads the log of a session page by page, and checks what always holds of it. */
 
-import { isEnding, type SessionEvent } from '../../src/protocol/http/events.ts';
+import { isExecutionEnd, type SessionEvent } from '../../src/protocol/session-events.ts';
 import type { Served } from '../support/served.ts';
 
 /** All events after a number. Fails where a number is missing. */
@@ -37,7 +37,7 @@ export function checkEndings(session: string, events: readonly SessionEvent[]): 
     } else if (!open.has(execution)) {
       throw new Error(`${session}: ${type} at ${seq} belongs to ${execution}, which does not run`);
     }
-    if (!isEnding(event)) continue;
+    if (!isExecutionEnd(event)) continue;
     open.delete(execution);
     endings.set(execution, event);
   }

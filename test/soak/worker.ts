@@ -1,7 +1,7 @@
 /** A client that runs one cell after another in a session, follows it, and holds the server to what it was told. */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { SessionEvent } from '../../src/protocol/http/events.ts';
+import type { SessionEvent } from '../../src/protocol/session-events.ts';
 import { Refused, type Served } from '../support/served.ts';
 import { Follower } from './follower.ts';
 import { checkEndings, readLog } from './log.ts';

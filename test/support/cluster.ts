@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
-import type { FeedItem, SessionEvent } from '../../src/protocol/http/events.ts';
-import type { SessionInfo } from '../../src/protocol/http/sessions.ts';
+import type { FeedItem, SessionEvent } from '../../src/protocol/session-events.ts';
+import type { SessionInfo } from '../../src/protocol/session-info.ts';
 import { RedisServer } from './redis.ts';
 import { scratchFolder } from './session.ts';
 

@@ -1,7 +1,7 @@
 /** Storages of texts and artifacts in memory, for tests of what stands above them. */
 
 import { createHash } from 'node:crypto';
-import type { ArtifactFacts, ArtifactInfo } from '../../src/protocol/artifact.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../../src/protocol/namespace-models.ts';
 import type {
   ArtifactReader,
   ArtifactStore,

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { TurnOutcome } from '../../src/agents/contract.ts';
-import type { PermissionMode } from '../../src/protocol/agent/names.ts';
+import type { PermissionMode } from '../../src/protocol/turn.ts';
 
 export const recordings = fileURLToPath(new URL('../recordings/', import.meta.url));
 

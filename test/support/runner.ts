@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { z } from 'zod';
 import { bundleRunner } from '../../scripts/bundling/runner.mjs';
-import type { AgentEvent } from '../../src/protocol/agent/events.ts';
+import type { AgentEvent } from '../../src/protocol/agent-events.ts';
+import { MessageOrder } from '../../src/protocol/message-order.ts';
+import { RpcPeer } from '../../src/protocol/rpc-peer.ts';
+import { portOfStreams } from '../../src/protocol/rpc-streams.ts';
 import {
   ExecutePrompt,
   GetExecutionContext,
@@ -16,10 +19,7 @@ import {
   ReportMessage,
   ReportProgress,
   type TaskOutcome,
-} from '../../src/protocol/agent/rpc.ts';
-import { MessageOrder } from '../../src/protocol/agent/sequence.ts';
-import { RpcPeer } from '../../src/protocol/rpc-peer.ts';
-import { portOfStreams } from '../../src/protocol/rpc-streams.ts';
+} from '../../src/protocol/runner-methods.ts';
 import { type Step, script } from './scripted-agent.ts';
 
 export const sessionId = 'ses_0123456789abcdef';

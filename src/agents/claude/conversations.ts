@@ -3,8 +3,8 @@
 import { lstat, readdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { MOST_TRANSCRIPT } from '../../protocol/agent/transcript-limit.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { MOST_TRANSCRIPT } from '../../protocol/turn.ts';
 import type { AgentSetup } from '../contract.ts';
 import { checkFolder, elsewhere, readTexts, replaceText } from './home-files.ts';
 import { conversationsDir } from './own-folder.ts';

@@ -1,7 +1,7 @@
 /** What a tool of Claude's has done beside its answer: the plan it keeps, and files of the workspace. */
 
 import { z } from 'zod';
-import type { AgentEvent } from '../../protocol/agent/events.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { boundedText } from '../bounded.ts';
 import type { ToolUse } from './native.ts';
 import { fieldOf, workspacePath } from './summary.ts';

@@ -1,6 +1,6 @@
 /** What went wrong with a turn, in codes that are the same for every agent. */
 
-import type { AgentFailure } from '../../protocol/agent/events.ts';
+import type { AgentFailure } from '../../protocol/agent-events.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import { boundedText } from '../bounded.ts';
 

@@ -2,8 +2,8 @@
 
 import { constants, open, readlink, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, relative, sep } from 'node:path';
-import { checkTranscriptLength } from '../../protocol/agent/transcript-limit.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { checkTranscriptLength } from '../../protocol/turn.ts';
 import { type HeldFolder, holdFolder } from './held-folder.ts';
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;

@@ -1,8 +1,8 @@
 /** The messages of a running turn → events. */
 
 import type { z } from 'zod';
-import type { AgentEvent, AgentFailure } from '../../protocol/agent/events.ts';
-import type { TokenUsage } from '../../protocol/agent/names.ts';
+import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
 import { boundedId } from '../bounded.ts';
 import { providerFailure } from './failure.ts';
 import { Block, Native, type Result, SYNTHETIC, type ToolFate } from './native.ts';

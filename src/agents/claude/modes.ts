@@ -1,6 +1,6 @@
 /** Cella's permission modes in Claude's words. */
 
-import type { PermissionMode } from '../../protocol/agent/names.ts';
+import type { PermissionMode } from '../../protocol/turn.ts';
 
 const native = {
   ask: 'default',

@@ -1,7 +1,7 @@
 /** How Claude's program is started for one turn. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { AgentProfile, McpServer } from '../../protocol/agent/profile.ts';
+import type { AgentProfile, McpServer } from '../../protocol/agent-profile.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import { nativeMode } from './modes.ts';
 import { confinedArgv, confineScript, NO_HOME, type OwnFolder } from './own-folder.ts';

@@ -1,7 +1,7 @@
 /** Claude asks whether it may use a tool, or asks the person something: both go to a person, by way of the turn. */
 
 import { z } from 'zod';
-import type { PermissionMode } from '../../protocol/agent/names.ts';
+import type { PermissionMode } from '../../protocol/turn.ts';
 import { boundedId, boundedInput, boundedText } from '../bounded.ts';
 import type { AgentSetup, PermissionAnswer, PermissionAsk, Turn } from '../contract.ts';
 import type { CanUseTool, Decision, HookMatcher } from './sdk.ts';

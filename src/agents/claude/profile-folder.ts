@@ -2,7 +2,7 @@
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type AgentProfile, ProfileName } from '../../protocol/agent/profile.ts';
+import { type AgentProfile, ProfileName } from '../../protocol/agent-profile.ts';
 import type { AgentSetup } from '../contract.ts';
 
 /** The program calls what comes from here `profile:name`. */

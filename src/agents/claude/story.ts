@@ -3,8 +3,8 @@
  * both end in the same events.
  */
 
-import type { AgentEvent, AgentFailure, ItemKind } from '../../protocol/agent/events.ts';
-import type { TokenUsage } from '../../protocol/agent/names.ts';
+import type { AgentEvent, AgentFailure, ItemKind } from '../../protocol/agent-events.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
 import { boundedId, boundedInput, boundedText } from '../bounded.ts';
 import { changesOf, planOf } from './effects.ts';
 import { Block, type ToolResult, type ToolUse } from './native.ts';

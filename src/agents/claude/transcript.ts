@@ -1,7 +1,7 @@
 /** A transcript → the events that the live stream told. */
 
-import type { AgentEvent, AgentFailure, AgentLogEvent } from '../../protocol/agent/events.ts';
-import type { TurnStatus } from '../../protocol/agent/names.ts';
+import type { AgentEvent, AgentFailure, AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { TurnStatus } from '../../protocol/turn.ts';
 import { providerFailure } from './failure.ts';
 import { itemOf, textsOf } from './live.ts';
 import { modeOf } from './modes.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { AgentEvent } from '../../protocol/agent/events.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
 import type { AgentSetup, Turn } from '../contract.ts';
 import type { Query, Sdk } from './sdk.ts';
 import { runTurn } from './turn.ts';

@@ -1,6 +1,6 @@
 /** One turn: Claude's program is started for it, and has ended when the turn has. */
 
-import type { AgentFailure } from '../../protocol/agent/events.ts';
+import type { AgentFailure } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AgentSetup, Turn, TurnOutcome } from '../contract.ts';
 import { Outbox } from '../outbox.ts';

@@ -1,6 +1,6 @@
 /** Claude's counts of tokens, by model, as the usage of one turn. */
 
-import type { TokenUsage } from '../../protocol/agent/names.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
 import type { ModelUsage } from './native.ts';
 
 type Counts = ModelUsage[string];

@@ -1,6 +1,6 @@
 /** What `cella agents install` brings for an agent. */
 
-import type { AgentName } from '../../protocol/agent/names.ts';
+import type { AgentName } from '../../protocol/turn.ts';
 
 export interface AgentProgram {
   readonly agent: AgentName;

@@ -1,7 +1,7 @@
 /** What an agent asks leave for, as a person reads it; and in words what a rule would allow that is made of it. */
 
 import { z } from 'zod';
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { toPlain, toText } from '../texts.ts';
 import { RUN_CODE } from './headline.ts';
 

@@ -1,7 +1,7 @@
 /** `cella agent`: what can be typed. */
 
 import { type Command, Option } from 'commander';
-import type { PermissionMode } from '../../protocol/agent/names.ts';
+import type { PermissionMode } from '../../protocol/turn.ts';
 import { settings } from '../../settings/table.ts';
 import { parseSeconds } from '../arguments.ts';
 import { defineCommand, isMeant } from '../define.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { Rendering } from './render.ts';
 
 const turn = 'trn_0000000000000001';

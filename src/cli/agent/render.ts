@@ -1,7 +1,7 @@
 /** What a person sees of a turn: the agent's words on stdout, all that it does in short lines on stderr. */
 
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
-import type { TokenUsage } from '../../protocol/agent/names.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
 import { toPlain, toText } from '../texts.ts';
 import { adviceTold } from '../wording.ts';
 import { headline, toolInWords } from './headline.ts';

@@ -1,6 +1,6 @@
 /** Tells a person at a screen what a turn waits for, where nothing is seen of it for longer than one waits without wondering. */
 
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { Terminal } from '../terminal.ts';
 import { waiting } from './render.ts';
 

@@ -1,6 +1,6 @@
 /** The names of an agent's own tools, as they were typed. */
 
-import { ToolNames } from '../../protocol/agent/names.ts';
+import { ToolNames } from '../../protocol/turn.ts';
 import { UsageError } from '../exit.ts';
 
 export function toolsNamed(text: string): readonly string[] {

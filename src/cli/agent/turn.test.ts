@@ -1,10 +1,10 @@
 import { PassThrough, Writable } from 'node:stream';
 import { setImmediate as immediately } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionDecision } from '../../protocol/http/permission-routes.ts';
-import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { TurnInfo } from '../../protocol/turn.ts';
 import type { Line, LineRequest, LineSource } from '../lines.ts';
 import { Terminal } from '../terminal.ts';
 import { TerminalTurn } from './turn.ts';

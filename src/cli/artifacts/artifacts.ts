@@ -1,6 +1,6 @@
 /** What can be looked at and changed of the artifacts of a storage, from a command line and in a chat. */
 
-import type { ArtifactInfo } from '../../protocol/artifact.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit } from '../exit.ts';
 import type { Report } from '../report.ts';

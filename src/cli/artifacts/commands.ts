@@ -1,7 +1,7 @@
 /** `cella artifacts`: what agents have made and keep. */
 
 import { type Command, Option } from 'commander';
-import type { ArtifactFacts } from '../../protocol/artifact.ts';
+import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

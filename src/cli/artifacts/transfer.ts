@@ -5,7 +5,7 @@ import { createReadStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
-import type { ArtifactFacts } from '../../protocol/artifact.ts';
+import type { ArtifactFacts } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../exit.ts';
 import { unreadable } from '../read-text.ts';

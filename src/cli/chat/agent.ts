@@ -1,6 +1,6 @@
 /** Plain lines of a chat go to a coding agent, once one is chosen. */
 
-import { PermissionMode } from '../../protocol/agent/names.ts';
+import { PermissionMode } from '../../protocol/turn.ts';
 import { agentIn } from '../agent/agent-in.ts';
 import { agentAt } from '../agent/agent-named.ts';
 import { TerminalTurn } from '../agent/turn.ts';

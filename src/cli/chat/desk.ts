@@ -1,6 +1,6 @@
 /** What the commands of a chat work with. */
 
-import type { PermissionMode } from '../../protocol/agent/names.ts';
+import type { PermissionMode } from '../../protocol/turn.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { TerminalTurn } from '../agent/turn.ts';
 import type { Cells } from '../cells.ts';

@@ -2,7 +2,7 @@
 
 import { stringify } from 'yaml';
 import type { Client } from '../../client/index.ts';
-import type { AgentProfile } from '../../protocol/agent/profile.ts';
+import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { Exit } from '../exit.ts';
 import { readText } from '../read-text.ts';
 import type { Report } from '../report.ts';

@@ -1,7 +1,7 @@
 /** A profile as a person writes it: YAML, of which JSON is a part. */
 
 import { LineCounter, parseDocument } from 'yaml';
-import { type AgentProfile, parseProfile } from '../../protocol/agent/profile.ts';
+import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { UsageError } from '../exit.ts';
 

@@ -1,6 +1,6 @@
 /** The turns of a coding agent in the log of a session: what a person at the terminal of the turn saw, with the prompt. */
 
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { Rendering, type Shown } from '../agent/render.ts';
 import { toPlain } from '../texts.ts';
 

@@ -1,7 +1,7 @@
 /** `cella sessions`: what lives at a server. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';
 import { collect } from '../package-flags.ts';

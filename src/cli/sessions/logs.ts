@@ -1,7 +1,7 @@
 /** What has happened in a session of a server, and what happens. */
 
 import type { Client, ClientSession, FeedItem } from '../../client/index.ts';
-import { AgentLogEvent } from '../../protocol/agent/events.ts';
+import { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { Exit } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 import { toColoured, toPlain } from '../texts.ts';

@@ -2,7 +2,7 @@
 
 import type { Client } from '../../client/index.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Defaults } from '../arguments.ts';
 import { UsageError } from '../exit.ts';
 import { connectAt, connectOn, socketOn } from '../server/connecting.ts';

@@ -1,6 +1,6 @@
 /** `cella skills run`: a skill in an agent's kernel, with what it prints as it comes. */
 
-import { eventToJson } from '../../protocol/events.ts';
+import { eventToJson } from '../../protocol/execution-events.ts';
 import type { OpenOptions } from '../context.ts';
 import { exitCodeOf } from '../exit.ts';
 import { showEvent, showNotices } from '../show.ts';

@@ -1,7 +1,7 @@
 /** list_artifacts: the data that code has kept. */
 
 import { z } from 'zod';
-import type { ArtifactInfo } from '../../protocol/artifact.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { Shop } from '../shop.ts';
 import { type Bench, brief, guarded, LOOKS, listing } from './offer.ts';
 

@@ -7,8 +7,8 @@ import {
   ResourceNotFoundError,
   ResourceTemplate,
 } from '@modelcontextprotocol/server';
-import type { ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { Shop } from '../shop.ts';
 import { newest, ROOT, uriOf } from './artifacts.ts';
 import { type Bench, brief } from './offer.ts';

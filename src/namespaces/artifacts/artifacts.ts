@@ -1,8 +1,7 @@
 /** The artifacts of a storage: bytes of any size by name, with what they are, for host callers and for kernels. */
 
-import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkName } from '../../protocol/names.ts';
+import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, Page } from '../../storage/contract.ts';
 import type { Methods } from '../contract.ts';
 import { checkRoom, MOST_THINGS } from '../room.ts';

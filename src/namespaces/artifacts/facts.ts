@@ -1,8 +1,8 @@
 /** What is said of an artifact, checked: kernels send it, and it is kept as JSON. */
 
 import { z } from 'zod';
-import { ArtifactFacts } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { ArtifactFacts } from '../../protocol/namespace-models.ts';
 
 const MOST_METADATA_BYTES = 64 * 1024;
 

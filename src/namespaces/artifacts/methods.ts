@@ -1,8 +1,8 @@
 /** What the code of a kernel can ask of the artifacts: pieces of at most 8 MB, by handle. */
 
 import { z } from 'zod';
-import type { ArtifactInfo } from '../../protocol/artifact.ts';
 import type { PyValue } from '../../protocol/kernel-marshal.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactWriter, Page } from '../../storage/contract.ts';
 import { type Methods, method } from '../contract.ts';
 import { Listed, PAGE_CHARACTERS, pageValue } from '../page.ts';

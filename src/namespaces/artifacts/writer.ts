@@ -1,7 +1,7 @@
 /** Writes one artifact, in order and no further than the limit. */
 
-import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { ArtifactWriter } from '../../storage/contract.ts';
 
 export class BoundedWriter implements ArtifactWriter {

@@ -1,7 +1,7 @@
 /** The skills of a storage: Python files that are listed, found, made and removed here, and run only inside kernels. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { checkIdentifier, checkName } from '../../protocol/names.ts';
+import { checkIdentifier, checkName } from '../../protocol/namespace-models.ts';
 import type { TextStore } from '../../storage/contract.ts';
 import type { Methods } from '../contract.ts';
 import { checkRoom, MOST_THINGS } from '../room.ts';

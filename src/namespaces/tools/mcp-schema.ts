@@ -3,7 +3,7 @@
 import type { JsonSchemaType, Tool } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkIdentifier } from '../../protocol/names.ts';
+import { checkIdentifier } from '../../protocol/namespace-models.ts';
 import { BoundedSchemas } from './bounded-schemas.ts';
 import { CALLABLE_METHODS } from './fields.ts';
 import { type Parameter, ParameterType } from './parameter.ts';

@@ -1,18 +1,27 @@
 /** The routes of coding agents: prompt one, stop it, look at what it did, and the profiles that people set up for them. */
 
 import { z } from 'zod';
-import { AgentName, ModelName, PermissionMode, ToolNames, TurnId } from '../agent/names.ts';
-import { AgentProfile, NamedProfile, ProfileName } from '../agent/profile.ts';
-import { DayUsage, ModelUsage } from '../agent/usage.ts';
-import { milliseconds } from '../session-settings.ts';
+import { AgentProfile, NamedProfile, ProfileName } from '../agent-profile.ts';
+import { milliseconds, SessionId } from '../session-info.ts';
+import {
+  AgentName,
+  CodingAgent,
+  DayUsage,
+  ModelName,
+  ModelUsage,
+  PermissionMode,
+  Prompted,
+  ToolNames,
+  Transcript,
+  TurnId,
+  TurnInfo,
+} from '../turn.ts';
 import { anyUser, endpoint, mayUse, mayView } from './endpoint.ts';
 import { Idempotent } from './execution-routes.ts';
-import { SessionId } from './sessions.ts';
-import { CodingAgent, Prompted, Transcript, TurnInfo } from './turns.ts';
 
-export { NamedProfile } from '../agent/profile.ts';
+export { NamedProfile } from '../agent-profile.ts';
 
-export { CodingAgent, Prompted, Transcript } from './turns.ts';
+export { CodingAgent, Prompted, Transcript } from '../turn.ts';
 
 const agentsTag = 'Agents';
 const streams = ['application/x-ndjson', 'text/event-stream'];

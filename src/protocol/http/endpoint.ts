@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Right } from '../access-models.ts';
-import { SessionId } from './sessions.ts';
+import { SessionId } from '../session-info.ts';
 
 /**
  * Who may come in. `everybody`: without a token. `anybody`: with any valid one. `session`: with that right on the session

@@ -1,13 +1,11 @@
 /** The routes that run code, and those that follow it. */
 
 import { z } from 'zod';
-import { TurnId } from '../agent/names.ts';
-import { milliseconds } from '../session-settings.ts';
-import { TransactionPolicy } from '../transaction.ts';
+import { ExecutionResult } from '../execution-events.ts';
+import { ExecutionId, FeedItem } from '../session-events.ts';
+import { milliseconds, SessionId, TransactionPolicy } from '../session-info.ts';
+import { TurnId } from '../turn.ts';
 import { endpoint, mayUse, mayView } from './endpoint.ts';
-import { ExecutionId, FeedItem } from './events.ts';
-import { ExecutionResult } from './results.ts';
-import { SessionId } from './sessions.ts';
 
 const executionTag = 'Execution';
 const streams = ['application/x-ndjson', 'text/event-stream'];

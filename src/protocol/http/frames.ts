@@ -1,9 +1,9 @@
 /** What crosses the WebSocket of a session, beside its events: what a client asks, and what it is told. */
 
 import { z } from 'zod';
-import { PermissionId } from '../agent/names.ts';
 import { Failure } from '../error-body.ts';
 import { PermissionDecision } from '../permission.ts';
+import { PermissionId } from '../turn.ts';
 import { TerminalSize } from '../workspace-models.ts';
 import { executeFields, IdempotencyKey } from './execution-routes.ts';
 

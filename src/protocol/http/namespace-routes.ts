@@ -1,10 +1,18 @@
 /** The routes of tools, skills, artifacts and packages: the same things that the code of a session can use. */
 
 import { z } from 'zod';
-import { ArtifactInfo, ArtifactType } from '../artifact.ts';
-import { DepsResult, SkillInfo, SkillProblemList, ThingKind, ToolInfo, ToolProblemList } from '../namespace-models.ts';
+import {
+  ArtifactInfo,
+  ArtifactType,
+  DepsResult,
+  SkillInfo,
+  SkillProblemList,
+  ThingKind,
+  ToolInfo,
+  ToolProblemList,
+} from '../namespace-models.ts';
+import { SessionId } from '../session-info.ts';
 import { anyUser, endpoint, mayUse, mayView } from './endpoint.ts';
-import { SessionId } from './sessions.ts';
 
 export { DepsLine, type ThingKind } from '../namespace-models.ts';
 

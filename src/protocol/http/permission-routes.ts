@@ -1,10 +1,10 @@
 /** The routes of permissions: what waits for somebody's leave, the decision, and the rules that decide by themselves. */
 
 import { z } from 'zod';
-import { PermissionId } from '../agent/names.ts';
 import { Abstention, NewRule, PermissionDecision, PermissionInfo, PermissionRule, RuleId } from '../permission.ts';
+import { SessionId } from '../session-info.ts';
+import { PermissionId } from '../turn.ts';
 import { anyUser, endpoint, mayUse, mayView } from './endpoint.ts';
-import { SessionId } from './sessions.ts';
 
 export {
   type NewRule,

@@ -2,15 +2,23 @@
 
 import { z } from 'zod';
 import { AgentInfo } from '../kernel-state.ts';
+import {
+  NewFork,
+  NewSession,
+  SessionChange,
+  SessionInfo,
+  SessionPage,
+  SessionStates,
+  ShareRequest,
+} from '../session-info.ts';
 import { asGiven } from './as-given.ts';
 import { anyUser, endpoint, mayManage, mayView } from './endpoint.ts';
-import { NewFork, NewSession, SessionChange, SessionInfo, SessionPage, SessionStates, ShareWish } from './sessions.ts';
 
 export { AgentInfo } from '../kernel-state.ts';
-export { ShareWish } from './sessions.ts';
+export { ShareRequest } from '../session-info.ts';
 
 const sessionsTag = 'Sessions';
-const shares = z.array(ShareWish).max(256).optional();
+const shares = z.array(ShareRequest).max(256).optional();
 
 export const CreateSession = endpoint('post /v1/sessions', sessionsTag, anyUser, {
   summary: 'Make a session, or get the one that has this agent key and the same options',

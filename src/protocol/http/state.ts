@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import { CheckpointInfo, Lost } from '../kernel-state.ts';
+import { SessionId } from '../session-info.ts';
 import { endpoint, mayUse, mayView } from './endpoint.ts';
-import { SessionId } from './sessions.ts';
 
 const stateTag = 'State';
 

@@ -1,8 +1,8 @@
 /** The permissions of a query: written as lines, and answered by lines of the input. */
 
 import type { PermissionAnswer, PermissionAsk } from '../../agents/contract.ts';
-import { QueryInput, type QueryLine } from '../../protocol/agent/runner.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { QueryInput, type QueryLine } from '../../protocol/runner-commands.ts';
 import { check, type JsonOutput } from './io.ts';
 
 export class Answers {

@@ -2,7 +2,7 @@
 
 import type { z } from 'zod';
 import type { AgentAdapter, AgentSetup } from '../../agents/contract.ts';
-import { ExecuteQuery, type QueryLine } from '../../protocol/agent/runner.ts';
+import { type QueryLine, QueryRequest } from '../../protocol/runner-commands.ts';
 import { throughGateway, withSessionServer } from '../access.ts';
 import { openForwarder } from '../forwarder.ts';
 import { runTurn } from '../turn.ts';
@@ -11,12 +11,12 @@ import { Answers } from './answers.ts';
 import type { Command, CommandParts } from './command.ts';
 import { firstLine } from './io.ts';
 
-type Query = z.output<typeof ExecuteQuery>;
+type Query = z.output<typeof QueryRequest>;
 /** What of an agent's set-up depends on how models are reached. */
 type Reach = (adapter: AgentAdapter) => Pick<AgentSetup, 'model' | 'profile'>;
 
 export const executeQuery: Command = async (parts) => {
-  const query = await firstLine(parts.lines, ExecuteQuery);
+  const query = await firstLine(parts.lines, QueryRequest);
   const { access, profile } = query;
   if ('baseUrl' in access) return await answer(parts, query, () => ({ model: access, profile }));
   const { key, sessionMcp } = access;

@@ -3,10 +3,10 @@
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
 import { type Line, LineSplitter } from '../../lib/line-splitter.ts';
-import { type ErrorLine, LINE_BYTES } from '../../protocol/agent/runner.ts';
 import { CellaError, errorCodes } from '../../protocol/errors.ts';
 import { firstIssue } from '../../protocol/rpc-peer.ts';
 import { type RpcPort, writerOf } from '../../protocol/rpc-streams.ts';
+import { type ErrorLine, LINE_BYTES } from '../../protocol/runner-commands.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 

@@ -1,13 +1,13 @@
 /** `read-transcript`: a conversation as the agent keeps it, or as the events that it was. */
 
-import { ReadTranscript, type TranscriptLine, transcriptPieces } from '../../protocol/agent/runner.ts';
+import { type TranscriptLine, TranscriptRequest, transcriptPieces } from '../../protocol/runner-commands.ts';
 import { nowhere } from '../access.ts';
 import { ownVariables } from '../variables.ts';
 import type { Command } from './command.ts';
 import { firstLine } from './io.ts';
 
 export const readTranscript: Command = async ({ lines, output, agents }) => {
-  const { agent: name, conversation, as, env, ...place } = await firstLine(lines, ReadTranscript);
+  const { agent: name, conversation, as, env, ...place } = await firstLine(lines, TranscriptRequest);
   const adapter = await agents.load(name);
   const write = (line: TranscriptLine) => output.write(line);
   const agent = await adapter.open({ ...place, env: { ...ownVariables(), ...env }, model: nowhere, profile: {} });

@@ -1,7 +1,7 @@
 /** `setup-session`: writes an agent's profile and the transcript to go on with, where the agent looks for them. */
 
-import { type SetupLine, SetupSession, TranscriptPiece } from '../../protocol/agent/runner.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { type SetupLine, SetupRequest, TranscriptPiece } from '../../protocol/runner-commands.ts';
 import { nowhere } from '../access.ts';
 import { ownVariables } from '../variables.ts';
 import type { Command } from './command.ts';
@@ -11,7 +11,7 @@ import { check, firstLine } from './io.ts';
 const MOST_CHARACTERS = 256 * 1024 * 1024;
 
 export const setupSession: Command = async ({ lines, output, agents }) => {
-  const { agent: name, conversation, env, ...place } = await firstLine(lines, SetupSession);
+  const { agent: name, conversation, env, ...place } = await firstLine(lines, SetupRequest);
   const adapter = await agents.load(name);
   const agent = await adapter.open({ ...place, env: { ...ownVariables(), ...env }, model: nowhere });
   try {

@@ -2,9 +2,9 @@
 
 import type { z } from 'zod';
 import type { PermissionAnswer, PermissionAsk } from '../../agents/contract.ts';
-import { type PermissionResolved, RequestPermission } from '../../protocol/agent/rpc.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RpcPeer } from '../../protocol/rpc-peer.ts';
+import { type PermissionResolved, RequestPermission } from '../../protocol/runner-methods.ts';
 import type { TaskClaim } from './reports.ts';
 
 type Resolution = z.output<typeof PermissionResolved.params>;

@@ -1,9 +1,9 @@
 /** The messages of a task on their way to the daemon: numbered, in order, a few under way at once. */
 
-import type { AgentEvent } from '../../protocol/agent/events.ts';
-import { ReportMessage } from '../../protocol/agent/rpc.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RpcPeer } from '../../protocol/rpc-peer.ts';
+import { ReportMessage } from '../../protocol/runner-methods.ts';
 
 export interface TaskClaim {
   readonly session_token: string;

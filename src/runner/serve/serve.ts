@@ -1,6 +1,9 @@
 /** `serve`: the runner as a long-lived executor. One daemon, one session, one task at a time, over stdin and stdout. */
 
 import { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import { firstIssue, RpcPeer } from '../../protocol/rpc-peer.ts';
+import { portOfStreams } from '../../protocol/rpc-streams.ts';
 import {
   ExecutePrompt,
   Hello,
@@ -13,10 +16,7 @@ import {
   StopTask,
   TerminalInput,
   TerminateTerminal,
-} from '../../protocol/agent/rpc.ts';
-import { CellaError } from '../../protocol/errors.ts';
-import { firstIssue, RpcPeer } from '../../protocol/rpc-peer.ts';
-import { portOfStreams } from '../../protocol/rpc-streams.ts';
+} from '../../protocol/runner-methods.ts';
 import type { AgentSource } from '../agents.ts';
 import { endBelow } from '../descendants.ts';
 import { type Forwarder, openForwarder } from '../forwarder.ts';

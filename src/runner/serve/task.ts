@@ -2,6 +2,8 @@
 
 import type { z } from 'zod';
 import type { AgentAdapter, AgentSetup, ModelAccess } from '../../agents/contract.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { RpcPeer } from '../../protocol/rpc-peer.ts';
 import {
   type ExecutePrompt,
   GetApiKey,
@@ -10,9 +12,7 @@ import {
   ReportCompletion,
   ReportProgress,
   type TaskOutcome,
-} from '../../protocol/agent/rpc.ts';
-import { CellaError } from '../../protocol/errors.ts';
-import type { RpcPeer } from '../../protocol/rpc-peer.ts';
+} from '../../protocol/runner-methods.ts';
 import { throughGateway, withSessionServer } from '../access.ts';
 import type { AgentSource } from '../agents.ts';
 import { failure, runTurn, type TurnEnd } from '../turn.ts';

@@ -2,9 +2,9 @@
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { z } from 'zod';
-import { type SpawnTerminal, TerminalExited, TerminalOutput } from '../../protocol/agent/rpc.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RpcPeer } from '../../protocol/rpc-peer.ts';
+import { type SpawnTerminal, TerminalExited, TerminalOutput } from '../../protocol/runner-methods.ts';
 import { killDescendants } from '../descendants.ts';
 
 const MOST = 16;

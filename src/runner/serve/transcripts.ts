@@ -1,8 +1,8 @@
 /** Conversations as the agent keeps them, for a daemon that has just had a turn: no other process is started to read them. */
 
 import type { z } from 'zod';
-import type { ReadTranscript } from '../../protocol/agent/rpc.ts';
-import { transcriptPieces } from '../../protocol/agent/runner.ts';
+import { transcriptPieces } from '../../protocol/runner-commands.ts';
+import type { ReadTranscript } from '../../protocol/runner-methods.ts';
 import { nowhere } from '../access.ts';
 import type { AgentSource } from '../agents.ts';
 

@@ -2,7 +2,7 @@
 
 import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import type { NetworkDeniedEvent } from '../../protocol/events.ts';
+import type { NetworkDeniedEvent } from '../../protocol/execution-events.ts';
 import { type AllowedHost, readAllowed, readHost, type Target } from '../../protocol/network-hosts.ts';
 
 /** All addresses of a name; undefined where it is not looked up, as others are. */

@@ -8,7 +8,7 @@ import { Agent as TlsAgent } from 'node:https';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import { GetSession } from '../../protocol/http/session-routes.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/admin-token.ts';
 import { cut, type ExchangeContext, pathOf, remoteOf } from '../http/exchange.ts';
 import type { SessionHost } from '../sessions/contract.ts';

@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { DocumentStore, Lock, Storage } from '../../storage/contract.ts';
 import { Hops } from './hop.ts';
 

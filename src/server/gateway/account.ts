@@ -1,6 +1,6 @@
 /** Writes down what a call came to: as the provider has told it, else the most that it may charge. */
 
-import type { TokenUsage } from '../../protocol/agent/names.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/contract.ts';
 import type { Logger } from '../http/logs.ts';
 import type { Asked } from './asked.ts';

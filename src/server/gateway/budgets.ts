@@ -1,8 +1,8 @@
 /** Whether a call may begin: a model that is allowed, and something left to spend beside the calls that are under way. */
 
-import type { UsageCounts } from '../../protocol/agent/usage.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { UsageCounts } from '../../protocol/turn.ts';
 import type { QuotaKeeper, TokenBinding } from '../access/contract.ts';
 import type { Asked } from './asked.ts';
 import { type Estimate, estimateOf } from './estimate.ts';

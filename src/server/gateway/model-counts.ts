@@ -1,6 +1,6 @@
 /** What all calls of models through this server have come to since it began, for whoever watches it. */
 
-import type { TokenUsage } from '../../protocol/agent/names.ts';
+import type { TokenUsage } from '../../protocol/turn.ts';
 
 export interface ModelNumbers {
   readonly calls: number;

@@ -1,7 +1,6 @@
 /** What was used of models, by session, and by user and day: durable, and the same for all servers of a storage. */
 
-import type { TokenUsage } from '../../protocol/agent/names.ts';
-import { type DayUsage, ModelUsage, type UsageCounts } from '../../protocol/agent/usage.ts';
+import { type DayUsage, ModelUsage, type TokenUsage, type UsageCounts } from '../../protocol/turn.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
 import type { TokenBinding } from '../access/contract.ts';

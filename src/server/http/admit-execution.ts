@@ -1,6 +1,6 @@
 /** Whether the owner of a session may run one more cell in it: counted, and QUOTA_EXCEEDED where that is too much. */
 
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Service } from './service.ts';
 
 export async function admitExecution(

@@ -1,6 +1,6 @@
 /** A session whose kernel is woken where it sleeps: QUOTA_EXCEEDED where its owner has too many that live. */
 
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { Service } from './service.ts';
 

@@ -1,6 +1,6 @@
 /** An event as JSON, made once however many follow the session. */
 
-import type { FeedItem } from '../../protocol/http/events.ts';
+import type { FeedItem } from '../../protocol/session-events.ts';
 
 /** Events never change; those that nobody holds any more are forgotten here too. */
 const texts = new WeakMap<FeedItem, string>();

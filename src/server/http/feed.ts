@@ -1,7 +1,7 @@
 /** The events of a session as an answer that goes on, until the client has gone, is too slow, or may no longer read. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { FeedItem } from '../../protocol/http/events.ts';
+import type { FeedItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { stopping } from '../stopping.ts';

@@ -1,6 +1,6 @@
 /** Whether a user may have one more live kernel, and its memory: looked at when a session is about to wake. */
 
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Access } from '../access/contract.ts';
 import type { SessionHost } from '../sessions/contract.ts';
 

@@ -1,6 +1,6 @@
 /** Every session as an MCP server: made when a client first asks for it, and kept while clients use it. */
 
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { SessionApi } from '../../session/api.ts';
 import { admitExecution } from './admit-execution.ts';
 import { awake } from './awake.ts';

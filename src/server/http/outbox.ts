@@ -2,9 +2,9 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
-import type { FeedItem } from '../../protocol/http/events.ts';
 import type { ServerFrame } from '../../protocol/http/frames.ts';
 import type { TerminalServerFrame } from '../../protocol/http/terminal-routes.ts';
+import type { FeedItem } from '../../protocol/session-events.ts';
 import { eventText } from './event-text.ts';
 import type { StreamLimits } from './service.ts';
 

@@ -1,7 +1,7 @@
 /** What a session may be given, by who asks: members get a sandbox of their own, and nothing else of the machine. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionSettings } from '../../protocol/session-settings.ts';
+import type { SessionSettings } from '../../protocol/session-info.ts';
 import type { Privilege } from '../../settings/serve-settings.ts';
 import type { Principal } from '../access/contract.ts';
 

@@ -9,7 +9,7 @@ import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Endpoint } from '../../protocol/http/endpoint.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';

@@ -3,7 +3,7 @@
  * A session has them as `hosted.permissions` (`(await host.open(id)).permissions`).
  */
 
-import type { PermissionOutcome } from '../../protocol/agent/events.ts';
+import type { PermissionOutcome } from '../../protocol/agent-events.ts';
 import type {
   NewRule,
   PermissionDecision,

@@ -1,6 +1,6 @@
 /** What the log of a session says of a request: that somebody asks, and how it ended. */
 
-import type { AgentLogEvent } from '../../protocol/agent/events.ts';
+import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
 
 type Requested = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import type { AgentEvent } from '../../protocol/agent/events.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TurnTask } from '../turns/contract.ts';
 import { Assignment } from './assignment.ts';

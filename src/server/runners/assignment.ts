@@ -1,10 +1,10 @@
 /** The one task that an executor has: what it may say of it, in which order, until it says that it is over. */
 
 import { timingSafeEqual } from 'node:crypto';
-import type { AgentEvent } from '../../protocol/agent/events.ts';
-import type { TaskOutcome } from '../../protocol/agent/rpc.ts';
-import { MessageOrder } from '../../protocol/agent/sequence.ts';
+import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { MessageOrder } from '../../protocol/message-order.ts';
+import type { TaskOutcome } from '../../protocol/runner-methods.ts';
 import type { TurnTask } from '../turns/contract.ts';
 
 /** What an executor says it speaks for. */

@@ -2,8 +2,8 @@
 
 import { z } from 'zod';
 import type { EnvironmentPrimitive } from '../../environments/environment.ts';
-import type { AgentName } from '../../protocol/agent/names.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
+import type { AgentName } from '../../protocol/turn.ts';
 import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
 import type { SessionOptions } from '../../session/options.ts';
 

@@ -5,7 +5,11 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
+import { CellaError } from '../../protocol/errors.ts';
+import { RpcPeer } from '../../protocol/rpc-peer.ts';
+import { portOfStreams } from '../../protocol/rpc-streams.ts';
 import {
+  type Decision,
   ExecutePrompt,
   GetApiKey,
   GetExecutionContext,
@@ -21,11 +25,7 @@ import {
   Shutdown,
   StopTask,
   type TaskOutcome,
-} from '../../protocol/agent/rpc.ts';
-import type { Decision } from '../../protocol/agent/rpc-words.ts';
-import { CellaError } from '../../protocol/errors.ts';
-import { RpcPeer } from '../../protocol/rpc-peer.ts';
-import { portOfStreams } from '../../protocol/rpc-streams.ts';
+} from '../../protocol/runner-methods.ts';
 import type { SessionTokens } from '../access/contract.ts';
 import type { Decided } from '../permissions/contract.ts';
 import { newPermissionId } from '../sessions/ids.ts';

@@ -5,7 +5,7 @@ import { programsIn } from '../../agents/programs/folder.ts';
 import { usedProgram } from '../../agents/programs/used.ts';
 import { agentProgram } from '../../agents/registry.ts';
 import { packageFile } from '../../interpreter/package-file.ts';
-import type { AgentName } from '../../protocol/agent/names.ts';
+import type { AgentName } from '../../protocol/turn.ts';
 
 export const RUNNER_FILE = 'cella-runner.mjs';
 /** Node would open its debugger at SIGUSR1, on a port that every local user can connect to. */

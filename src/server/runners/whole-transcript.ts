@@ -1,8 +1,8 @@
 /** A conversation from the parts in which an executor tells it. */
 
 import type { z } from 'zod';
-import type { ReadTranscript } from '../../protocol/agent/rpc.ts';
-import { checkTranscriptLength } from '../../protocol/agent/transcript-limit.ts';
+import type { ReadTranscript } from '../../protocol/runner-methods.ts';
+import { checkTranscriptLength } from '../../protocol/turn.ts';
 import { breach } from './assignment.ts';
 
 /** About twice as many as the longest one has. */

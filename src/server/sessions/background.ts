@@ -1,7 +1,7 @@
 /** Writes down what a session tells between its executions: what threads write after their cell, saves, and how packages come. */
 
-import type { BackgroundEvent } from '../../protocol/events.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { BackgroundEvent } from '../../protocol/execution-events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
 import { jsonBytes, jsonText } from '../json-pieces.ts';
 import type { EventWriter } from './event-writer.ts';

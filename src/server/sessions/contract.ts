@@ -5,8 +5,8 @@
 
 import type { FilesRoot } from '../../environments/files/session-files.ts';
 import type { Role } from '../../protocol/access-models.ts';
-import type { FeedItem } from '../../protocol/http/events.ts';
-import type { ExecutionResult } from '../../protocol/http/results.ts';
+import type { ExecutionResult } from '../../protocol/execution-events.ts';
+import type { FeedItem } from '../../protocol/session-events.ts';
 import type {
   NewFork,
   NewSession,
@@ -14,8 +14,8 @@ import type {
   SessionInfo,
   SessionPage,
   SessionQuery,
-} from '../../protocol/http/sessions.ts';
-import type { TransactionPolicy } from '../../protocol/transaction.ts';
+  TransactionPolicy,
+} from '../../protocol/session-info.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import type { PoolMetrics } from '../../session/pool.ts';

@@ -1,7 +1,7 @@
 /** Sessions that come to be, for an owner or as forks of others: one for each key. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { NewFork, NewSession, SessionInfo } from '../../protocol/http/sessions.ts';
+import type { NewFork, NewSession, SessionInfo } from '../../protocol/session-info.ts';
 import { stopping } from '../stopping.ts';
 import { checkSame, type Definition, newDefinition } from './definition.ts';
 import type { Definitions } from './definitions.ts';

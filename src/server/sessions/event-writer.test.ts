@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { EventLog } from '../../storage/contract.ts';
 import { newCounters } from './counters.ts';
 import { EventWriter } from './event-writer.ts';

@@ -5,7 +5,7 @@
  */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { EventLog } from '../../storage/contract.ts';
 import type { Counters } from './counters.ts';
 import type { LogPosition } from './log-position.ts';

@@ -1,8 +1,7 @@
 /** One execution of a hosted session: its number in the log, its ending, and who waits for them. */
 
 import type { CellaError } from '../../protocol/errors.ts';
-import type { ExecutionEvent, ResultEvent } from '../../protocol/events.ts';
-import type { ExecutionResult } from '../../protocol/http/results.ts';
+import type { ExecutionEvent, ExecutionResult, ResultEvent } from '../../protocol/execution-events.ts';
 import type { ExecutionOutcome, HostedExecuteOptions } from './contract.ts';
 import { newExecutionId } from './ids.ts';
 

@@ -2,8 +2,8 @@
 
 import { Turns } from '../../kernel-manager/turns.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ResultEvent } from '../../protocol/events.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { ResultEvent } from '../../protocol/execution-events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
 import { Latest } from '../latest.ts';
 import { stopping } from '../stopping.ts';

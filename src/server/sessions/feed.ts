@@ -2,7 +2,7 @@
 
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type FeedItem, isEnding, type SessionEvent, SessionEventBody } from '../../protocol/http/events.ts';
+import { type FeedItem, isExecutionEnd, type SessionEvent, SessionEventBody } from '../../protocol/session-events.ts';
 import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
 import type { FeedOptions } from './contract.ts';
 import type { EventWriter } from './event-writer.ts';
@@ -27,7 +27,7 @@ export async function* readFeed(
   signal?.addEventListener('abort', told);
   const wanted = (event: SessionEvent) => isWanted(event, { execution, turn });
   const over = (event: SessionEvent) =>
-    (execution !== undefined && isEnding(event) && event.execution === execution) ||
+    (execution !== undefined && isExecutionEnd(event) && event.execution === execution) ||
     (turn !== undefined && event.type === 'turn_ended' && event.turn === turn);
   const ran = () =>
     (execution !== undefined && !writer.position.isOpen(execution)) ||

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { OnFailure } from '../../environments/files/remove-tree.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import { dataFolder } from '../../session/data-folder.ts';
 import { checkPoolOptions, type SessionOptions } from '../../session/options.ts';
 import { PoolLimits } from '../../session/pool.ts';

@@ -11,7 +11,7 @@ import type {
   SessionInfo,
   SessionPage,
   SessionQuery,
-} from '../../protocol/http/sessions.ts';
+} from '../../protocol/session-info.ts';
 import type { AgentInfo } from '../../session/api.ts';
 import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import { KernelPool } from '../../session/pool.ts';

@@ -3,8 +3,13 @@
 import { EventQueue } from '../../kernel/event-queue.ts';
 import type { Capabilities, ExecutorKind } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../../protocol/events.ts';
-import { toBackground } from '../../protocol/http/to-background.ts';
+import type {
+  BackgroundEvent,
+  ExecutionEvent,
+  InputRequestEvent,
+  ResultEvent,
+} from '../../protocol/execution-events.ts';
+import { toBackground } from '../../protocol/session-events.ts';
 import type * as api from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { HostedExecution } from './execution.ts';

@@ -2,8 +2,8 @@
 
 import type { FilesRoot } from '../../environments/files/session-files.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { FeedItem, SessionEventBody } from '../../protocol/http/events.ts';
-import type { NewFork, SessionInfo } from '../../protocol/http/sessions.ts';
+import type { FeedItem, SessionEventBody } from '../../protocol/session-events.ts';
+import type { NewFork, SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentInfo, HistoryEntry, SessionApi } from '../../session/api.ts';
 import type { OpenedNamespaces } from '../../session/open-namespaces.ts';
 import type { Session } from '../../session/session.ts';

@@ -1,7 +1,6 @@
 /** What is told of a session to whoever asks. */
 
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
-import { SessionSettings } from '../../protocol/session-settings.ts';
+import { type SessionInfo, SessionSettings } from '../../protocol/session-info.ts';
 import type { Definition } from './definition.ts';
 
 /** By what was written: a session is told of with every request, and its settings seldom change. */

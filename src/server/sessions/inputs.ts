@@ -1,7 +1,7 @@
 /** Questions of the code that wait for somebody's answer: the first answer wins, and the log tells who gave it. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { InputRequestEvent } from '../../protocol/events.ts';
+import type { InputRequestEvent } from '../../protocol/execution-events.ts';
 import type { Session } from '../../session/session.ts';
 import type { EventWriter } from './event-writer.ts';
 

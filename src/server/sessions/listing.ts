@@ -2,7 +2,7 @@
 
 import type { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
-import { type SessionInfo, type SessionPage, SessionQuery } from '../../protocol/http/sessions.ts';
+import { type SessionInfo, type SessionPage, SessionQuery } from '../../protocol/session-info.ts';
 import { checkPoolOptions } from '../../session/options.ts';
 import type { Viewer } from './contract.ts';
 import type { Definition } from './definition.ts';

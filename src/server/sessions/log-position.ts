@@ -1,6 +1,6 @@
 /** How far the log of a session is known: its last number, and the executions and turns that have begun and not ended. */
 
-import { isEnding, type SessionEventBody } from '../../protocol/http/events.ts';
+import { isExecutionEnd, type SessionEventBody } from '../../protocol/session-events.ts';
 
 export class LogPosition {
   last: number;
@@ -38,7 +38,7 @@ export class LogPosition {
   take(event: SessionEventBody): void {
     if (event.type === 'turn_started') this.#turns.add(event.turn);
     if (event.type === 'turn_ended') this.#turns.delete(event.turn);
-    if (isEnding(event)) this.#open.delete(event.execution);
+    if (isExecutionEnd(event)) this.#open.delete(event.execution);
     // Its beginning may be gone: whatever belongs to it and is no background tells of it too.
     else if ('execution' in event && event.execution && !('background' in event)) this.#open.add(event.execution);
   }

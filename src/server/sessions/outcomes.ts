@@ -5,8 +5,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ResultEvent } from '../../protocol/events.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { ResultEvent } from '../../protocol/execution-events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import { type EventWriter, executionFailed } from './event-writer.ts';
 import type { HostedExecution } from './execution.ts';
 import type { Recorder } from './recorder.ts';

@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CellaError } from '../../protocol/errors.ts';
-import type { OutputFile } from '../../protocol/http/results.ts';
+import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { JsonText } from '../json-pieces.ts';
 import type { OutputContent } from './contract.ts';
 import { newFileId } from './ids.ts';

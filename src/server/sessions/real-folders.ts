@@ -5,7 +5,7 @@
 
 import { realpathSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { NewSession } from '../../protocol/http/sessions.ts';
+import type { NewSession } from '../../protocol/session-info.ts';
 import { type FolderId, folderId } from '../../sandbox/spec.ts';
 
 export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(wanted: T): T {

@@ -1,9 +1,16 @@
 /** Writes down what one execution tells: small things as events, large ones as files that an event names. */
 
 import { setImmediate as turn } from 'node:timers/promises';
-import type { ExecutionEvent, MimeBundle, ResultEvent } from '../../protocol/events.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
-import { type Bundle, type ExecutionResult, type OutputFile, resultToWire } from '../../protocol/http/results.ts';
+import {
+  type Bundle,
+  type ExecutionEvent,
+  type ExecutionResult,
+  type MimeBundle,
+  type OutputFile,
+  type ResultEvent,
+  resultToWire,
+} from '../../protocol/execution-events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import { JsonPieces, jsonBytes, jsonText, slowlyToWire } from '../json-pieces.ts';
 import type { EventWriter } from './event-writer.ts';
 import type { GrowingOutput, Outputs } from './outputs.ts';

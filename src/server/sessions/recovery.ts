@@ -4,7 +4,7 @@
  */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { TurnRecords } from '../turns/records.ts';
 import { recoverTurns } from '../turns/recover.ts';

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
-import { ExecutionId } from '../../protocol/http/events.ts';
-import { ExecutionResult } from '../../protocol/http/results.ts';
+import { ExecutionResult } from '../../protocol/execution-events.ts';
+import { ExecutionId } from '../../protocol/session-events.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { type EveryDocument, everyDocument } from '../every-document.ts';
 import { jsonBytes, jsonText } from '../json-pieces.ts';

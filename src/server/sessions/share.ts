@@ -2,7 +2,7 @@
 
 import type { OnFailure } from '../../environments/files/remove-tree.ts';
 import type { CodeRefusal } from '../../protocol/access-models.ts';
-import type { NewFork } from '../../protocol/http/sessions.ts';
+import type { NewFork } from '../../protocol/session-info.ts';
 import type { SessionOptions } from '../../session/options.ts';
 import type { KernelPool } from '../../session/pool.ts';
 import type { Storage } from '../../storage/contract.ts';

@@ -1,6 +1,6 @@
 /** How an execution begins: what the log says of it, and what its kernel is told. */
 
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { ExecuteOptions } from '../../session/api.ts';
 import type { HostedExecution } from './execution.ts';
 import type { Outputs } from './outputs.ts';

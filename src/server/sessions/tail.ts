@@ -1,6 +1,6 @@
 /** The newest events of a session, in memory for those who read along: bounded, and without a gap. */
 
-import type { SessionEvent } from '../../protocol/http/events.ts';
+import type { SessionEvent } from '../../protocol/session-events.ts';
 
 const MOST_EVENTS = 2048;
 const MOST_BYTES = 1024 * 1024;

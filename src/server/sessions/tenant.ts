@@ -1,6 +1,6 @@
 /** What an executor for the agent of a session is made from: the same options and folder as its kernels have. */
 
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Tenant } from '../runners/contract.ts';
 import type { Definition } from './definition.ts';
 import { storageKeyOf } from './ids.ts';

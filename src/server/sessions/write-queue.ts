@@ -1,6 +1,6 @@
 /** Events on their way to storage: in order, taken a batch at a time, with a word for who has more than there is room for. */
 
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 
 const BATCH_EVENTS = 500;
 const BATCH_BYTES = 1024 * 1024;

@@ -1,7 +1,7 @@
 /** What whoever prompts is answered: the turn that was accepted, one that another request has brought, or why there is none. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { TurnInfo } from '../../protocol/turn.ts';
 import type { AcceptedTurn } from './contract.ts';
 import { infoOf, type TurnRecord } from './records.ts';
 import { HostedTurn } from './turn.ts';

@@ -1,7 +1,7 @@
 /** Events of agents, made small enough for the log: long texts are cut there, and lie in a file as a whole. */
 
-import type { AgentEvent, AgentLogEvent } from '../../protocol/agent/events.ts';
-import type { OutputFile } from '../../protocol/http/results.ts';
+import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { Outputs } from '../sessions/outputs.ts';
 
 /** How much of a text that is too large for an event the event shows. */

@@ -1,11 +1,10 @@
 /** What the turns of a session are asked for, and what runs them. */
 
-import type { AgentEvent, AgentFailure } from '../../protocol/agent/events.ts';
-import type { AgentName, PermissionMode, TokenUsage, TurnStatus } from '../../protocol/agent/names.ts';
-import type { AgentProfile } from '../../protocol/agent/profile.ts';
+import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
+import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import type { Transcript } from '../../protocol/http/agent-routes.ts';
-import type { SessionInfo } from '../../protocol/http/sessions.ts';
-import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
+import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { Decided, PermissionWish } from '../permissions/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 

@@ -1,7 +1,6 @@
 /** What the agents of a session have done so far: the events of its log that are kept, added up. */
 
-import { emptyConversation } from '../../protocol/agent/conversation.ts';
-import { reduceLogged } from '../../protocol/agent/reduce-log.ts';
+import { emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
 import type { Conversation } from '../../protocol/http/conversation-routes.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 

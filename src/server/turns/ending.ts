@@ -1,8 +1,8 @@
 /** How a turn ended, from what ran it and from why it was stopped. */
 
-import type { AgentFailure } from '../../protocol/agent/events.ts';
-import type { TurnStatus } from '../../protocol/agent/names.ts';
+import type { AgentFailure } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { TurnStatus } from '../../protocol/turn.ts';
 import type { TurnEnding } from './contract.ts';
 import type { StopReason } from './turn.ts';
 

@@ -1,7 +1,7 @@
 /** The profiles that users have set up for agents, each user's own, by name. */
 
 import { z } from 'zod';
-import { AgentProfile, ProfileName } from '../../protocol/agent/profile.ts';
+import { AgentProfile, ProfileName } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NamedProfile } from '../../protocol/http/agent-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import { isOver, TurnInfo } from '../../protocol/http/turns.ts';
+import { isOver, TurnInfo } from '../../protocol/turn.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { type EveryDocument, everyDocument } from '../every-document.ts';
 import type { TurnPage } from './contract.ts';

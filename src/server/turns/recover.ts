@@ -1,7 +1,7 @@
 /** After the server before this one has ended: what waited or ran then is marked as interrupted, once. */
 
-import type { SessionEventBody } from '../../protocol/http/events.ts';
-import { isOver } from '../../protocol/http/turns.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
+import { isOver } from '../../protocol/turn.ts';
 import type { LogPosition } from '../sessions/log-position.ts';
 import { interrupted, toFailure } from './ending.ts';
 import type { TurnRecord, TurnRecords } from './records.ts';

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import type { SessionEventBody } from '../../protocol/http/events.ts';
+import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { DocumentPage, DocumentStore } from '../../storage/contract.ts';
 import { SessionTurns, type SessionTurnsParts } from './session-turns.ts';
 

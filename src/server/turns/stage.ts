@@ -1,7 +1,7 @@
 /** One turn from its beginning to its one ending, both durable: what runs it may fail, and storage for a while, too. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TurnStatus } from '../../protocol/agent/names.ts';
+import type { TurnStatus } from '../../protocol/turn.ts';
 import type { SessionPermissions } from '../permissions/contract.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';

@@ -1,7 +1,7 @@
 /** One turn while it waits and runs: why it is to stop, and who waits for its beginning and its end. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { TurnInfo } from '../../protocol/http/turns.ts';
+import type { TurnInfo } from '../../protocol/turn.ts';
 import type { PromptWish } from './contract.ts';
 import type { TurnRecord } from './records.ts';
 

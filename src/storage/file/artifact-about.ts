@@ -9,7 +9,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
-import { ArtifactInfo } from '../../protocol/artifact.ts';
+import { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import { factsByName } from '../media-type.ts';
 import { openPlain } from './entries.ts';
 import { isSettled } from './settled.ts';

@@ -1,7 +1,7 @@
 /** Reads one artifact. The file stays the one that was opened, whatever gets its name meanwhile. */
 
 import type { FileHandle } from 'node:fs/promises';
-import type { ArtifactInfo } from '../../protocol/artifact.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader } from '../contract.ts';
 import { guarded } from './failure.ts';
 

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { type FileHandle, rm } from 'node:fs/promises';
-import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../../protocol/namespace-models.ts';
 import { checkFacts } from '../artifact-facts.ts';
 import type { ArtifactWriter } from '../contract.ts';
 import { WriterSteps } from '../writer-steps.ts';

@@ -3,9 +3,8 @@
 import { type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
-import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkName } from '../../protocol/names.ts';
+import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import { lengthOf } from '../artifact-facts.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Clock, Lock, Page } from '../contract.ts';
 import { aboutPath, aboutText, infoOf, type Known, readAbout } from './artifact-about.ts';

@@ -1,7 +1,7 @@
 /** Writes one checkpoint beside the others; nobody sees it until its folder gets its name. */
 
 import { rm } from 'node:fs/promises';
-import type { Manifest } from '../../protocol/checkpoint.ts';
+import type { Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointWriter } from '../contract.ts';
 import { checkManifest } from '../manifest-check.ts';
 import { WriterSteps } from '../writer-steps.ts';

@@ -2,8 +2,8 @@
 
 import { readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Manifest } from '../../protocol/checkpoint.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
 import { folderName } from '../folder-name.ts';
 import { FileCheckpointWriter } from './checkpoint-writer.ts';

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Segment } from '../../protocol/checkpoint.ts';
+import type { Segment } from '../../protocol/kernel-state.ts';
 import { openPlain } from './entries.ts';
 import { systemCode } from './failure.ts';
 

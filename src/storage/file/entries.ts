@@ -4,7 +4,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
-import { isName } from '../../protocol/names.ts';
+import { isName } from '../../protocol/namespace-models.ts';
 import { systemCode } from './failure.ts';
 
 export interface Entry {

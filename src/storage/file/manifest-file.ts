@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { FORMAT, Manifest } from '../../protocol/checkpoint.ts';
+import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import { writeFileDurably } from './durable.ts';
 import { openPlain } from './entries.ts';
 import { explain, systemCode } from './failure.ts';
@@ -43,8 +43,10 @@ function parse(text: string): StoredManifest {
     return damaged('the manifest is not JSON');
   }
   if (typeof content !== 'object' || content === null) return damaged('the manifest is not an object');
-  if ('format' in content && typeof content.format === 'number' && content.format > FORMAT) {
-    return damaged(`the manifest has format ${content.format}, and this Cella reads format ${FORMAT}: use a newer one`);
+  if ('format' in content && typeof content.format === 'number' && content.format > CHECKPOINT_FORMAT) {
+    return damaged(
+      `the manifest has format ${content.format}, and this Cella reads format ${CHECKPOINT_FORMAT}: use a newer one`,
+    );
   }
   const { checksum: sum, ...rest } = content as { checksum?: unknown };
   if (sum !== checksum(rest)) return damaged('the manifest was changed or cut: its checksum does not fit');

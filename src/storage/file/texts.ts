@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { link, rename, rm, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkName } from '../../protocol/names.ts';
+import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText, MOST_TEXT_BYTES } from '../text-limit.ts';
 import { syncFolder, writeFileDurably } from './durable.ts';

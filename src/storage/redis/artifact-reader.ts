@@ -1,7 +1,7 @@
 /** Reads one artifact. Its chunks stay for a while after it was replaced or deleted. */
 
-import type { ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader } from '../contract.ts';
 import { type Content, readRange } from './chunks.ts';
 import type { Place } from './place.ts';

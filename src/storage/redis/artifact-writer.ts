@@ -1,7 +1,7 @@
 /** Writes one artifact in chunks that nobody sees until what is known of it names them. */
 
 import { createHash } from 'node:crypto';
-import type { ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
+import type { ArtifactFacts, ArtifactInfo } from '../../protocol/namespace-models.ts';
 import { checkFacts } from '../artifact-facts.ts';
 import type { ArtifactWriter } from '../contract.ts';
 import { WriterSteps } from '../writer-steps.ts';

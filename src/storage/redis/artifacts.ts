@@ -1,9 +1,8 @@
 /** Artifacts: their bytes in chunks, and a hash by name of what is known of them, which is written last. */
 
 import { giveWay, inSlices, sortedInSlices } from '../../lib/event-loop.ts';
-import { type ArtifactFacts, ArtifactInfo } from '../../protocol/artifact.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkName } from '../../protocol/names.ts';
+import { type ArtifactFacts, ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import { lengthOf } from '../artifact-facts.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../contract.ts';
 import { RedisArtifactReader } from './artifact-reader.ts';

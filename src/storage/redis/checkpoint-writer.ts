@@ -1,6 +1,6 @@
 /** Writes one checkpoint in chunks that nobody sees until its manifest names them. */
 
-import type { Manifest } from '../../protocol/checkpoint.ts';
+import type { Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointWriter } from '../contract.ts';
 import { checkManifest } from '../manifest-check.ts';
 import { WriterSteps } from '../writer-steps.ts';

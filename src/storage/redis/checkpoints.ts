@@ -1,7 +1,7 @@
 /** Checkpoints: their data in chunks, and for each agent a hash of manifests by id, which are written last. */
 
-import { FORMAT, Manifest } from '../../protocol/checkpoint.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { CHECKPOINT_FORMAT, Manifest } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';
 import { RedisCheckpointWriter } from './checkpoint-writer.ts';
 import { type Content, chunkStem, expired, PUBLISH, removeChunks } from './chunks.ts';
@@ -151,7 +151,7 @@ function parse(id: string, text: string): Stored {
   if (!manifest.success) {
     return {
       kind: 'damaged',
-      reason: `the manifest is none of format ${FORMAT}: ${manifest.error.issues[0]?.message}`,
+      reason: `the manifest is none of format ${CHECKPOINT_FORMAT}: ${manifest.error.issues[0]?.message}`,
     };
   }
   if (manifest.data.id !== id) return { kind: 'damaged', reason: `the manifest is that of ${manifest.data.id}` };

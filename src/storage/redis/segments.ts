@@ -1,7 +1,7 @@
 /** The segments of a checkpoint: parts of one run of bytes that lies in chunks. */
 
 import { createHash } from 'node:crypto';
-import type { Segment } from '../../protocol/checkpoint.ts';
+import type { Segment } from '../../protocol/kernel-state.ts';
 import { CHUNK_BYTES, type Content, reaches, readRange } from './chunks.ts';
 import type { Place } from './place.ts';
 

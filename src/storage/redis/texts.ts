@@ -1,7 +1,7 @@
 /** Tools and skills: a hash of texts by name, each behind the time of its change, and a word that changes with them. */
 
 import { randomUUID } from 'node:crypto';
-import { checkName } from '../../protocol/names.ts';
+import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText } from '../text-limit.ts';
 import type { Place } from './place.ts';

@@ -122,7 +122,7 @@ export async function values(): Promise<Target> {
 export async function mime(): Promise<Target> {
   const attempt = await onlyFrameErrors();
   const { parseDisplay } = await import('../../../src/protocol/kernel-payloads.ts');
-  const { bundleFromWire, bundleToWire } = await import('../../../src/protocol/http/results.ts');
+  const { bundleFromWire, bundleToWire } = await import('../../../src/protocol/execution-events.ts');
   return {
     name: 'mime',
     parser: [

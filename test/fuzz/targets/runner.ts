@@ -38,8 +38,8 @@ export async function rpc(): Promise<Target> {
 /** Calls, notifications and answers of a runner, and the lines of its commands: where the first byte is `=`. */
 export async function runner(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const words = await import('../../../src/protocol/agent/rpc.ts');
-  const { QueryLine, TranscriptLine } = await import('../../../src/protocol/agent/runner.ts');
+  const words = await import('../../../src/protocol/runner-methods.ts');
+  const { QueryLine, TranscriptLine } = await import('../../../src/protocol/runner-commands.ts');
   const { RpcPeer } = await import('../../../src/protocol/rpc-peer.ts');
   const { runRunnerCommand: runCommand } = await import('../../../src/environments/runner-command.ts');
   const results: Readonly<Record<string, unknown>> = {

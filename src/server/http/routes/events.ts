@@ -1,8 +1,8 @@
 /** The events of a session: a page of them, a stream, a WebSocket; and what was too large for one. */
 
 import { CellaError } from '../../../protocol/errors.ts';
-import type { FeedItem } from '../../../protocol/http/events.ts';
 import * as wire from '../../../protocol/http/execution-routes.ts';
+import type { FeedItem } from '../../../protocol/session-events.ts';
 import type { HostedSession } from '../../sessions/contract.ts';
 import { isWanted } from '../../sessions/feed.ts';
 import { bytesResponse } from '../bytes.ts';

@@ -3,7 +3,7 @@
 import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
 import * as wire from '../../../protocol/http/file-routes.ts';
-import type { SessionInfo } from '../../../protocol/http/sessions.ts';
+import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { Principal } from '../../access/contract.ts';
 import { upload } from '../body.ts';
 import { bytesResponse } from '../bytes.ts';

@@ -1,10 +1,10 @@
 /** Tools, skills, artifacts and packages, by the rules that hold for the code of the session too. */
 
-import { ArtifactFacts } from '../../../protocol/artifact.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/namespace-routes.ts';
-import type { SessionInfo } from '../../../protocol/http/sessions.ts';
+import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
+import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { DepsApi, NamespacesApi, SessionApi } from '../../../session/api.ts';
 import { requireScope } from '../../access/rights.ts';
 import { slowlyToWire } from '../../json-pieces.ts';

@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../../protocol/errors.ts';
 import * as wire from '../../../protocol/http/session-routes.ts';
-import { SessionSettings } from '../../../protocol/session-settings.ts';
+import { SessionSettings } from '../../../protocol/session-info.ts';
 import { requireScope, rightOf } from '../../access/rights.ts';
 import { checkPrivileges } from '../privileges.ts';
 import type { Service } from '../service.ts';

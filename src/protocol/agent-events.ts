@@ -1,10 +1,10 @@
-/** What a coding agent does, in words that are the same for every agent: events of a session's log. */
+/** What a coding agent does, in the same words for every agent: events of the session log. */
 
 import { z } from 'zod';
-import { OutputFile } from '../http/results.ts';
-import { AgentFailure, AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './names.ts';
+import { OutputFile } from './execution-events.ts';
+import { AgentFailure, AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './turn.ts';
 
-export { AgentFailure } from './names.ts';
+export { AgentFailure } from './turn.ts';
 
 const ofTurn = { turn: TurnId };
 /** `item` is the agent's own name for it, unique in its turn. */

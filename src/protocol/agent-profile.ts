@@ -1,8 +1,8 @@
-/** What a person has set up for an agent: prompt, rules, skills, subagents, commands, MCP servers and first files. */
+/** What a user has set up for an agent: prompt, rules, skills, subagents, commands, MCP servers and first files. */
 
 import { z } from 'zod';
-import { CellaError } from '../errors.ts';
-import { ModelName } from './names.ts';
+import { CellaError } from './errors.ts';
+import { ModelName } from './turn.ts';
 
 const MOST_ENTRIES = 1000;
 const MOST_CHARACTERS = 1_048_576;

@@ -1,9 +1,9 @@
-/** The events of a session: numbered from 1 without a gap, durable before anybody sees them, and never changed. */
+/** The session log: events numbered from 1 without a gap, durable before anybody sees them, and never changed. */
 
 import { z } from 'zod';
-import { AgentLogEvent } from '../agent/events.ts';
-import { TransactionPolicy } from '../transaction.ts';
-import { Bundle, OutputFile, resultFields } from './results.ts';
+import { AgentLogEvent } from './agent-events.ts';
+import { type BackgroundEvent, Bundle, bundleFromWire, OutputFile, resultFields } from './execution-events.ts';
+import { TransactionPolicy } from './session-info.ts';
 
 export const ExecutionId = z.string().regex(/^exe_[0-9a-z]{16}$/);
 
@@ -16,7 +16,7 @@ const owned = {
 };
 const ofOne = { execution: ExecutionId };
 
-const Failure = z.object({
+const EventFailure = z.object({
   code: z.string(),
   message: z.string(),
   advice: z.string(),
@@ -81,7 +81,7 @@ const InputAnswered = z.object({
 const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
 
 /** It has no result: it never began, or what it did could not be written down. */
-const ExecutionFailed = z.object({ type: z.literal('execution_failed'), ...ofOne, error: Failure });
+const ExecutionFailed = z.object({ type: z.literal('execution_failed'), ...ofOne, error: EventFailure });
 
 /** The server ended while it ran. It is not run again. */
 const Interrupted = z.object({ type: z.literal('interrupted'), ...ofOne, reason: z.string() });
@@ -148,16 +148,41 @@ export type SessionEvent = z.infer<typeof SessionEvent>;
 
 /** Tells a reader that events up to this number are gone, and the next is after it. It has no number itself. */
 const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
-export type FloorNotice = z.infer<typeof FloorNotice>;
+type FloorNotice = z.infer<typeof FloorNotice>;
 
 /** What a reader of a session gets. */
 export const FeedItem = z.union([FloorNotice, SessionEvent]);
 export type FeedItem = z.infer<typeof FeedItem>;
 
-const endings = ['result', 'execution_failed', 'interrupted'] as const;
-export type Ending = Extract<SessionEventBody, { type: (typeof endings)[number] }>;
+const executionEnds = ['result', 'execution_failed', 'interrupted'] as const;
+export type ExecutionEnd = Extract<SessionEventBody, { type: (typeof executionEnds)[number] }>;
 
 /** Whether an execution is over with it. */
-export function isEnding(event: SessionEventBody): event is Ending {
-  return endings.some((type) => type === event.type);
+export function isExecutionEnd(event: SessionEventBody): event is ExecutionEnd {
+  return executionEnds.some((type) => type === event.type);
+}
+
+/** Undefined for what belongs to an execution, and for what lies in a file. */
+export function toBackground(item: FeedItem): BackgroundEvent | undefined {
+  if (item.type === 'saved') {
+    const { checkpoint, names, bytes, lost } = item;
+    return { type: 'saved', id: checkpoint, names, bytes, lost };
+  }
+  if (item.type === 'network_denied') {
+    const { host, port, reason, more } = item;
+    return { type: 'network_denied', host, port, reason, more };
+  }
+  if (!('background' in item) || !item.background) return undefined;
+  const late = item.number === undefined ? {} : { execution: item.number };
+  switch (item.type) {
+    case 'stdout':
+    case 'stderr':
+      return { type: item.type, text: item.text, ...late };
+    case 'progress':
+      return { type: 'progress', task: item.task, text: item.text };
+    case 'display':
+      return item.data && { type: 'display', data: bundleFromWire(item.data), ...late };
+    default:
+      return undefined;
+  }
 }

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { CellaError } from '../errors.ts';
-import type { RpcMethod, RpcNotification } from '../rpc-message.ts';
-import { toDaemon, toRunner } from './rpc.ts';
-import { transcriptPieces } from './runner.ts';
-import { MessageOrder } from './sequence.ts';
+import { CellaError } from './errors.ts';
+import { MessageOrder } from './message-order.ts';
+import type { RpcMethod, RpcNotification } from './rpc-message.ts';
+import { transcriptPieces } from './runner-commands.ts';
+import { toDaemon, toRunner } from './runner-methods.ts';
 
-const page = readFileSync(new URL('../../../docs/executor-protocol.md', import.meta.url), 'utf8');
+const page = readFileSync(new URL('../../docs/executor-protocol.md', import.meta.url), 'utf8');
 const sections = new Map(
   page
     .split(/^### /m)

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type ConversationState, emptyConversation } from './conversation.ts';
-import type { AgentLogEvent } from './events.ts';
-import { reduce } from './reduce.ts';
+import type { AgentLogEvent } from './agent-events.ts';
+import { type ConversationState, emptyConversation, reduce } from './conversation.ts';
 
 const turn = 'trn_0000000000000001';
 const started: AgentLogEvent = { type: 'turn_started', turn, agent: 'claude', prompt: 'Go', mode: 'ask' };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseProfile } from './profile.ts';
+import { parseProfile } from './agent-profile.ts';
 
 const hostile = [
   '',

@@ -1,35 +1,39 @@
-/** The runner's commands: what each reads as its first line, and the lines that it writes. docs/runner.md shows them. */
+/** The commands of the runner program: what each reads from its first line, and the lines that it writes. See docs/runner.md. */
 
 import { z } from 'zod';
-import { AgentEvent, AgentLogEvent } from './events.ts';
-import { AgentFailure, AgentName, ModelName, PermissionMode, TokenUsage, ToolNames, TurnId } from './names.ts';
-import { AgentProfile } from './profile.ts';
-import { Conversation, Environment, path, shortText, TaskStatus } from './rpc-words.ts';
+import { AgentEvent, AgentLogEvent } from './agent-events.ts';
+import { AgentProfile } from './agent-profile.ts';
+import { absolutePath, ConversationName, Environment, shortText, TaskStatus } from './runner-methods.ts';
+import { AgentFailure, AgentName, ModelName, PermissionMode, TokenUsage, ToolNames, TurnId } from './turn.ts';
 
 /** The longest line that a runner reads or writes. */
 export const LINE_BYTES = 8 * 1024 * 1024;
 
 /** What every command is told of the agent. Paths are as the runner sees them. */
-const place = {
+const agentFields = {
   agent: AgentName,
-  cwd: path,
-  homeDir: path,
-  programDir: path,
+  cwd: absolutePath,
+  homeDir: absolutePath,
+  programDir: absolutePath,
   env: Environment.default({}),
 };
 
 /** Where there is a conversation to go on with, its transcript follows in lines of `TranscriptPiece`, to the end of the input. */
-export const SetupSession = z.object({ ...place, profile: AgentProfile, conversation: Conversation.optional() });
-export type SetupSession = z.input<typeof SetupSession>;
+export const SetupRequest = z.object({
+  ...agentFields,
+  profile: AgentProfile,
+  conversation: ConversationName.optional(),
+});
+export type SetupRequest = z.input<typeof SetupRequest>;
 
 /** By way of a gateway on a Unix socket, or at an address. The key stands in for the provider's, or is it. */
 export const QueryAccess = z.union([
-  z.object({ gatewaySocket: path, key: z.string().min(1), sessionMcp: z.string().min(1).max(64).optional() }),
+  z.object({ gatewaySocket: absolutePath, key: z.string().min(1), sessionMcp: z.string().min(1).max(64).optional() }),
   z.object({ baseUrl: z.url(), key: z.string().min(1) }),
 ]);
 
-export const ExecuteQuery = z.object({
-  ...place,
+export const QueryRequest = z.object({
+  ...agentFields,
   profile: AgentProfile.default({}),
   turn: TurnId,
   prompt: z.string(),
@@ -37,10 +41,10 @@ export const ExecuteQuery = z.object({
   timeoutMs: z.int().min(1),
   tools: ToolNames.optional(),
   model: ModelName.optional(),
-  conversation: Conversation.optional(),
+  conversation: ConversationName.optional(),
   access: QueryAccess,
 });
-export type ExecuteQuery = z.input<typeof ExecuteQuery>;
+export type QueryRequest = z.input<typeof QueryRequest>;
 
 /** The lines after the first, while a query runs. Where they end, nobody is there to answer. */
 export const QueryInput = z.discriminatedUnion('type', [
@@ -56,12 +60,12 @@ export const QueryInput = z.discriminatedUnion('type', [
 export type QueryInput = z.input<typeof QueryInput>;
 
 /** With `events`, what came of it in the words of the event log; else the agent's own text. */
-export const ReadTranscript = z.object({
-  ...place,
-  conversation: Conversation,
+export const TranscriptRequest = z.object({
+  ...agentFields,
+  conversation: ConversationName,
   as: z.enum(['text', 'events']).default('text'),
 });
-export type ReadTranscript = z.input<typeof ReadTranscript>;
+export type TranscriptRequest = z.input<typeof TranscriptRequest>;
 
 /** A part of the agent's own record of a conversation; see `transcriptPieces`. */
 export const TranscriptPiece = z.object({ type: z.literal('text'), text: z.string() });

@@ -1,4 +1,4 @@
-/** What a sandbox allows, as a caller may ask for it. Everything has a default; nothing is looser than asked. */
+/** What a sandbox allows. Everything has a default, and nothing is looser than what the caller asked for. */
 
 import { z } from 'zod';
 import { readAllowed, writeAllowed } from './network-hosts.ts';

@@ -1,0 +1,357 @@
+/** The conversation that the events of a session add up to, and its reducer: the one that server, client and console use.
+ * The reducer is pure, and parts that do not change stay the same objects. */
+
+import { z } from 'zod';
+import { AgentLogEvent, ItemKind, PermissionOutcome } from './agent-events.ts';
+import { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from './turn.ts';
+
+type EventOf<Type extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: Type }>;
+
+type ItemStatus = 'running' | EventOf<'item_completed'>['status'];
+
+interface ConversationItem {
+  readonly id: string;
+  readonly kind: ItemKind;
+  readonly status: ItemStatus;
+  readonly tool?: string | undefined;
+  readonly title?: string | undefined;
+  readonly input?: unknown;
+  /** What it says or thinks. */
+  readonly text: string;
+  /** What a tool or subagent gave back. */
+  readonly output?: string | undefined;
+  /** Of a subagent. */
+  readonly items: readonly ConversationItem[];
+}
+
+export interface ConversationTurn {
+  readonly id: string;
+  readonly agent?: AgentName | undefined;
+  readonly prompt: string;
+  readonly mode?: PermissionMode | undefined;
+  readonly model?: string | undefined;
+  readonly by?: string | undefined;
+  readonly status: 'running' | TurnStatus;
+  readonly items: readonly ConversationItem[];
+  readonly notices: readonly string[];
+  readonly usage?: TokenUsage | undefined;
+  readonly error?: AgentFailure | undefined;
+}
+
+interface ConversationPermission {
+  readonly id: string;
+  readonly turn?: string | undefined;
+  readonly execution?: string | undefined;
+  readonly item?: string | undefined;
+  readonly tool: string;
+  readonly summary: string;
+  readonly input?: unknown;
+  readonly pattern?: string | undefined;
+  readonly expiresAt?: number | undefined;
+  /** Set where it is a question in words: answered with a text. */
+  readonly question?: Pick<EventOf<'question'>, 'text' | 'options'> | undefined;
+  readonly outcome: 'pending' | PermissionOutcome;
+  readonly scope?: EventOf<'permission_resolved'>['scope'];
+  readonly reason?: string | undefined;
+  readonly by?: string | undefined;
+}
+
+interface ConversationFile {
+  readonly path: string;
+  readonly change: EventOf<'file_changed'>['change'];
+}
+
+export interface ConversationState {
+  /** `waiting`: for a person. */
+  readonly status: 'idle' | 'running' | 'waiting';
+  /** The agent's own name of its last conversation. */
+  readonly conversation?: string | undefined;
+  readonly turns: readonly ConversationTurn[];
+  /** As it was last told. */
+  readonly plan: EventOf<'plan'>['entries'];
+  /** All that agents have changed, by path. */
+  readonly files: readonly ConversationFile[];
+  readonly permissions: readonly ConversationPermission[];
+  /** Attempts to reach hosts that the policy does not name. */
+  readonly denied: readonly Pick<EventOf<'network_denied'>, 'host' | 'port' | 'reason'>[];
+  /** Of all turns. */
+  readonly usage: Omit<TokenUsage, 'model'>;
+}
+
+export const emptyConversation: ConversationState = {
+  status: 'idle',
+  turns: [],
+  plan: [],
+  files: [],
+  permissions: [],
+  denied: [],
+  usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, costUsd: 0 },
+};
+
+const text = z.string();
+
+const optionalText = z.string().optional();
+
+const ItemSchema: z.ZodType<ConversationItem> = z
+  .lazy(() =>
+    z.looseObject({
+      ...{ id: text, kind: ItemKind, text, tool: optionalText, title: optionalText, output: optionalText },
+      status: z.enum(['running', 'completed', 'failed', 'denied', 'cancelled']),
+      input: z.unknown().optional(),
+      items: z.array(ItemSchema),
+    }),
+  )
+  .meta({ id: 'ConversationItem' });
+
+const TurnSchema = z.looseObject({
+  ...{ id: text, prompt: text, model: optionalText, by: optionalText },
+  agent: AgentName.optional(),
+  mode: PermissionMode.optional(),
+  status: z.enum(['running', ...TurnStatus.options]),
+  items: z.array(ItemSchema),
+  notices: z.array(text),
+  usage: TokenUsage.optional(),
+  error: AgentFailure.optional(),
+});
+
+const QuestionSchema = z.object({
+  text,
+  options: z.array(z.object({ label: text, description: optionalText })).optional(),
+});
+
+const PermissionSchema = z.looseObject({
+  ...{ id: text, turn: optionalText, execution: optionalText, item: optionalText, tool: text, summary: text },
+  ...{ pattern: optionalText, reason: optionalText, by: optionalText },
+  input: z.unknown().optional(),
+  expiresAt: z.number().optional(),
+  question: QuestionSchema.optional(),
+  outcome: z.enum(['pending', ...PermissionOutcome.options]),
+  scope: z.enum(['once', 'session', 'always']).optional(),
+});
+
+const StateSchema: z.ZodType<ConversationState> = z
+  .object({
+    status: z.enum(['idle', 'running', 'waiting']),
+    conversation: optionalText,
+    turns: z.array(TurnSchema),
+    plan: z.array(z.object({ text, status: z.enum(['pending', 'in_progress', 'completed']) })),
+    files: z.array(z.object({ path: text, change: z.enum(['created', 'modified', 'deleted']) })),
+    permissions: z.array(PermissionSchema),
+    denied: z.array(z.object({ host: text, port: z.int(), reason: text })),
+    usage: TokenUsage.omit({ model: true }),
+  })
+  .meta({ id: 'ConversationState' });
+
+/** `seq` is the number of the last event in it: with those after it, it goes on. */
+export const Conversation = z.object({ seq: z.int(), state: StateSchema });
+
+export type Conversation = z.infer<typeof Conversation>;
+
+const MOST_NOTICES = 1000;
+
+export function reduce(state: ConversationState, event: AgentLogEvent): ConversationState {
+  return withStatus(step(state, event));
+}
+
+function step(state: ConversationState, event: AgentLogEvent): ConversationState {
+  switch (event.type) {
+    case 'turn_queued':
+      return state; // what waits is no part of the conversation yet
+    case 'turn_started': {
+      const { type, turn, ...facts } = event;
+      return inTurn(state, turn, (old) => ({ ...old, ...facts, status: 'running' }));
+    }
+    case 'turn_ended': {
+      const { turn, status, usage, error } = event;
+      const ended = inTurn(withUsage(state, turn, usage), turn, (old) => ({
+        ...old,
+        status,
+        items: endItems(old.items, status === 'completed' ? 'completed' : 'cancelled'),
+        ...(error ? { error } : {}),
+      }));
+      // What it waited for when its server ended can still be decided.
+      if (status === 'interrupted') return ended;
+      return {
+        ...ended,
+        permissions: ended.permissions.map((one) => (one.turn === turn ? cancelIfPending(one) : one)),
+      };
+    }
+    case 'agent_session': {
+      const { turn, agent, conversation, model } = event;
+      const next = { ...state, conversation };
+      return inTurn(next, turn, (old) => ({ ...old, agent, ...(model === undefined ? {} : { model }) }));
+    }
+    case 'item_started':
+    case 'item_delta':
+    case 'item_completed':
+      return inTurn(state, event.turn, (old) => ({ ...old, items: itemsAfter(old.items, event) }));
+    case 'plan':
+      return { ...state, plan: event.entries };
+    case 'file_changed':
+      return { ...state, files: filesAfter(state.files, event) };
+    case 'usage':
+      return withUsage(state, event.turn, event.usage);
+    case 'agent_notice':
+      return inTurn(state, event.turn, (old) => ({
+        ...old,
+        notices: [...old.notices, event.text].slice(-MOST_NOTICES),
+      }));
+    case 'agent_error':
+      return inTurn(state, event.turn, (old) => ({ ...old, error: event.error }));
+    case 'permission_requested': {
+      const { type, ...facts } = event;
+      return withPermission(state, event.id, (old) => ({ ...old, ...facts }));
+    }
+    case 'question': {
+      const { id, turn, text, options } = event;
+      const question = { text, ...(options ? { options } : {}) };
+      return withPermission(state, id, (old) => ({ ...old, turn, summary: old.summary || text, question }));
+    }
+    case 'permission_resolved': {
+      const { type, ...facts } = event;
+      return withPermission(state, event.id, (old) => ({ ...old, ...facts }));
+    }
+    case 'network_denied': {
+      const { host, port, reason } = event;
+      return { ...state, denied: [...state.denied, { host, port, reason }].slice(-MOST_NOTICES) };
+    }
+    case 'agent_raw':
+      return state;
+  }
+}
+
+type ItemEvent = Extract<AgentLogEvent, { type: 'item_started' | 'item_delta' | 'item_completed' }>;
+
+function itemsAfter(items: ConversationTurn['items'], event: ItemEvent): ConversationTurn['items'] {
+  const { item: id } = event;
+  if (event.type === 'item_delta') {
+    const known = findItem(items, id) ? items : addItem(items, newItem(id), undefined);
+    return changeItem(known, id, (old) => ({ ...old, text: old.text + event.text }));
+  }
+  const { type, turn, item, parent, ...facts } = event;
+  const [status, text] = event.type === 'item_started' ? (['running'] as const) : [event.status, event.text];
+  const known = findItem(items, id) ? items : addItem(items, newItem(id), parent);
+  return changeItem(known, id, (old) => ({ ...old, ...facts, status, text: text ?? old.text }));
+}
+
+function newItem(id: string): ConversationTurn['items'][number] {
+  return { id, kind: 'message', status: 'running', text: '', items: [] };
+}
+
+/** Events of a turn whose beginning is no longer kept still belong to it. */
+function inTurn(
+  state: ConversationState,
+  id: string,
+  change: (turn: ConversationTurn) => ConversationTurn,
+): ConversationState {
+  const at = state.turns.findLastIndex((turn) => turn.id === id);
+  const old = state.turns[at];
+  if (old) return { ...state, turns: state.turns.with(at, change(old)) };
+  const begun: ConversationTurn = { id, prompt: '', status: 'running', items: [], notices: [] };
+  return { ...state, turns: [...state.turns, change(begun)] };
+}
+
+/** A turn's usage is told more than once, each time whole. */
+function withUsage(state: ConversationState, id: string, usage: TokenUsage | undefined): ConversationState {
+  if (!usage) return state;
+  const next = inTurn(state, id, (old) => ({ ...old, usage }));
+  const sum = (field: 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'costUsd') =>
+    next.turns.reduce((total, turn) => total + (turn.usage?.[field] ?? 0), 0);
+  const [input, output, cacheRead, cacheWrite] = [sum('input'), sum('output'), sum('cacheRead'), sum('cacheWrite')];
+  return { ...next, usage: { input, output, cacheRead, cacheWrite, costUsd: sum('costUsd') } };
+}
+
+/** A file that was made and then changed is one that was made. */
+function filesAfter(
+  files: ConversationState['files'],
+  { path, change }: Extract<AgentLogEvent, { type: 'file_changed' }>,
+): ConversationState['files'] {
+  const before = files.find((file) => file.path === path)?.change;
+  const known = before === 'created' && change === 'modified' ? before : change;
+  const others = files.filter((file) => file.path !== path);
+  return [...others, { path, change: known }].sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+function withPermission(
+  state: ConversationState,
+  id: string,
+  change: (permission: ConversationPermission) => ConversationPermission,
+): ConversationState {
+  const at = state.permissions.findLastIndex((permission) => permission.id === id);
+  const old = state.permissions[at];
+  if (old) return { ...state, permissions: state.permissions.with(at, change(old)) };
+  const asked: ConversationPermission = { id, tool: '', summary: '', outcome: 'pending' };
+  return { ...state, permissions: [...state.permissions, change(asked)] };
+}
+
+/** Nobody waits for it any more. */
+function cancelIfPending(permission: ConversationPermission): ConversationPermission {
+  return permission.outcome === 'pending' ? { ...permission, outcome: 'cancelled' } : permission;
+}
+
+function withStatus(state: ConversationState): ConversationState {
+  const waits = state.permissions.some(({ outcome }) => outcome === 'pending');
+  const runs = state.turns.some((turn) => turn.status === 'running');
+  const status = waits ? 'waiting' : runs ? 'running' : 'idle';
+  return status === state.status ? state : { ...state, status };
+}
+
+type Items = readonly ConversationItem[];
+
+const MAX_DEPTH = 16;
+
+function depthOf(items: Items, id: string): number | undefined {
+  for (const item of items) {
+    if (item.id === id) return 1;
+    const within = depthOf(item.items, id);
+    if (within !== undefined) return within + 1;
+  }
+  return undefined;
+}
+
+/** Undefined where there is none. What is new is at the end, so it is looked for from there. */
+function findItem(items: Items, id: string): ConversationItem | undefined {
+  for (let at = items.length - 1; at >= 0; at -= 1) {
+    const item = items[at];
+    if (item?.id === id) return item;
+    const within = item && findItem(item.items, id);
+    if (within) return within;
+  }
+  return undefined;
+}
+
+/** All others stay the same objects. */
+function changeItem(items: Items, id: string, change: (item: ConversationItem) => ConversationItem): Items {
+  for (let at = items.length - 1; at >= 0; at -= 1) {
+    const item = items[at];
+    if (!item) continue;
+    if (item.id === id) return items.with(at, change(item));
+    const within = changeItem(item.items, id, change);
+    if (within !== item.items) return items.with(at, { ...item, items: within });
+  }
+  return items;
+}
+
+/** One whose subagent is not known is one of the turn's own; and so is one that would lie too deep for any screen. */
+function addItem(items: Items, item: ConversationItem, parent: string | undefined): Items {
+  const depth = parent === undefined ? undefined : depthOf(items, parent);
+  if (parent === undefined || depth === undefined || depth >= MAX_DEPTH) return [...items, item];
+  return changeItem(items, parent, (above) => ({ ...above, items: [...above.items, item] }));
+}
+
+/** Nothing goes on once the turn has ended. */
+function endItems(items: Items, status: 'completed' | 'cancelled'): Items {
+  return items.map((item) => {
+    const within = endItems(item.items, status);
+    const same = item.status !== 'running' && within.every((one, at) => one === item.items[at]);
+    return same ? item : { ...item, items: within, status: item.status === 'running' ? status : item.status };
+  });
+}
+
+const types: ReadonlySet<string> = new Set(AgentLogEvent.options.flatMap(({ shape }) => [...shape.type.values]));
+
+/** Its number and its time are the log's, and no part of the state. */
+export function reduceLogged(state: ConversationState, logged: { readonly type: string }): ConversationState {
+  const event = types.has(logged.type) ? AgentLogEvent.safeParse(logged) : undefined;
+  return event?.success ? reduce(state, event.data) : state;
+}
