@@ -15,7 +15,7 @@ import { asGiven } from './as-given.ts';
 import { anyUser, endpoint, mayManage, mayView } from './endpoint.ts';
 
 export { AgentInfo } from '../kernel-state.ts';
-export { ShareRequest } from '../session-info.ts';
+export type { ShareRequest as ShareWish } from '../session-info.ts';
 
 const sessionsTag = 'Sessions';
 const shares = z.array(ShareRequest).max(256).optional();
