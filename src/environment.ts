@@ -3,8 +3,8 @@
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { CellaError } from './protocol/errors.ts';
-import { type StrayVariable, strayVariables } from './settings/stray.ts';
-import { allSettings, settings } from './settings/table.ts';
+import { allSettings, settings } from './settings/settings-table.ts';
+import { type UnknownVariable, unknownVariables } from './settings/unknown-variables.ts';
 
 export interface Environment {
   /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
@@ -50,7 +50,7 @@ export interface Environment {
   /** Every variable of the table that is set, as it was written. */
   readonly variables: Readonly<Record<string, string>>;
   /** Variables that look like settings and are none. */
-  readonly strayVariables: readonly StrayVariable[];
+  readonly strayVariables: readonly UnknownVariable[];
   /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
   readonly runtimeDir: string | undefined;
   /** PATH: where programs of the host are looked up. */
@@ -99,7 +99,7 @@ export function readEnvironment(
     oldMasterKey: read('CELLA_OLD_MASTER_KEY'),
     configFile: read('CELLA_CONFIG'),
     variables: variablesOf(read),
-    strayVariables: strayVariables(Object.keys(env)),
+    strayVariables: unknownVariables(Object.keys(env)),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),
@@ -109,7 +109,7 @@ export function readEnvironment(
 
 /** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is no such number. */
 export function readItemLimit(what: 'skills' | 'artifacts'): number | undefined {
-  const { variable = '', kind } = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
+  const { variable = '', type: kind } = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
   const text = readEnvironment().variables[variable];
   try {
     return text === undefined ? undefined : kind.parse(text);

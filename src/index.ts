@@ -33,6 +33,13 @@ export type { ToolProblem } from './namespaces/tools/catalog.ts';
 export type { Credentials } from './namespaces/tools/credentials.ts';
 export type { ToolInfo } from './namespaces/tools/info.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
+export type {
+  CodingAgent,
+  Conversation,
+  PermissionDecision,
+  PermissionInfo,
+  PermissionRule,
+} from './protocol/api/agent-routes.ts';
 export type { BootstrapConfig } from './protocol/bootstrap.ts';
 export { type ConversationState, emptyConversation, reduce } from './protocol/conversation.ts';
 export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
@@ -56,9 +63,6 @@ export type {
   Woken,
 } from './protocol/execution-events.ts';
 export { eventToJson } from './protocol/execution-events.ts';
-export type { CodingAgent } from './protocol/http/agent-routes.ts';
-export type { Conversation } from './protocol/http/conversation-routes.ts';
-export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/http/permission-routes.ts';
 export { PyObject, type PyValue } from './protocol/kernel-marshal.ts';
 export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/namespace-models.ts';
 export type { NetworkPolicy } from './protocol/sandbox-policy.ts';

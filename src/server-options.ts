@@ -5,7 +5,7 @@ import { Quotas } from './protocol/access-models.ts';
 import { keyModes } from './protocol/enums.ts';
 import { milliseconds } from './protocol/session-info.ts';
 import { SessionOptions } from './session/options.ts';
-import { logLevels } from './settings/serve-settings.ts';
+import { logLevels } from './settings/settings-table.ts';
 
 const { dataDir, storage, python, packages, toolFolders, credentials } = SessionOptions.shape;
 const count = z.int().min(1).max(100_000);

@@ -5,9 +5,9 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isReserved } from '../protocol/enums.ts';
 import { readAllowed, writeAllowed } from '../protocol/network-hosts.ts';
 import type { ExecuteOptions } from '../session/api.ts';
-import { seconds } from '../settings/kinds.ts';
-import type { StrayVariable } from '../settings/stray.ts';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
+import type { UnknownVariable } from '../settings/unknown-variables.ts';
+import { seconds } from '../settings/value-types.ts';
 import type { ExecutorOptions, NetworkChoice, OpenOptions } from './context.ts';
 import {
   addExecutorFlags,
@@ -42,7 +42,7 @@ export interface Defaults extends WhereDefaults, PackageDefaults, ExecutorDefaul
   readonly toolFolders?: readonly string[] | undefined;
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
-  readonly strayVariables?: readonly StrayVariable[];
+  readonly strayVariables?: readonly UnknownVariable[];
 }
 
 export function addAgentFlags(command: Command): Command {

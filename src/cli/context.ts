@@ -3,7 +3,7 @@
 import type { ExecutorKind } from '../protocol/enums.ts';
 import type { ArtifactFacts } from '../protocol/namespace-models.ts';
 import type { AgentInfo, Checkpoint, NamespacesApi, SessionApi } from '../session/api.ts';
-import type { PackageOptions, ServeSettings } from '../settings/serve-settings.ts';
+import type { PackageOptions, ServeSettings } from '../settings/settings-table.ts';
 import type { Approve } from './approval.ts';
 
 import type { Machine, Surroundings } from './doctor.ts';
@@ -11,7 +11,7 @@ import type { SignalSource } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 import type { TypedFlag } from './typed-flags.ts';
 
-export type { PackageOptions } from '../settings/serve-settings.ts';
+export type { PackageOptions } from '../settings/settings-table.ts';
 
 /** Where agents and their things are kept. Workspaces and packages lie in the data folder in any case. */
 export interface StoragePlace {

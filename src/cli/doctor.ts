@@ -1,7 +1,7 @@
 /** `cella doctor`: which layers of isolation and which executors this machine has, and what to do about those it lacks. */
 
 import { styleText } from 'node:util';
-import { type StrayVariable, strayInWords } from '../settings/stray.ts';
+import { describeUnknownVariable, type UnknownVariable } from '../settings/unknown-variables.ts';
 import { wrapToLines } from './wrap.ts';
 
 interface FoundLayer {
@@ -19,7 +19,7 @@ export interface Surroundings {
   readonly executors: readonly FoundExecutor[];
   readonly installer?: { readonly name: string } | { readonly problem: string; readonly fix: string } | undefined;
   /** Variables that look like settings and are none. */
-  readonly strayVariables?: readonly StrayVariable[] | undefined;
+  readonly strayVariables?: readonly UnknownVariable[] | undefined;
   /** What a server with the settings of this environment would let others do. */
   readonly warnings?: readonly string[] | undefined;
   readonly redis?: { readonly where: string; readonly problems: readonly string[]; readonly reachable: boolean };
@@ -97,7 +97,7 @@ export async function doctor(
   // A terminal that nobody has told its size says 0; a program takes lines of any length.
   const screen = out.isTTY ? out.columns || 80 : Infinity;
   const flow = (text: string) => wrapToLines(text, { width: screen, indent: 2 });
-  const noted = [...(strayVariables ?? []).map(strayInWords), ...(warnings ?? [])].flatMap(flow);
+  const noted = [...(strayVariables ?? []).map(describeUnknownVariable), ...(warnings ?? [])].flatMap(flow);
   const lines = [
     ...flow(headOf(machine)),
     ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, { width, screen }, paint))]),

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { executorKinds } from '../protocol/enums.ts';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
 import type { ExecutorChoice, ExecutorOptions } from './context.ts';
 import { UsageError } from './exit.ts';
 import { addSettings } from './setting-flags.ts';

@@ -1,8 +1,8 @@
 /** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { port } from '../settings/kinds.ts';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
+import { port } from '../settings/value-types.ts';
 import { addPlaceFlags, parseSeconds, type SessionFlags, sessionOptions } from './arguments.ts';
 import type { McpRequest } from './context.ts';
 import { defineCommand } from './define.ts';

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
 import type { PackageOptions } from './context.ts';
 import { UsageError } from './exit.ts';
 import { parseText } from './parse-text.ts';

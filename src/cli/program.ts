@@ -1,7 +1,7 @@
 /** The command line of Cella: what can be typed, what each command is for, and where it goes. */
 
 import { Command, CommanderError, Option } from 'commander';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
 import { addAgent } from './agent/commands.ts';
 import {
   addPlaceFlags,
@@ -205,7 +205,7 @@ function addDoctor(program: Command, context: ProgramContext, done: (exitCode: n
       const [{ doctor }, { startWarnings }, { serveSettings }] = await Promise.all([
         import('./doctor.ts'),
         import('./serve/greeting.ts'),
-        import('../settings/serve-settings.ts'),
+        import('../settings/settings-table.ts'),
       ]);
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
 import { addSettings, settingOf } from './setting-flags.ts';
 
 const flagsOf = (...words: string[]) => {

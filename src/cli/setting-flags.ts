@@ -12,11 +12,11 @@ export interface Wording {
 }
 
 export function addSetting<T>(command: Command, setting: Setting<T>, wording: Wording = {}): Command {
-  const { kind, flag = '' } = setting;
+  const { type: kind, flag = '' } = setting;
   const option = new Option(flag, helpOf(setting, wording));
   if (wording.group !== undefined) option.helpGroup(wording.group);
   if (kind.choices) option.choices(kind.choices);
-  else if (kind.written !== 'switch') option.argParser(parserOf(setting));
+  else if (kind.fileType !== 'switch') option.argParser(parserOf(setting));
   return command.addOption(option);
 }
 
@@ -25,20 +25,23 @@ export function addSettings(command: Command, all: readonly Setting[], wording: 
   return command;
 }
 
-function helpOf({ about, variable, otherwise, kind }: Setting, wording: Wording): string {
+function helpOf(
+  { description: about, variable, defaultText: otherwise, type: kind }: Setting,
+  wording: Wording,
+): string {
   const last = wording.otherwise ?? otherwise;
-  const value = kind.written === 'switch' ? `${variable}=1` : variable;
+  const value = kind.fileType === 'switch' ? `${variable}=1` : variable;
   return `${wording.about ?? about} (default: ${value}${last === '' ? '' : `, else ${last}`})`;
 }
 
 /** A list may be given several times; a part of it is no list of its own, unless commas say so. */
 function parserOf<T>(setting: Setting<T>): (text: string, before: unknown) => unknown {
-  const { kind } = setting;
+  const { type: kind } = setting;
   return (text, before) => {
     if (text === '') throw new InvalidArgumentError('It must not be empty.');
     checkVisible(setting, text);
     try {
-      if (kind.written !== 'list') return kind.parse(text);
+      if (kind.fileType !== 'list') return kind.parse(text);
       const parts = kind.separator === ',' ? kind.parse(text) : [text];
       return [before ?? [], parts].flat();
     } catch (error) {
@@ -64,7 +67,7 @@ export interface SetVariables {
 
 /** A flag wins over a variable, and that over the config file; undefined where none of them says anything. */
 export function settingOf<T>(
-  { variable = '', flag = '', kind }: Setting<T>,
+  { variable = '', flag = '', type: kind }: Setting<T>,
   given: T | undefined,
   { variables = {} }: SetVariables,
 ): T | undefined {

@@ -1,7 +1,7 @@
 /** The flags that the commands on tools, skills, artifacts and deps share. */
 
 import { type Command, Option } from 'commander';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
 import { type Defaults, givenKey } from './arguments.ts';
 import type { CommandContext, NamespacesOptions, Stores } from './context.ts';
 import { addExecutorFlags, bringsPython, type ExecutorFlags, executorOptionsOf } from './executor-flags.ts';

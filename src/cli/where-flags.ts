@@ -1,7 +1,7 @@
 /** Where a command line says that agents live: at the server of an address, or on this machine. */
 
 import type { Command } from 'commander';
-import { settings } from '../settings/table.ts';
+import { settings } from '../settings/settings-table.ts';
 import type { StoragePlace } from './context.ts';
 import { UsageError } from './exit.ts';
 import { addSetting } from './setting-flags.ts';

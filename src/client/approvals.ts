@@ -1,7 +1,7 @@
 /** Attends a session: tools that require approval are asked about here, and whoever answers first decides. */
 
 import { z } from 'zod';
-import { DecidePermission } from '../protocol/http/permission-routes.ts';
+import { DecidePermission } from '../protocol/api/agent-routes.ts';
 import type { PermissionDecision } from '../protocol/permission.ts';
 import { valueFromWire } from '../protocol/py-values.ts';
 import type { FeedItem } from '../protocol/session-events.ts';

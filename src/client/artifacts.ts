@@ -1,7 +1,7 @@
 /** The artifacts of a session at a server: their bytes are streamed both ways. */
 
 import { chunksOf } from '../lib/line-splitter.ts';
-import * as wire from '../protocol/http/namespace-routes.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
 import type { ArtifactInfo } from '../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../session/api.ts';
 import { isCode } from './failure.ts';

@@ -1,8 +1,8 @@
 /** A server as its clients see it. */
 
 import type { z } from 'zod';
-import type { Me } from '../protocol/http/access-routes.ts';
-import { ListAgents } from '../protocol/http/session-routes.ts';
+import type { Me } from '../protocol/api/access-routes.ts';
+import { ListAgents } from '../protocol/api/session-routes.ts';
 import type { ThingKind } from '../protocol/namespace-models.ts';
 import type { AgentInfo } from '../session/api.ts';
 import { Credentials } from './credentials.ts';

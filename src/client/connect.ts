@@ -1,7 +1,7 @@
 /** Finds a server, and who one is there, before anything else is asked of it. */
 
+import { WhoAmI } from '../protocol/api/access-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { WhoAmI } from '../protocol/http/access-routes.ts';
 import { Client } from './client.ts';
 import { Link } from './link.ts';
 import { ListeningTransport, SILENCE_MS } from './silence.ts';

@@ -1,7 +1,7 @@
 /** What the agents of a session do, as it goes on: the server's state, and with each event the next one. */
 
+import { ReadConversation } from '../protocol/api/agent-routes.ts';
 import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
-import { ReadConversation } from '../protocol/http/conversation-routes.ts';
 import { type FollowOptions, follow } from './follow.ts';
 import type { Link } from './link.ts';
 

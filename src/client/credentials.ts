@@ -1,8 +1,8 @@
 /** Keys of model providers at a server: one's own, or for administrators those of anybody. */
 
 import type { CredentialInfo, Rotation } from '../protocol/access-models.ts';
+import * as wire from '../protocol/api/access-routes.ts';
 import type { Provider } from '../protocol/enums.ts';
-import * as wire from '../protocol/http/credential-routes.ts';
 import type { Link } from './link.ts';
 
 interface Whose {

@@ -1,9 +1,9 @@
 /** The packages of a session at a server. */
 
 import { jsonLines } from '../lib/line-splitter.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
+import type { Route } from '../protocol/api/route.ts';
 import { Failure } from '../protocol/error-body.ts';
-import type { Endpoint } from '../protocol/http/endpoint.ts';
-import * as wire from '../protocol/http/namespace-routes.ts';
 import { DepsLine } from '../protocol/namespace-models.ts';
 import type { DepsApi, DepsResult, DepsStatus, WorkOptions } from '../session/api.ts';
 import { toError } from './failure.ts';
@@ -42,7 +42,7 @@ export class RemoteDeps implements DepsApi {
 
   /** Lines tell how far it is, where somebody wants to know. */
   async #change<P, Q, B>(
-    endpoint: Endpoint<P, Q, B, DepsResult>,
+    endpoint: Route<P, Q, B, DepsResult>,
     given: Given<B>,
     { signal, onProgress }: WorkOptions = {},
   ): Promise<DepsResult> {

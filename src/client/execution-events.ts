@@ -2,6 +2,7 @@
 
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import type { Executed } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
   Bundle,
@@ -13,7 +14,6 @@ import {
   type ResultEvent,
   resultFromWire,
 } from '../protocol/execution-events.ts';
-import type { Executed } from '../protocol/http/execution-routes.ts';
 import { type ExecutionEnd, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
 import { toError } from './failure.ts';
 import { checked } from './link.ts';

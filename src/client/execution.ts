@@ -5,9 +5,9 @@
 
 import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
+import { ExecuteCode, type Executed, InterruptCode, ReadEvents } from '../protocol/api/execution-routes.ts';
 import { Failure } from '../protocol/error-body.ts';
 import { CellaError, type ErrorCode } from '../protocol/errors.ts';
-import { ExecuteCode, type Executed, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
 import { FeedItem, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { isCode, toError } from './failure.ts';

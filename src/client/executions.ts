@@ -1,8 +1,8 @@
 /** The code that is given to a session here: sent in its order, and followed to its ending. */
 
+import { ReadOutput } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
-import { ReadOutput } from '../protocol/http/execution-routes.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type * as api from '../session/api.ts';
 import { type Answerable, Answers } from './answers.ts';

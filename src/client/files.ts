@@ -1,9 +1,9 @@
 /** The files of a session's workspace at a server. */
 
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
 import { Failure } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
-import * as wire from '../protocol/http/file-routes.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
 import { toError } from './failure.ts';
 import { callAt, type Place } from './place.ts';

@@ -3,10 +3,10 @@
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
+import { FollowEvents, ReadEvents } from '../protocol/api/execution-routes.ts';
+import { GetSession } from '../protocol/api/session-routes.ts';
+import { CloseCode } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { FollowEvents, ReadEvents } from '../protocol/http/execution-routes.ts';
-import { CloseCode } from '../protocol/http/frames.ts';
-import { GetSession } from '../protocol/http/session-routes.ts';
 import { FeedItem } from '../protocol/session-events.ts';
 import { isCode } from './failure.ts';
 import { checked, type Given, type Link } from './link.ts';

@@ -2,8 +2,8 @@
 
 import type { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import type { Route } from '../protocol/api/route.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Endpoint } from '../protocol/http/endpoint.ts';
 import { errorOf, isCode } from './failure.ts';
 import type { Listening, ListeningTransport } from './silence.ts';
 import { type Socket, type TransportRequest, unreachable } from './transport.ts';
@@ -37,7 +37,7 @@ export class Link {
   }
 
   /** What the endpoint gives, checked. Reading is tried once more where a kept connection had ended meanwhile. */
-  async call<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, given: Given<B> = {}): Promise<R> {
+  async call<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: Given<B> = {}): Promise<R> {
     const attempt = () => this.#answer(endpoint, given);
     if (endpoint.method !== 'get') return await attempt();
     return await attempt().catch((error) => {
@@ -49,13 +49,13 @@ export class Link {
   }
 
   /** An answer that is well, with its body still to be read. */
-  async open<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, given: Given<B> = {}): Promise<Response> {
+  async open<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: Given<B> = {}): Promise<Response> {
     const response = await this.#transport.request(this.#request(endpoint, given));
     if (response.ok) return response;
     throw await errorOf(response);
   }
 
-  socket<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, given: Given<B>): Socket | undefined {
+  socket<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: Given<B>): Socket | undefined {
     return this.#transport.socket(pathOf(endpoint.path, given));
   }
 
@@ -68,7 +68,7 @@ export class Link {
     this.#transport.close();
   }
 
-  async #answer<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, given: Given<B>): Promise<R> {
+  async #answer<P, Q, B, R>(endpoint: Route<P, Q, B, R>, given: Given<B>): Promise<R> {
     const response = await this.open(endpoint, given);
     const text = await response.text().catch((cause) => {
       throw unreachable(this.where, cause);
@@ -76,7 +76,7 @@ export class Link {
     return checked(endpoint.result, text === '' ? undefined : tryParseJson(text), endpoint.path);
   }
 
-  #request<P, Q, B, R>({ method, path }: Endpoint<P, Q, B, R>, given: Given<B>): TransportRequest {
+  #request<P, Q, B, R>({ method, path }: Route<P, Q, B, R>, given: Given<B>): TransportRequest {
     const { body, bytes, accept = 'application/json', idempotencyKey, signal } = given;
     return {
       method: method.toUpperCase(),

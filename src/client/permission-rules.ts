@@ -1,6 +1,6 @@
 /** What you have allowed for good at a server, in whichever session. */
 
-import { AddRule, DeleteRule, ListRules } from '../protocol/http/permission-routes.ts';
+import { AddRule, DeleteRule, ListRules } from '../protocol/api/agent-routes.ts';
 import type { NewRule, PermissionRule } from '../protocol/permission.ts';
 import type { Link } from './link.ts';
 

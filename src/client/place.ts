@@ -1,6 +1,6 @@
 /** Where the namespaces of a session are found. */
 
-import type { Endpoint } from '../protocol/http/endpoint.ts';
+import type { Route } from '../protocol/api/route.ts';
 import type { Given, Link } from './link.ts';
 
 export interface Place {
@@ -13,7 +13,7 @@ export interface Place {
 /** Every name is of this session, unless the call says which. */
 export async function callAt<P, Q, B, R>(
   { link, id, check }: Place,
-  endpoint: Endpoint<P, Q, B, R>,
+  endpoint: Route<P, Q, B, R>,
   given: Given<B> = {},
 ): Promise<R> {
   check();
@@ -36,7 +36,7 @@ export async function everyPage<T>(
 /** The same, with the answer still to be read. */
 export async function openAt<P, Q, B, R>(
   { link, id, check }: Place,
-  endpoint: Endpoint<P, Q, B, R>,
+  endpoint: Route<P, Q, B, R>,
   given: Given<B> = {},
 ): Promise<Response> {
   check();

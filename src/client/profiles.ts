@@ -1,7 +1,7 @@
 /** What one has set up for coding agents at a server, by name. */
 
 import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
-import * as wire from '../protocol/http/agent-routes.ts';
+import * as wire from '../protocol/api/agent-routes.ts';
 import type { Link } from './link.ts';
 
 export class Profiles {

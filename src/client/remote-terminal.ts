@@ -2,8 +2,8 @@
 
 import type { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/http/frames.ts';
 import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 import { toError } from './failure.ts';
 import type { Link } from './link.ts';

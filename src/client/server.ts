@@ -1,7 +1,7 @@
 /** The server itself, for administrators: how it does, and its end. */
 
+import * as wire from '../protocol/api/server-routes.ts';
 import type { CellaError } from '../protocol/errors.ts';
-import * as wire from '../protocol/http/system-routes.ts';
 import type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 import { toError } from './failure.ts';
 import type { Link } from './link.ts';

@@ -1,21 +1,24 @@
 /** A session of a server as SessionApi: what works with one in this process works with it. */
 
-import type { Conversation } from '../protocol/conversation.ts';
-import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/enums.ts';
-import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
-import { ListCodingAgents, ReadTranscript, StopAgent, WarmAgent } from '../protocol/http/agent-routes.ts';
-import { ReadConversation } from '../protocol/http/conversation-routes.ts';
-import type { Endpoint } from '../protocol/http/endpoint.ts';
-import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/http/execution-routes.ts';
-import * as look from '../protocol/http/introspection.ts';
 import {
   DecidePermission,
   DeleteSessionRule,
+  ListCodingAgents,
   ListPermissions,
   ListSessionRules,
-} from '../protocol/http/permission-routes.ts';
-import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/http/session-routes.ts';
-import * as state from '../protocol/http/state.ts';
+  ReadConversation,
+  ReadTranscript,
+  StopAgent,
+  WarmAgent,
+} from '../protocol/api/agent-routes.ts';
+import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/api/execution-routes.ts';
+import type { Route } from '../protocol/api/route.ts';
+import * as look from '../protocol/api/session-routes.ts';
+import * as state from '../protocol/api/session-routes.ts';
+import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/api/session-routes.ts';
+import type { Conversation } from '../protocol/conversation.ts';
+import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/enums.ts';
+import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
 import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../protocol/permission.ts';
 import { type FeedItem, toBackground } from '../protocol/session-events.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
@@ -335,7 +338,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     await this.close();
   }
 
-  async #call<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, body?: B, params: Record<string, string> = {}): Promise<R> {
+  async #call<P, Q, B, R>(endpoint: Route<P, Q, B, R>, body?: B, params: Record<string, string> = {}): Promise<R> {
     return await callAt(this.#place, endpoint, { params, ...(body === undefined ? {} : { body }) });
   }
 

@@ -1,6 +1,6 @@
 /** The sessions of a server: made, found, changed and deleted. */
 
-import * as wire from '../protocol/http/session-routes.ts';
+import * as wire from '../protocol/api/session-routes.ts';
 import type { SessionInfo, SessionPage, SessionQuery } from '../protocol/session-info.ts';
 import type { Link } from './link.ts';
 

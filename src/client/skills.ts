@@ -1,7 +1,7 @@
 /** The skills of a session at a server. */
 
 import { z } from 'zod';
-import * as wire from '../protocol/http/namespace-routes.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
 import type { SkillInfo, SkillProblem, SkillsApi } from '../session/api.ts';
 import { checked } from './link.ts';
 import { callAt, everyPage, type Place } from './place.ts';

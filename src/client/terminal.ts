@@ -1,7 +1,7 @@
 /** Opens a terminal of a session at a server. */
 
+import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { OpenTerminal } from '../protocol/http/terminal-routes.ts';
 import { type Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import { isCode } from './failure.ts';
 import type { Link } from './link.ts';

@@ -1,6 +1,6 @@
 /** What a user has at a server, whatever sessions there are: tools, skills, artifacts and packages. */
 
-import { ListThings } from '../protocol/http/namespace-routes.ts';
+import { ListThings } from '../protocol/api/namespace-routes.ts';
 import type { ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
 import type { SkillInfo, SkillProblem, ToolInfo, ToolProblem } from '../session/api.ts';
 import type { Link } from './link.ts';

@@ -1,7 +1,7 @@
 /** Tokens at a server: one's own, or for administrators those of anybody. */
 
 import type { CreateToken, TokenInfo } from '../protocol/access-models.ts';
-import * as wire from '../protocol/http/access-routes.ts';
+import * as wire from '../protocol/api/access-routes.ts';
 import type { Link } from './link.ts';
 
 export class Tokens {

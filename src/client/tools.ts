@@ -1,7 +1,7 @@
 /** The tools of a session at a server. */
 
 import { z } from 'zod';
-import * as wire from '../protocol/http/namespace-routes.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
 import { type PyValue, valueFromWire, valueToWire } from '../protocol/py-values.ts';
 import type { ToolCallOptions, ToolInfo, ToolProblem, ToolsApi } from '../session/api.ts';
 import { checked } from './link.ts';

@@ -5,9 +5,9 @@
 
 import { Backoff } from '../lib/backoff.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
+import { GetTurn, PromptAgent, StopAgent } from '../protocol/api/agent-routes.ts';
+import { ReadEvents } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { GetTurn, PromptAgent, StopAgent } from '../protocol/http/agent-routes.ts';
-import { ReadEvents } from '../protocol/http/execution-routes.ts';
 import type { SessionEvent } from '../protocol/session-events.ts';
 import { isOver, type Prompted, type TurnInfo } from '../protocol/turn.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';

@@ -1,7 +1,7 @@
 /** The users of a server; but for oneself they are for administrators. */
 
 import type { CreateUser, UpdateUser, User } from '../protocol/access-models.ts';
-import * as wire from '../protocol/http/access-routes.ts';
+import * as wire from '../protocol/api/access-routes.ts';
 import type { Link } from './link.ts';
 
 const PAGE = 200;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { requestOf } from '../cli/serve/request.ts';
-import { serveSettings } from '../settings/serve-settings.ts';
+import { serveSettings } from '../settings/settings-table.ts';
 import { serveOptions } from './serve-options.ts';
 
 const defaults = { agentKey: undefined, python: undefined, autoSh: false, dataDir: '/nowhere' };
@@ -15,12 +15,12 @@ it('what a command line says of executors reaches them', () => {
 });
 
 it.each(['agentIdle', 'agentStart', 'agentStop'] as const)('%s is no longer than a day', (name) => {
-  expect(serveSettings[name].kind.parse('86400')).toBe(86_400_000);
-  expect(() => serveSettings[name].kind.parse('86401')).toThrow('at most 86400');
+  expect(serveSettings[name].type.parse('86400')).toBe(86_400_000);
+  expect(() => serveSettings[name].type.parse('86401')).toThrow('at most 86400');
 });
 
 it('agentTokenHours is told in whole hours', () => {
-  const { parse } = serveSettings.agentTokenHours.kind;
+  const { parse } = serveSettings.agentTokenHours.type;
   expect(parse('2')).toBe(7_200_000);
   for (const wrong of ['0', '1.5', '8761']) expect(() => parse(wrong)).toThrow('whole number of hours');
 });

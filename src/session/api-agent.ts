@@ -1,8 +1,7 @@
 /** What a session with a coding agent can do beside running code. Agents are at home in a server. */
 
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
-import type { CodingAgent, Transcript } from '../protocol/http/agent-routes.ts';
-import type { PermissionDecision, PermissionInfo } from '../protocol/http/permission-routes.ts';
+import type { CodingAgent, PermissionDecision, PermissionInfo, Transcript } from '../protocol/api/agent-routes.ts';
 import type { AgentName, PermissionMode, TurnInfo } from '../protocol/turn.ts';
 
 export interface PromptOptions {

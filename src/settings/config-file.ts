@@ -1,13 +1,15 @@
-/**
- * A config file: YAML with the settings of the table by their names. It says which programs run and where data lies, so
- * that nobody but its owner may be able to change it, and it stands for variables, which win over it.
- */
+/** The config file: YAML with the settings of the table by their names, read as the variables that it stands for. It decides
+ * which programs run and where data lies, so only its owner may be able to change it. */
 
 import { constants, type FileHandle, open } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { type Document, LineCounter, parseDocument } from 'yaml';
+import { z } from 'zod';
+import { suggest } from '../lib/suggest.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { type ConfigValues, configProblems, configSchema, passwordIn, toVariables } from './config-values.ts';
+import { holdsPassword, type Setting } from './setting.ts';
+import { allSettings } from './settings-table.ts';
+import type { ValueType } from './value-types.ts';
 
 const MOST_BYTES = 1024 * 1024;
 /** Of all that aliases stand for: a few lines of them can mean gigabytes. */
@@ -23,20 +25,20 @@ export interface ConfigPlace {
 export async function readConfig({ path, named }: ConfigPlace): Promise<Readonly<Record<string, string>>> {
   const file = await openConfig(path);
   if (!file) {
-    if (named) throw refused(path, 'it is not there');
+    if (named) throw unusable(path, 'it is not there');
     return {};
   }
   await using held = file;
   const { mode, text } = await checkedText(held, path);
   const values = valuesIn(text, path);
   if (!named && values.data !== undefined) {
-    throw refused(path, 'data: the file lies in the data folder; another one is named with --data or CELLA_DATA_DIR');
+    throw unusable(path, 'data: the file lies in the data folder; another one is named with --data or CELLA_DATA_DIR');
   }
   const secret = passwordIn(values);
   if (secret !== undefined && (mode & 0o044) !== 0) {
-    throw refused(path, `${secret} holds a password, and others can read it; run: chmod 600 ${path}`);
+    throw unusable(path, `${secret} holds a password, and others can read it; run: chmod 600 ${path}`);
   }
-  return toVariables(values, dirname(path), (problem) => refused(path, problem));
+  return toVariables(values, dirname(path), (problem) => unusable(path, problem));
 }
 
 async function openConfig(path: string): Promise<FileHandle | undefined> {
@@ -46,18 +48,18 @@ async function openConfig(path: string): Promise<FileHandle | undefined> {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw refused(path, error instanceof Error ? error.message : String(error), error);
+    throw unusable(path, error instanceof Error ? error.message : String(error), error);
   }
 }
 
 /** What is read is what was checked: both go by the open file. */
 async function checkedText(file: FileHandle, path: string): Promise<{ mode: number; text: string }> {
   const { mode, uid, size } = await file.stat();
-  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw refused(path, 'it is no file');
-  if (size > MOST_BYTES) throw refused(path, 'it is larger than 1 MB');
+  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusable(path, 'it is no file');
+  if (size > MOST_BYTES) throw unusable(path, 'it is larger than 1 MB');
   const own = process.geteuid?.() ?? uid;
-  if (uid !== own && uid !== 0) throw refused(path, `it belongs to another user (${uid})`);
-  if ((mode & 0o022) !== 0) throw refused(path, `others can write to it; run: chmod go-w ${path}`);
+  if (uid !== own && uid !== 0) throw unusable(path, `it belongs to another user (${uid})`);
+  if ((mode & 0o022) !== 0) throw unusable(path, `others can write to it; run: chmod go-w ${path}`);
   return { mode, text: await file.readFile('utf8') };
 }
 
@@ -66,7 +68,7 @@ function valuesIn(text: string, path: string): ConfigValues {
   const document = parsedYaml(text, path, lines);
   const parsed = configSchema.safeParse(toValue(document, path) ?? {});
   if (parsed.success) return parsed.data;
-  throw refused(path, configProblems(parsed.error).join('; '));
+  throw unusable(path, configProblems(parsed.error).join('; '));
 }
 
 function parsedYaml(text: string, path: string, lines: LineCounter): Document {
@@ -74,7 +76,7 @@ function parsedYaml(text: string, path: string, lines: LineCounter): Document {
   const [error] = document.errors;
   if (!error) return document;
   const [first = ''] = error.message.split('\n');
-  throw refused(path, `line ${lines.linePos(error.pos[0]).line}: ${first}`);
+  throw unusable(path, `line ${lines.linePos(error.pos[0]).line}: ${first}`);
 }
 
 function toValue(document: Document, path: string): unknown {
@@ -82,11 +84,86 @@ function toValue(document: Document, path: string): unknown {
     return document.toJS({ maxAliasCount: MOST_ALIASES });
   } catch (error) {
     // Too many aliases, or more nesting than the stack holds.
-    throw refused(path, error instanceof Error ? error.message : String(error), error);
+    throw unusable(path, error instanceof Error ? error.message : String(error), error);
   }
 }
 
-function refused(path: string, problem: string, cause?: unknown): CellaError {
+function unusable(path: string, problem: string, cause?: unknown): CellaError {
   const message = `The config file ${path} cannot be used: ${problem}.`;
   return new CellaError('INVALID_OPTIONS', message, cause === undefined ? {} : { cause });
+}
+
+const byKey = new Map(allSettings.flatMap((setting) => (setting.key === undefined ? [] : [[setting.key, setting]])));
+
+const text = z.string().min(1, 'must not be empty');
+const schemas: Readonly<Record<ValueType<unknown>['fileType'], z.ZodType<ConfigValue>>> = {
+  text,
+  number: z.union([z.number(), text], 'must be a number'),
+  switch: z.boolean('must be true or false'),
+  list: z.union([text.transform((one) => [one]), z.array(text)], 'must be a list'),
+};
+
+type ConfigValue = string | number | boolean | string[];
+export type ConfigValues = Readonly<Record<string, ConfigValue | undefined>>;
+
+const entries = [...byKey].map(([key, { type: kind }]) => [key, schemas[kind.fileType].optional()] as const);
+export const configSchema: z.ZodType<ConfigValues> = z.strictObject(
+  Object.fromEntries(entries),
+  'must be settings by their names',
+);
+
+/** In words, with the name that was most likely meant where one is unknown. */
+export function configProblems({ issues }: z.ZodError): string[] {
+  return issues.flatMap((issue) => {
+    if (issue.code !== 'unrecognized_keys') {
+      const name = issue.path.map(String).join('.');
+      return [name === '' ? issue.message : `${name}: ${issue.message}`];
+    }
+    return issue.keys.map((key) => {
+      const meant = suggest(key.replaceAll(/_|(?<=[a-z])(?=[A-Z])/g, '-'), [...byKey.keys()]);
+      return `there is no setting ${JSON.stringify(key)}${meant === undefined ? '' : ` (did you mean ${meant}?)`}`;
+    });
+  });
+}
+
+/** The name of a setting whose value holds a password, as addresses can. */
+export function passwordIn(values: ConfigValues): string | undefined {
+  return [...byKey].find(([key, { mayHoldPassword }]) => {
+    return mayHoldPassword && holdsPassword([values[key]].flat().join(' '));
+  })?.[0];
+}
+
+export function toVariables(
+  values: ConfigValues,
+  folder: string,
+  refused: (problem: string) => Error,
+): Record<string, string> {
+  const variables: Record<string, string> = {};
+  for (const [key, value] of Object.entries(values)) {
+    const setting = byKey.get(key);
+    if (value === undefined || setting?.variable === undefined) continue;
+    const written = textOf(value, setting, folder);
+    try {
+      setting.type.parse(written);
+    } catch (error) {
+      throw refused(`${key}: ${error instanceof Error ? error.message.replace(/\.$/, '') : error}`);
+    }
+    const parts = Array.isArray(value) ? value : [];
+    const { separator = '' } = setting.type;
+    if (parts.some((part) => part.includes(separator))) {
+      throw refused(`${key}: a part of the list must not contain ${JSON.stringify(separator)}`);
+    }
+    variables[setting.variable] = written;
+  }
+  return variables;
+}
+
+function textOf(value: ConfigValue, { type: kind }: Setting, folder: string): string {
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  const placed = (part: string) => {
+    const isPath = kind.pathKind === 'path' || (kind.pathKind === 'program' && part.includes('/'));
+    return isPath ? resolve(folder, part) : part;
+  };
+  if (Array.isArray(value)) return value.map(placed).join(kind.separator);
+  return placed(String(value));
 }

@@ -1,6 +1,6 @@
 /** One thing that can be set: by a flag, by a variable, in a config file; the first of them that says something wins. */
 
-import type { Kind } from './kinds.ts';
+import type { ValueType } from './value-types.ts';
 
 export interface Setting<T = unknown> {
   /** As it is typed, with what it takes: `--port <port>`. */
@@ -8,11 +8,11 @@ export interface Setting<T = unknown> {
   readonly variable?: string;
   /** Its name in a config file. */
   readonly key?: string;
-  readonly kind: Kind<T>;
+  readonly type: ValueType<T>;
   /** What holds where nobody says anything; empty where that is nothing. */
-  readonly otherwise: string;
+  readonly defaultText: string;
   /** One line that says what it is for. */
-  readonly about: string;
+  readonly description: string;
   /** Whether it can hold a password, so that no others may read where it is written. */
   readonly mayHoldPassword?: boolean;
 }
@@ -23,23 +23,28 @@ export function holdsPassword(addresses: string): boolean {
 }
 
 /** A flag `--max-kernels` is CELLA_MAX_KERNELS as a variable, and `max-kernels` in a file, where nothing else is said. */
-export function setting<T>(flag: string, about: string, kind: Kind<T>, more: Partial<Setting<T>> = {}): Setting<T> {
+export function setting<T>(
+  flag: string,
+  about: string,
+  kind: ValueType<T>,
+  more: Partial<Setting<T>> = {},
+): Setting<T> {
   const key = flag.replace(/^--/, '').replace(/ .*$/, '');
   const variable = `CELLA_${key.replaceAll('-', '_').toUpperCase()}`;
-  return { flag, variable, key, kind, otherwise: '', about, ...more };
+  return { flag, variable, key, type: kind, defaultText: '', description: about, ...more };
 }
 
 /** Of what has no flag, and never stands in a file. */
-export function secret(variable: string, about: string, kind: Kind<string>): Setting<string> {
-  return { variable, kind, otherwise: '', about };
+export function secret(variable: string, about: string, kind: ValueType<string>): Setting<string> {
+  return { variable, type: kind, defaultText: '', description: about };
 }
 
 /** The same, and no config file can say it. */
-export function ofNoFile<T>({ key: _key, ...rest }: Setting<T>): Setting<T> {
+export function notInFile<T>({ key: _key, ...rest }: Setting<T>): Setting<T> {
   return rest;
 }
 
 /** The same, for every command at once: a variable or the config file says it. */
-export function ofNoFlag<T>({ flag: _flag, ...rest }: Setting<T>): Setting<T> {
+export function withoutFlag<T>({ flag: _flag, ...rest }: Setting<T>): Setting<T> {
   return rest;
 }

@@ -8,7 +8,7 @@ import { connect } from '../../src/client/index.ts';
 import type { ClientSession } from '../../src/client/session.ts';
 import type { SessionWish } from '../../src/client/sessions.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
-import type { PermissionDecision } from '../../src/protocol/http/permission-routes.ts';
+import type { PermissionDecision } from '../../src/protocol/api/agent-routes.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
 import { defined } from '../../src/server/permissions/told.ts';
 import type { ServeOptions } from '../../src/server/serve.ts';

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { connect } from '../../src/client/index.ts';
-import { CloseCode } from '../../src/protocol/http/frames.ts';
+import { CloseCode } from '../../src/protocol/api/socket-frames.ts';
 import { Cella, launcher, type Started } from '../e2e/command.ts';
 import { descendants } from '../support/processes.ts';
 

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { CloseCode } from '../../src/protocol/http/frames.ts';
+import { CloseCode } from '../../src/protocol/api/socket-frames.ts';
 import { Daemon } from '../support/daemon.ts';
 import { ndjson } from '../support/daemon-streams.ts';
 import { scratchFolder } from '../support/session.ts';

@@ -9,8 +9,8 @@ import { Exit, exitCodeOf } from '../../src/cli/exit.ts';
 import * as client from '../../src/client/index.ts';
 import { readEnvironment } from '../../src/environment.ts';
 import * as library from '../../src/index.ts';
+import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';
 import { errorCodes } from '../../src/protocol/errors.ts';
-import { ClientFrame, CloseCode } from '../../src/protocol/http/frames.ts';
 import { FrameType } from '../../src/protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../src/protocol/kernel-payloads.ts';
 import { CHECKPOINT_FORMAT } from '../../src/protocol/kernel-state.ts';
@@ -18,7 +18,7 @@ import { PROTOCOL_VERSION, toDaemon, toRunner } from '../../src/protocol/runner-
 import { SessionEventBody } from '../../src/protocol/session-events.ts';
 import { ServerOptions } from '../../src/server-options.ts';
 import { SessionOptions } from '../../src/session/options.ts';
-import { allSettings, borrowedVariables } from '../../src/settings/table.ts';
+import { allSettings, borrowedVariables } from '../../src/settings/settings-table.ts';
 import { allHelp } from './cli-help.ts';
 import { expectGolden } from './golden.ts';
 
@@ -86,7 +86,7 @@ describe('the command line', () => {
 
 describe('settings', () => {
   test('every flag, variable, key and default stays', async () => {
-    const rows = allSettings.map(({ flag, variable, key, otherwise, about }) => ({
+    const rows = allSettings.map(({ flag, variable, key, defaultText: otherwise, description: about }) => ({
       ...{ flag, variable, key, default: otherwise, about },
     }));
     await expectGolden('settings.json', rows);

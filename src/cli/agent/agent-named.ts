@@ -1,7 +1,7 @@
 /** The name of a coding agent, as it was typed, and whether there is one of that name. */
 
+import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { CodingAgent } from '../../protocol/http/agent-routes.ts';
 import { AgentName } from '../../protocol/turn.ts';
 import type { AgentApi } from '../../session/api.ts';
 import { UsageError } from '../exit.ts';

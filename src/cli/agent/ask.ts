@@ -1,7 +1,7 @@
 /** Asks the person at the terminal what an agent may do, or what it wants to know. */
 
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import type { PermissionDecision } from '../../protocol/http/permission-routes.ts';
+import type { PermissionDecision } from '../../protocol/api/agent-routes.ts';
 import type { LineSource } from '../lines.ts';
 import type { Terminal } from '../terminal.ts';
 import { toPlain } from '../texts.ts';

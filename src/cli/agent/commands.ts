@@ -2,7 +2,7 @@
 
 import { type Command, Option } from 'commander';
 import type { PermissionMode } from '../../protocol/turn.ts';
-import { settings } from '../../settings/table.ts';
+import { settings } from '../../settings/settings-table.ts';
 import { parseSeconds } from '../arguments.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';

@@ -1,8 +1,8 @@
 /** One turn of an agent at the terminal: its events as they come, its questions, and Ctrl-C that stops it. */
 
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { PermissionDecision } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PermissionDecision } from '../../protocol/http/permission-routes.ts';
 import type { TurnInfo } from '../../protocol/turn.ts';
 import type { AgentApi, PromptOptions } from '../../session/api.ts';
 import { Exit } from '../exit.ts';

@@ -1,7 +1,7 @@
 /** `cella image`: the images that kernels in containers run in. */
 
 import type { Command } from 'commander';
-import { settings } from '../../settings/table.ts';
+import { settings } from '../../settings/settings-table.ts';
 import type { ImageRequest } from '../context.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';

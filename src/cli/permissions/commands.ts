@@ -1,7 +1,7 @@
 /** `cella permissions`: what waits for somebody's leave, and what needs none. */
 
 import { type Command, Option } from 'commander';
-import type { PermissionScope } from '../../protocol/http/permission-routes.ts';
+import type { PermissionScope } from '../../protocol/api/agent-routes.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

@@ -1,7 +1,7 @@
 /** `cella agents`: the programs of the coding agents that sessions can work with. */
 
 import type { Command } from 'commander';
-import { settings } from '../../settings/table.ts';
+import { settings } from '../../settings/settings-table.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { parseText } from '../parse-text.ts';
 import type { ProgramContext } from '../program.ts';

@@ -2,9 +2,8 @@
 
 import { type Command, Option } from 'commander';
 import { suggest } from '../../lib/suggest.ts';
-import { serveSettings } from '../../settings/serve-settings.ts';
-import { strayInWords } from '../../settings/stray.ts';
-import { settings } from '../../settings/table.ts';
+import { serveSettings, settings } from '../../settings/settings-table.ts';
+import { describeUnknownVariable } from '../../settings/unknown-variables.ts';
 import { parseSeconds } from '../arguments.ts';
 import { defineCommand, isMeant } from '../define.ts';
 import { UsageError } from '../exit.ts';
@@ -59,7 +58,7 @@ export function addServe(program: Command, context: ProgramContext, done: Done):
 }
 
 async function tellStray({ terminal, defaults }: ProgramContext): Promise<void> {
-  for (const stray of defaults.strayVariables ?? []) await terminal.errLines(strayInWords(stray), 'yellow');
+  for (const stray of defaults.strayVariables ?? []) await terminal.errLines(describeUnknownVariable(stray), 'yellow');
 }
 
 /** A word that is none of its commands must not start a server. */

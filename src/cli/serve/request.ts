@@ -1,8 +1,7 @@
 /** From the flags of `cella serve`, and what stands in for them, to a server. */
 
-import { type ServeSettings, serveSettings } from '../../settings/serve-settings.ts';
 import type { Setting } from '../../settings/setting.ts';
-import { settings } from '../../settings/table.ts';
+import { type ServeSettings, serveSettings, settings } from '../../settings/settings-table.ts';
 import type { Defaults } from '../arguments.ts';
 import type { ServeRequest } from '../context.ts';
 import { UsageError } from '../exit.ts';

@@ -1,7 +1,7 @@
 /** The flags that say which server is meant. */
 
 import type { Command } from 'commander';
-import { settings } from '../../settings/table.ts';
+import { settings } from '../../settings/settings-table.ts';
 import { addSetting, addSettings } from '../setting-flags.ts';
 
 export function addServerFlags(command: Command): Command {

@@ -5,9 +5,9 @@
 
 import { Agent, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
+import type { Route } from '../../protocol/api/route.ts';
+import { GetSession } from '../../protocol/api/session-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Endpoint } from '../../protocol/http/endpoint.ts';
-import { GetSession } from '../../protocol/http/session-routes.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/admin-token.ts';
 import { cut, type ExchangeContext, pathOf, remoteOf } from '../http/exchange.ts';
@@ -52,7 +52,7 @@ export class Forwarder implements Disposable {
   }
 
   /** The answer of the server that has the session; undefined where it is for this one to answer. */
-  async forward(c: ExchangeContext, session: SessionInfo, endpoint: Endpoint): Promise<Response | undefined> {
+  async forward(c: ExchangeContext, session: SessionInfo, endpoint: Route): Promise<Response | undefined> {
     if (c.get('hop')) return undefined;
     const target = await this.#find(session, endpoint);
     if (!target) return undefined;
@@ -89,7 +89,7 @@ export class Forwarder implements Disposable {
     return true;
   }
 
-  async #find(session: SessionInfo, endpoint?: Endpoint): Promise<Target | undefined> {
+  async #find(session: SessionInfo, endpoint?: Route): Promise<Target | undefined> {
     const { host, peers } = this.#options;
     const id = (await host.holderOf(session)) ?? (await this.#claim(session, endpoint));
     if (id === undefined) return undefined;
@@ -99,7 +99,7 @@ export class Forwarder implements Disposable {
   }
 
   /** Nobody has it: this server takes it now, before anything of the request is read. Another may be faster. */
-  async #claim(session: SessionInfo, endpoint: Endpoint | undefined): Promise<string | undefined> {
+  async #claim(session: SessionInfo, endpoint: Route | undefined): Promise<string | undefined> {
     const { host } = this.#options;
     // Looking at a session takes it from nobody.
     if (endpoint === GetSession) return undefined;

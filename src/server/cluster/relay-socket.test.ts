@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { CloseCode } from '../../protocol/http/frames.ts';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { HeldBytes } from '../held-bytes.ts';
 import { bridge, openSocket } from './relay-socket.ts';
 

@@ -5,8 +5,8 @@
 
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { CloseCode } from '../../protocol/http/frames.ts';
 import type { Hold } from '../held-bytes.ts';
 import { unanswered } from './relay.ts';
 

@@ -1,7 +1,7 @@
 /** All that agents need to reach models, put together: credentials, the gateway, what was used, and the other way to a key. */
 
 import type { Provider } from '../../protocol/enums.ts';
-import type { GatewaySettings } from '../../settings/gateway-settings.ts';
+import type { GatewaySettings } from '../../settings/settings-table.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { Access, TokenBinding } from '../access/contract.ts';
 import { Credentials } from '../credentials/credentials.ts';

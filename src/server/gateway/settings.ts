@@ -2,7 +2,7 @@
 
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { GatewaySettings, providerToolModes } from '../../settings/gateway-settings.ts';
+import type { GatewaySettings, providerToolModes } from '../../settings/settings-table.ts';
 import { isLoopback } from '../http/addresses.ts';
 import { patternOf } from './pattern.ts';
 import { type PriceOf, pricesOf } from './prices.ts';

@@ -1,9 +1,8 @@
 /** The OpenAPI document of the server, made from the same definitions that check its requests. */
 
 import { z } from 'zod';
+import { type Route, schemaBehind } from '../../protocol/api/route.ts';
 import { Failure } from '../../protocol/error-body.ts';
-import { originalOf } from '../../protocol/http/as-given.ts';
-import type { Endpoint } from '../../protocol/http/endpoint.ts';
 
 type Json = Record<string, unknown>;
 
@@ -28,7 +27,7 @@ export interface Operation {
 const DESCRIPTION =
   'Sessions of Python kernels: run code, follow its events, go back in time, manage files and packages. See docs/server.md.';
 
-export function documentOf(endpoints: readonly Endpoint[], version: string): OpenApiDocument {
+export function documentOf(endpoints: readonly Route[], version: string): OpenApiDocument {
   const schemas: Json = {};
   const paths: OpenApiDocument['paths'] = {};
   for (const endpoint of endpoints) {
@@ -42,7 +41,7 @@ export function documentOf(endpoints: readonly Endpoint[], version: string): Ope
   return { openapi: '3.1.0', info, paths, components: { schemas, securitySchemes } };
 }
 
-function operationOf(endpoint: Endpoint, schemas: Json): Operation {
+function operationOf(endpoint: Route, schemas: Json): Operation {
   const { summary, tag, access, socket, params, query, headers } = endpoint;
   const body = bodyOf(endpoint, schemas);
   return {
@@ -70,7 +69,7 @@ function operationOf(endpoint: Endpoint, schemas: Json): Operation {
 }
 
 /** What programs that are made from the document call it: `postSessionsByIdExecute`. */
-function idOf({ method, path }: Endpoint): string {
+function idOf({ method, path }: Route): string {
   // Pages of the same name as a route of the API are told apart.
   const named = { '/': '/home', '/login': '/login-page' }[path] ?? path;
   const words = named
@@ -82,7 +81,7 @@ function idOf({ method, path }: Endpoint): string {
   );
 }
 
-function whoMay({ access }: Endpoint): string {
+function whoMay({ access }: Route): string {
   switch (access.kind) {
     case 'everybody':
       return 'Needs no token.';
@@ -95,14 +94,14 @@ function whoMay({ access }: Endpoint): string {
   }
 }
 
-function bodyOf({ body, takes }: Endpoint, schemas: Json): Json | undefined {
+function bodyOf({ body, takes }: Route, schemas: Json): Json | undefined {
   if (takes !== undefined) return { required: true, content: { [takes]: { schema: {} } } };
   if (isNothing(body)) return undefined;
   const required = !body.safeParse(undefined).success;
   return { required, content: { 'application/json': { schema: schemaOf(body, 'input', schemas) } } };
 }
 
-function contentOf({ result, gives }: Endpoint, schemas: Json): Json {
+function contentOf({ result, gives }: Route, schemas: Json): Json {
   const json = isNothing(result) ? [] : [['application/json', { schema: schemaOf(result, 'output', schemas) }]];
   const others = gives.map((type) => [type, { schema: {} }]);
   return json.length + others.length === 0 ? {} : { content: Object.fromEntries([...json, ...others]) };
@@ -124,7 +123,7 @@ function parametersOf(schema: z.ZodType, place: 'path' | 'query' | 'header', sch
 
 /** OpenAPI 3.1 takes JSON Schema as it is; what has a name goes to the components. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json {
-  const { $schema, $defs, ...made } = z.toJSONSchema(originalOf(schema), {
+  const { $schema, $defs, ...made } = z.toJSONSchema(schemaBehind(schema), {
     io,
     unrepresentable: 'any',
     reused: 'inline',

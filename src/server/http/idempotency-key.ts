@@ -1,6 +1,6 @@
 /** The Idempotency-Key of a request, checked. */
 
-import { IdempotencyKey } from '../../protocol/http/execution-routes.ts';
+import { IdempotencyKey } from '../../protocol/api/execution-routes.ts';
 import type { ExchangeContext } from './exchange.ts';
 import { invalid } from './failure.ts';
 

@@ -1,6 +1,6 @@
 /** What the HTTP server is made from, and its limits. */
 
-import type { Privilege } from '../../settings/serve-settings.ts';
+import type { Privilege } from '../../settings/settings-table.ts';
 import type { Access } from '../access/contract.ts';
 import type { Peers } from '../cluster/peers.ts';
 import type { Models } from '../gateway/models.ts';

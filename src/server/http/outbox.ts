@@ -2,8 +2,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
-import type { ServerFrame } from '../../protocol/http/frames.ts';
-import type { TerminalServerFrame } from '../../protocol/http/terminal-routes.ts';
+import type { TerminalServerFrame } from '../../protocol/api/execution-routes.ts';
+import type { ServerFrame } from '../../protocol/api/socket-frames.ts';
 import type { FeedItem } from '../../protocol/session-events.ts';
 import { eventText } from './event-text.ts';
 import type { StreamLimits } from './service.ts';

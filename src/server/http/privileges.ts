@@ -2,7 +2,7 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionSettings } from '../../protocol/session-info.ts';
-import type { Privilege } from '../../settings/serve-settings.ts';
+import type { Privilege } from '../../settings/settings-table.ts';
 import type { Principal } from '../access/contract.ts';
 
 type Asked = Pick<SessionSettings, 'executor' | 'sandbox' | 'cwd'>;

@@ -1,6 +1,6 @@
 /** Long work as an answer that goes on: lines on how far it is, and what came of it as the last. */
 
-import type { DepsLine } from '../../protocol/http/namespace-routes.ts';
+import type { DepsLine } from '../../protocol/api/namespace-routes.ts';
 import { cut, type ExchangeContext } from './exchange.ts';
 import { failureOf, toCellaError } from './failure.ts';
 import type { Service } from './service.ts';

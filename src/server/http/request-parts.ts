@@ -1,7 +1,7 @@
 /** What a request brings, checked against its endpoint, and what a handler gives as an answer. */
 
+import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { Hold } from '../held-bytes.ts';
 import { jsonText } from '../json-pieces.ts';
 import { readJson } from './body.ts';
@@ -10,7 +10,7 @@ import { invalid } from './failure.ts';
 import { textResponse } from './text-response.ts';
 
 export async function partsOf<P, Q, B>(
-  { params, query, body, takes }: Endpoint<P, Q, B>,
+  { params, query, body, takes }: Route<P, Q, B>,
   c: ExchangeContext,
   { limitBytes, room }: { readonly limitBytes: number; readonly room: () => Hold },
 ) {
@@ -45,7 +45,7 @@ function withFewNames(body: unknown): unknown {
   return body;
 }
 
-function fitting<T>(schema: Endpoint<T>['params'], value: unknown): T {
+function fitting<T>(schema: Route<T>['params'], value: unknown): T {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
   throw invalid(outcome.error);

@@ -7,8 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
 import type { Right } from '../../protocol/access-models.ts';
+import type { Route } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Endpoint } from '../../protocol/http/endpoint.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { Access, Principal } from '../access/contract.ts';
 import { noSession, requireRight, requireScope } from '../access/rights.ts';
@@ -68,7 +68,7 @@ export interface SessionCall<Params, Query, Body> extends Call<Params, Query, Bo
 type Handler<C, Result> = (call: C) => Promise<Result | Response>;
 
 export class Routes {
-  readonly endpoints: Endpoint[] = [];
+  readonly endpoints: Route[] = [];
   readonly trail: AuditTrail;
   readonly #app: Hono<Exchange>;
   readonly #parts: Parts;
@@ -85,12 +85,12 @@ export class Routes {
   }
 
   /** For whoever has no token. */
-  open<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
+  open<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Omit<Call<P, Q, B>, 'principal'>, R>): void {
     expectAccess(endpoint, 'everybody');
     this.#put(endpoint, async (c, about) => handle({ ...(await this.#read(endpoint, c)), context: c, about }));
   }
 
-  add<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<Call<P, Q, B>, R>): void {
+  add<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<Call<P, Q, B>, R>): void {
     expectAccess(endpoint, 'anybody', 'admin');
     this.#put(endpoint, async (c, about) => {
       const principal = await this.#enter(c);
@@ -102,7 +102,7 @@ export class Routes {
   }
 
   /** For what is done to the session that the path names. */
-  session<P, Q, B, R>(endpoint: Endpoint<P, Q, B, R>, handle: Handler<SessionCall<P, Q, B>, R>): void {
+  session<P, Q, B, R>(endpoint: Route<P, Q, B, R>, handle: Handler<SessionCall<P, Q, B>, R>): void {
     const { access } = endpoint;
     if (access.kind !== 'session') throw new Error(`${endpoint.path} is no route of a session`);
     this.#put(endpoint, async (c, about) => {
@@ -128,7 +128,7 @@ export class Routes {
     });
   }
 
-  #put(endpoint: Endpoint, answer: (c: ExchangeContext, about: Tell) => Promise<unknown>): void {
+  #put(endpoint: Route, answer: (c: ExchangeContext, about: Tell) => Promise<unknown>): void {
     this.endpoints.push(endpoint);
     const path = endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(endpoint.method.toUpperCase(), path, async (c) => {
@@ -140,7 +140,7 @@ export class Routes {
         later = outcome ?? later;
       };
       try {
-        if (this.#parts.stopping() && !endpoint.whileStopping) throw stopping();
+        if (this.#parts.stopping() && !endpoint.whileDraining) throw stopping();
         const result = await answer(c, about);
         if (later) void this.trail.settled(c, endpoint.audit, audited, later);
         else await this.trail.done(c, endpoint.audit, audited);
@@ -187,7 +187,7 @@ export class Routes {
     await delay(at - now);
   }
 
-  #read<P, Q, B>(endpoint: Endpoint<P, Q, B>, c: ExchangeContext) {
+  #read<P, Q, B>(endpoint: Route<P, Q, B>, c: ExchangeContext) {
     const { bodyLimitBytes } = this.#parts;
     return partsOf(endpoint, c, { limitBytes: bodyLimitBytes, room: () => this.room(c) });
   }
@@ -227,7 +227,7 @@ function counted(hold: Hold, admit: (requests: number) => void): Hold {
 }
 
 /** A route that is added in the wrong way is a mistake of ours, and keeps the server from starting. */
-function expectAccess({ path, access }: Endpoint, ...kinds: Endpoint['access']['kind'][]): void {
+function expectAccess({ path, access }: Route, ...kinds: Route['access']['kind'][]): void {
   if (!kinds.includes(access.kind)) throw new Error(`${path} is for ${access.kind}`);
 }
 

@@ -1,8 +1,8 @@
 /** What the routes work with. */
 
 import type { Quotas } from '../../protocol/access-models.ts';
-import type { CodingAgent } from '../../protocol/http/agent-routes.ts';
-import type { Privilege } from '../../settings/serve-settings.ts';
+import type { CodingAgent } from '../../protocol/api/agent-routes.ts';
+import type { Privilege } from '../../settings/settings-table.ts';
 import type { Access } from '../access/contract.ts';
 import type { Forwarder } from '../cluster/forwarder.ts';
 import type { Models } from '../gateway/models.ts';

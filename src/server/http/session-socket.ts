@@ -8,7 +8,7 @@
 
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
-import { ClientFrame, CloseCode, FrameId } from '../../protocol/http/frames.ts';
+import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/contract.ts';
 import type { Attendant } from '../permissions/attendants.ts';
 import type { HostedSession } from '../sessions/contract.ts';

@@ -1,8 +1,8 @@
 /** With whom a session is to be shared: people name users; what is written down is their id, which never becomes another's. */
 
 import type { Share } from '../../protocol/access-models.ts';
+import type { ShareWish } from '../../protocol/api/session-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ShareWish } from '../../protocol/http/session-routes.ts';
 import type { Access } from '../access/contract.ts';
 
 /** Undefined where nothing was said of shares. */

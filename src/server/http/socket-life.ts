@@ -5,7 +5,7 @@
  */
 
 import type { WebSocket } from 'ws';
-import { CloseCode } from '../../protocol/http/frames.ts';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { refusalOf } from './feed.ts';
 import { FrameBudget } from './frame-budget.ts';
 import type { Logger } from './logs.ts';

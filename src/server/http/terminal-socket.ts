@@ -7,8 +7,8 @@
 
 import type { RawData, WebSocket } from 'ws';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
-import { CloseCode } from '../../protocol/http/frames.ts';
-import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/http/terminal-routes.ts';
+import { MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/execution-routes.ts';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 import { failureOf, invalid, toCellaError } from './failure.ts';

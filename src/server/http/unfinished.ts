@@ -5,7 +5,7 @@
 
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { CloseCode } from '../../protocol/http/frames.ts';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import type { Hold } from '../held-bytes.ts';
 
 /** About what each piece takes beside its bytes, however few these are. */

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { ApprovalRequest } from '../../namespaces/tools/approval.ts';
-import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
 import { newPermissionId } from '../sessions/ids.ts';
 import type { PermissionWish } from './contract.ts';

@@ -10,7 +10,7 @@ import type {
   PermissionInfo,
   PermissionRule,
   PermissionScope,
-} from '../../protocol/http/permission-routes.ts';
+} from '../../protocol/api/agent-routes.ts';
 
 export interface PermissionWish {
   /** On whose behalf: who has prompted. The rules of this user hold. */

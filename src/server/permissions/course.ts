@@ -1,6 +1,6 @@
 /** The course of one request: in storage before it is told, and its end in storage and in the log before anybody acts on it. */
 
-import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';
 import type { PermissionRecord, PermissionRecords } from './records.ts';
 import { requestedEvent, resolvedEvent } from './told.ts';

@@ -1,7 +1,7 @@
 /** What becomes of a decision: the pattern of the rule that it makes, and what the late ones are told. */
 
+import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
 import type { Decided } from './contract.ts';
 import { checkPattern, exactly, matches } from './pattern.ts';
 import type { Subject } from './subject.ts';

@@ -5,7 +5,7 @@
  */
 
 import type { Approval, ApprovalRequest } from '../../namespaces/tools/approval.ts';
-import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../../protocol/http/permission-routes.ts';
+import { PermissionDecision, type PermissionInfo, type PermissionRule } from '../../protocol/api/agent-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { EventWriter } from '../sessions/event-writer.ts';
 import { Attendants } from './attendants.ts';

@@ -1,8 +1,8 @@
 /** The requests of one session in storage: written down before anybody sees them, and with how they ended. */
 
 import { z } from 'zod';
+import { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { PermissionInfo } from '../../protocol/http/permission-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
 

@@ -1,8 +1,8 @@
 /** Rules that allow by themselves: those of a user, and those of a session, which end with it. */
 
 import type { z } from 'zod';
+import { type NewRule, PermissionRule } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type NewRule, PermissionRule } from '../../protocol/http/permission-routes.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { Collection } from '../access/collection.ts';
 import { newRuleId } from '../sessions/ids.ts';

@@ -1,7 +1,7 @@
 /** What the log of a session says of a request: that somebody asks, and how it ended. */
 
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
-import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 
 type Requested = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 type Resolved = Extract<AgentLogEvent, { type: 'permission_resolved' }>;

@@ -1,6 +1,6 @@
 /** Decisions that were made while nobody waited: whoever asks for the very same thing next takes them, once. */
 
-import type { PermissionInfo } from '../../protocol/http/permission-routes.ts';
+import type { PermissionInfo } from '../../protocol/api/agent-routes.ts';
 import type { PermissionRecord, PermissionRecords } from './records.ts';
 
 export class Untaken {

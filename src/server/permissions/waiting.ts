@@ -3,7 +3,7 @@
  * server that was asked: then nobody waits for it until the same is asked for again.
  */
 
-import type { PermissionInfo, Resolution } from '../../protocol/http/permission-routes.ts';
+import type { PermissionInfo, Resolution } from '../../protocol/api/agent-routes.ts';
 import type { PermissionRecord } from './records.ts';
 
 export class Waiting {

@@ -2,7 +2,7 @@
 
 import type { AgentEvent, AgentFailure } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
-import type { Transcript } from '../../protocol/http/agent-routes.ts';
+import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName, PermissionMode, TokenUsage, TurnInfo, TurnStatus } from '../../protocol/turn.ts';
 import type { Decided, PermissionWish } from '../permissions/contract.ts';

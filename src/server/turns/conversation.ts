@@ -1,7 +1,7 @@
 /** What the agents of a session have done so far: the events of its log that are kept, added up. */
 
+import type { Conversation } from '../../protocol/api/agent-routes.ts';
 import { emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
-import type { Conversation } from '../../protocol/http/conversation-routes.ts';
 import type { HostedSession } from '../sessions/contract.ts';
 
 export async function conversationOf(session: Pick<HostedSession, 'events' | 'position'>): Promise<Conversation> {

@@ -1,8 +1,8 @@
 /** The turns of a session's agent: one at a time, each in the log from its beginning to its one ending. */
 
 import { Turns } from '../../kernel-manager/turns.ts';
+import type { Transcript } from '../../protocol/api/agent-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Transcript } from '../../protocol/http/agent-routes.ts';
 import { type AgentName, isOver } from '../../protocol/turn.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { newTurnId } from '../sessions/ids.ts';

@@ -2,7 +2,7 @@
 
 import { readdirSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import type { Endpoint } from '../../../src/protocol/http/endpoint.ts';
+import type { Route } from '../../../src/protocol/api/route.ts';
 import type { Hold } from '../../../src/server/held-bytes.ts';
 import type { ExchangeContext } from '../../../src/server/http/exchange.ts';
 import type { Target } from '../engine.ts';
@@ -13,7 +13,7 @@ const SCANNED = { mostDeep: 20, mostKeys: 20, mostEffort: 300 };
 export async function websocket(): Promise<Target> {
   const { isCheapToParse: isLight, parseCheapJson: lightJsonOf } = await import('../../../src/lib/json-scanner.ts');
   const { JsonScanner } = await import('../../../src/lib/json-scanner.ts');
-  const { ClientFrame, FrameId } = await import('../../../src/protocol/http/frames.ts');
+  const { ClientFrame, FrameId } = await import('../../../src/protocol/api/socket-frames.ts');
   return {
     name: 'websocket',
     parser: [
@@ -72,7 +72,7 @@ export async function bodies(): Promise<Target> {
   const { Hops } = await import('../../../src/server/cluster/hop.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
-  const { TerminalClientFrame } = await import('../../../src/protocol/http/terminal-routes.ts');
+  const { TerminalClientFrame } = await import('../../../src/protocol/api/execution-routes.ts');
   const routes = await endpoints();
   const hops = new Hops('secret');
   const hold = { take: () => {}, be: () => {}, [Symbol.dispose]: () => {} };
@@ -173,7 +173,7 @@ function tryJson(body: Buffer): unknown {
 interface Route {
   readonly method: string;
   readonly shape: RegExp;
-  readonly endpoint: Endpoint;
+  readonly endpoint: Route;
 }
 
 /** All that the protocol has, whatever file it is in. */
@@ -183,7 +183,7 @@ async function endpoints(): Promise<Route[]> {
   const modules = await Promise.all(names.map((name) => import(new URL(name, folder).href)));
   return modules
     .flatMap((module) => Object.values(module))
-    .filter((value): value is Endpoint => 'path' in Object(value) && 'access' in Object(value))
+    .filter((value): value is Route => 'path' in Object(value) && 'access' in Object(value))
     .map((endpoint) => {
       const pattern = endpoint.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)');
       return { method: endpoint.method, shape: new RegExp(`^${pattern}$`), endpoint };

@@ -1,8 +1,8 @@
 /** Users, tokens, logins and the audit log. */
 
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import * as wire from '../../../protocol/api/access-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import * as wire from '../../../protocol/http/access-routes.ts';
 import type { BrowserLogin, Principal } from '../../access/contract.ts';
 import { sessionsWithForks } from '../../sessions-of.ts';
 import { COOKIE, countFailure } from '../authenticate.ts';

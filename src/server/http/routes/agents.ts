@@ -1,7 +1,7 @@
 /** Coding agents: prompt one, follow or wait for its turn, stop it, and look at what it did. */
 
-import * as wire from '../../../protocol/http/agent-routes.ts';
-import { ReadConversation } from '../../../protocol/http/conversation-routes.ts';
+import * as wire from '../../../protocol/api/agent-routes.ts';
+import { ReadConversation } from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/rights.ts';
 import type { PromptWish } from '../../turns/contract.ts';
 import { conversationOf } from '../../turns/conversation.ts';

@@ -1,6 +1,6 @@
 /** Credentials: they come in here, and never go out. */
 
-import * as wire from '../../../protocol/http/credential-routes.ts';
+import * as wire from '../../../protocol/api/access-routes.ts';
 import type { Service } from '../service.ts';
 
 export function addCredentialRoutes({ routes, models: { credentials } }: Service): void {

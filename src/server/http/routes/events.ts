@@ -1,7 +1,7 @@
 /** The events of a session: a page of them, a stream, a WebSocket; and what was too large for one. */
 
+import * as wire from '../../../protocol/api/execution-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import * as wire from '../../../protocol/http/execution-routes.ts';
 import type { FeedItem } from '../../../protocol/session-events.ts';
 import type { HostedSession } from '../../sessions/contract.ts';
 import { isWanted } from '../../sessions/feed.ts';

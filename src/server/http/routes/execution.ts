@@ -1,6 +1,6 @@
 /** Running code: one JSON result, or its events as they come; interrupting it, and answering what it asks. */
 
-import * as wire from '../../../protocol/http/execution-routes.ts';
+import * as wire from '../../../protocol/api/execution-routes.ts';
 import type { HostedExecuteOptions } from '../../sessions/contract.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { cut } from '../exchange.ts';

@@ -2,7 +2,7 @@
 
 import { processWatches } from '../../../environments/files/watch-tree.ts';
 import { WorkspaceFiles } from '../../../environments/files/workspace-files.ts';
-import * as wire from '../../../protocol/http/file-routes.ts';
+import * as wire from '../../../protocol/api/namespace-routes.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { Principal } from '../../access/contract.ts';
 import { upload } from '../body.ts';

@@ -1,6 +1,6 @@
 /** Sessions as MCP servers, for whoever may use them. */
 
-import * as wire from '../../../protocol/http/mcp-routes.ts';
+import * as wire from '../../../protocol/api/execution-routes.ts';
 import { lightRequest } from '../body.ts';
 import { cut, type ExchangeContext } from '../exchange.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';

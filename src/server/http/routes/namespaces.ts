@@ -1,7 +1,7 @@
 /** Tools, skills, artifacts and packages, by the rules that hold for the code of the session too. */
 
+import * as wire from '../../../protocol/api/namespace-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import * as wire from '../../../protocol/http/namespace-routes.ts';
 import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';

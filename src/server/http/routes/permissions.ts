@@ -1,6 +1,6 @@
 /** Permissions: what waits in a session, the decision, and the rules of a user and of a session. */
 
-import * as wire from '../../../protocol/http/permission-routes.ts';
+import * as wire from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/rights.ts';
 import type { Service } from '../service.ts';
 

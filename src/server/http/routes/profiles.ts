@@ -1,6 +1,6 @@
 /** The profiles that a user has set up for agents. */
 
-import * as wire from '../../../protocol/http/agent-routes.ts';
+import * as wire from '../../../protocol/api/agent-routes.ts';
 import { requireScope } from '../../access/rights.ts';
 import type { Service } from '../service.ts';
 

@@ -1,7 +1,7 @@
 /** The server as its administrators see it: how it does, and its end. */
 
+import * as wire from '../../../protocol/api/server-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import * as wire from '../../../protocol/http/system-routes.ts';
 import { failureOf } from '../failure.ts';
 import type { Service } from '../service.ts';
 

@@ -1,7 +1,7 @@
 /** Sessions: make, list, look at, change, delete and fork them. */
 
+import * as wire from '../../../protocol/api/session-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import * as wire from '../../../protocol/http/session-routes.ts';
 import { SessionSettings } from '../../../protocol/session-info.ts';
 import { requireScope, rightOf } from '../../access/rights.ts';
 import { checkPrivileges } from '../privileges.ts';

@@ -1,7 +1,7 @@
 /** Introspection and state: what the kernel of a session can be asked, and where it can go back to. */
 
-import * as look from '../../../protocol/http/introspection.ts';
-import * as state from '../../../protocol/http/state.ts';
+import * as look from '../../../protocol/api/session-routes.ts';
+import * as state from '../../../protocol/api/session-routes.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { SessionApi } from '../../../session/api.ts';
 import { awake } from '../awake.ts';

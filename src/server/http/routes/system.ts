@@ -1,6 +1,6 @@
 /** The server itself: whether it lives and is ready, its numbers, and its document. */
 
-import * as wire from '../../../protocol/http/system-routes.ts';
+import * as wire from '../../../protocol/api/server-routes.ts';
 import { stopping } from '../../stopping.ts';
 import { docsPage } from '../docs-page.ts';
 import { documentOf, type OpenApiDocument } from '../document.ts';

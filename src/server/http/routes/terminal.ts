@@ -1,9 +1,9 @@
 /** Terminals in the sandbox of a session. */
 
+import { OpenTerminal } from '../../../protocol/api/execution-routes.ts';
+import { CloseCode } from '../../../protocol/api/socket-frames.ts';
 import { capabilitiesOf, executorOf } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { CloseCode } from '../../../protocol/http/frames.ts';
-import { OpenTerminal } from '../../../protocol/http/terminal-routes.ts';
 import { admitExecution } from '../admit-execution.ts';
 import { perSession } from '../per-session.ts';
 import type { Service } from '../service.ts';

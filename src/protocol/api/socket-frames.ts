@@ -1,4 +1,4 @@
-/** What crosses the WebSocket of a session, beside its events: what a client asks, and what it is told. */
+/** Frames of the WebSockets of sessions and terminals, besides events and bytes, and the codes that close them. */
 
 import { z } from 'zod';
 import { Failure } from '../error-body.ts';

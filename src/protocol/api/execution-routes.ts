@@ -1,11 +1,12 @@
-/** The routes that run code, and those that follow it. */
+/** Routes that run code and follow it: execute, events, output files, terminals and MCP. */
 
 import { z } from 'zod';
 import { ExecutionResult } from '../execution-events.ts';
 import { ExecutionId, FeedItem } from '../session-events.ts';
 import { milliseconds, SessionId, TransactionPolicy } from '../session-info.ts';
 import { TurnId } from '../turn.ts';
-import { endpoint, mayUse, mayView } from './endpoint.ts';
+import { TerminalArgv, TerminalSize } from '../workspace-models.ts';
+import { mayUse, mayView, route } from './route.ts';
 
 const executionTag = 'Execution';
 const streams = ['application/x-ndjson', 'text/event-stream'];
@@ -43,7 +44,7 @@ export const Idempotent = z.object({
   'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
 });
 
-export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', executionTag, mayUse, {
+export const ExecuteCode = route('post /v1/sessions/{id}/execute', executionTag, mayUse, {
   summary: 'Run code: one JSON result, or its events as they come, by Accept. Idempotency-Key makes a retry run once',
   audit: 'session.execute',
   headers: Idempotent,
@@ -52,7 +53,7 @@ export const ExecuteCode = endpoint('post /v1/sessions/{id}/execute', executionT
   gives: streams,
 });
 
-export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', executionTag, mayUse, {
+export const InterruptCode = route('post /v1/sessions/{id}/interrupt', executionTag, mayUse, {
   summary: 'Stop what runs with KeyboardInterrupt; with idempotencyKey only that execution, also where it still waits',
   audit: 'session.interrupt',
   whileStopping: true,
@@ -60,7 +61,7 @@ export const InterruptCode = endpoint('post /v1/sessions/{id}/interrupt', execut
   result: z.object({ interrupted: z.boolean() }),
 });
 
-export const AnswerInput = endpoint('post /v1/sessions/{id}/input', executionTag, mayUse, {
+export const AnswerInput = route('post /v1/sessions/{id}/input', executionTag, mayUse, {
   summary: 'Answer input() or getpass(), or refuse to; the first answer wins',
   audit: 'session.input',
   whileStopping: true,
@@ -83,7 +84,7 @@ const EventsQuery = z.strictObject({
   turn: TurnId.optional(),
 });
 
-export const ReadEvents = endpoint('get /v1/sessions/{id}/events', executionTag, mayView, {
+export const ReadEvents = route('get /v1/sessions/{id}/events', executionTag, mayView, {
   summary: 'Events after a number: a page as JSON, or these and all that follow as a stream, by Accept',
   query: EventsQuery,
   result: z.object({
@@ -100,7 +101,7 @@ export const ReadEvents = endpoint('get /v1/sessions/{id}/events', executionTag,
   gives: streams,
 });
 
-export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', executionTag, mayView, {
+export const FollowEvents = route('get /v1/sessions/{id}/ws', executionTag, mayView, {
   summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
   socket: true,
   query: z.strictObject({
@@ -111,9 +112,51 @@ export const FollowEvents = endpoint('get /v1/sessions/{id}/ws', executionTag, m
   }),
 });
 
-export const ReadOutput = endpoint('get /v1/sessions/{id}/outputs/{file}', executionTag, mayView, {
+export const ReadOutput = route('get /v1/sessions/{id}/outputs/{file}', executionTag, mayView, {
   summary: 'What was too large for an event',
   params: z.object({ id: SessionId, file: z.string().min(1).max(200) }),
   query: z.strictObject({ offset: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0) }),
   gives: ['application/octet-stream'],
+});
+
+export { MOST_TYPED_BYTES, TerminalClientFrame, TerminalServerFrame } from './socket-frames.ts';
+
+const side = (schema: z.ZodType<number, number>, otherwise: number) =>
+  z.coerce.number().pipe(schema).default(otherwise);
+
+export const OpenTerminal = route('get /v1/sessions/{id}/terminal', 'Terminal', mayUse, {
+  summary: 'A WebSocket: a terminal in the sandbox of the session. Binary frames are bytes, texts are JSON',
+  audit: 'terminal.open',
+  socket: true,
+  whileStopping: false,
+  query: z.strictObject({
+    cols: side(TerminalSize.shape.cols, 80),
+    rows: side(TerminalSize.shape.rows, 24),
+    argv: z
+      .union([z.string().transform((word) => [word]), z.array(z.string())])
+      .pipe(TerminalArgv)
+      .optional()
+      .meta({ description: 'The program and its arguments, one each; without it the shell that there is.' }),
+  }),
+});
+
+const mcpTag = 'MCP';
+const mcpStreams = ['application/json', 'text/event-stream'];
+
+export const PostMcp = route('post /v1/sessions/{id}/mcp', mcpTag, mayUse, {
+  summary: 'A message of an MCP client (streamable HTTP)',
+  audit: 'session.mcp',
+  takes: 'application/json',
+  gives: mcpStreams,
+});
+
+export const GetMcp = route('get /v1/sessions/{id}/mcp', mcpTag, mayUse, {
+  summary: 'What the MCP server tells by itself',
+  gives: mcpStreams,
+});
+
+export const DeleteMcp = route('delete /v1/sessions/{id}/mcp', mcpTag, mayUse, {
+  summary: 'The end of a connection of an MCP client',
+  whileStopping: true,
+  gives: mcpStreams,
 });

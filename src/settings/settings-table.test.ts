@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { Setting } from './setting.ts';
-import { allSettings, borrowedVariables } from './table.ts';
+import { allSettings, borrowedVariables } from './settings-table.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
@@ -15,9 +15,9 @@ const SEPARATORS: Readonly<Record<string, string>> = { ':': 'colons', ',': 'comm
 const code = (text: string | undefined) => (text === undefined ? '' : `\`${text}\``);
 
 /** A row of docs/settings.md. */
-function rowOf({ flag, variable, key, otherwise, about, kind }: Setting): string {
+function rowOf({ flag, variable, key, defaultText: otherwise, description: about, type: kind }: Setting): string {
   const between = SEPARATORS[kind.separator ?? ''];
-  const value = kind.written === 'switch' ? '=1' : '';
+  const value = kind.fileType === 'switch' ? '=1' : '';
   const cells = [
     code(flag),
     `${code(variable && `${variable}${value}`)}${between === undefined ? '' : `, by ${between}`}`,

@@ -1,12 +1,12 @@
-/** Variables that look like settings of Cella and are none: somebody has misspelt one, and waits for it to do something. */
+/** Finds variables that begin with CELLA_ and are not settings, most likely mistyped. */
 
 import { suggest } from '../lib/suggest.ts';
-import { allSettings } from './table.ts';
+import { allSettings } from './settings-table.ts';
 
-export interface StrayVariable {
+export interface UnknownVariable {
   readonly name: string;
   /** The one that was most likely meant. */
-  readonly meant?: string;
+  readonly suggestion?: string;
 }
 
 const PREFIX = 'CELLA_';
@@ -19,22 +19,22 @@ const known = new Map(
   allSettings.flatMap(({ variable }) => (variable?.startsWith(PREFIX) ? [[bare(variable), variable]] : [])),
 );
 
-export function strayVariables(names: readonly string[]): StrayVariable[] {
-  return names.filter(isStray).map((name) => {
+export function unknownVariables(names: readonly string[]): UnknownVariable[] {
+  return names.filter(isUnknown).map((name) => {
     const meant = known.get(suggest(bare(name), [...known.keys()]) ?? '');
     return { name, ...(meant === undefined ? {} : { meant }) };
   });
 }
 
 /** One line for a person. */
-export function strayInWords({ name, meant }: StrayVariable): string {
+export function describeUnknownVariable({ name, suggestion: meant }: UnknownVariable): string {
   // A name can hold anything but `=`.
   const shown = name.replace(/[^\x21-\x7e]/g, '?').slice(0, 100);
   const guess = meant === undefined ? 'See docs/settings.md for all there are.' : `Did you mean ${meant}?`;
   return `${shown} is no setting, and does nothing. ${guess}`;
 }
 
-function isStray(name: string): boolean {
+function isUnknown(name: string): boolean {
   return name.startsWith(PREFIX) && !known.has(bare(name)) && !name.startsWith(CREDENTIAL) && !MARKS.has(name);
 }
 
