@@ -1,7 +1,7 @@
 /** What one has set up for coding agents at a server, by name. */
 
 import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
-import * as wire from '../protocol/api/agent-routes.ts';
+import * as agentRoutes from '../protocol/api/agent-routes.ts';
 import type { Link } from './link.ts';
 
 export class Profiles {
@@ -12,19 +12,19 @@ export class Profiles {
   }
 
   async list(): Promise<readonly NamedProfile[]> {
-    return (await this.#link.call(wire.ListProfiles)).profiles;
+    return (await this.#link.call(agentRoutes.ListProfiles)).profiles;
   }
 
   get(name: string): Promise<NamedProfile> {
-    return this.#link.call(wire.GetProfile, { params: { name } });
+    return this.#link.call(agentRoutes.GetProfile, { params: { name } });
   }
 
   /** It takes the place of the one before, whole. */
   set(name: string, profile: AgentProfile): Promise<NamedProfile> {
-    return this.#link.call(wire.PutProfile, { params: { name }, body: profile });
+    return this.#link.call(agentRoutes.PutProfile, { params: { name }, body: profile });
   }
 
   async delete(name: string): Promise<void> {
-    await this.#link.call(wire.DeleteProfile, { params: { name } });
+    await this.#link.call(agentRoutes.DeleteProfile, { params: { name } });
   }
 }

@@ -1,6 +1,6 @@
 /** The server itself, for administrators: how it does, and its end. */
 
-import * as wire from '../protocol/api/server-routes.ts';
+import * as serverRoutes from '../protocol/api/server-routes.ts';
 import type { CellaError } from '../protocol/errors.ts';
 import type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 import { toError } from './failure.ts';
@@ -14,17 +14,17 @@ export class Server {
   }
 
   status(): Promise<ServerStatus> {
-    return this.#link.call(wire.GetServer);
+    return this.#link.call(serverRoutes.GetServer);
   }
 
   /** Resolves when it has begun to end. `pid` is that of `status`, so that no other server is meant by mistake. */
   async stop(wanted: StopServer): Promise<void> {
-    await this.#link.call(wire.StopServerRoute, { body: wanted });
+    await this.#link.call(serverRoutes.StopServerRoute, { body: wanted });
   }
 
   /** Resolves when it ends and has saved everything, or with why it could not. Ask before `stop`, to miss nothing. */
   async end(): Promise<{ readonly failure?: CellaError }> {
-    const { failure } = await this.#link.call(wire.GetServerEnd);
+    const { failure } = await this.#link.call(serverRoutes.GetServerEnd);
     return failure ? { failure: toError(failure) } : {};
   }
 }

@@ -1,5 +1,7 @@
-/** Scans JSON from untrusted peers byte by byte, within limits and without building values. Also decides whether a text is
- * cheap to parse: JSON.parse can block the process for a minute on a body that fits into one request. */
+/**
+ * Scans JSON from untrusted peers byte by byte, within limits and without building values. Also decides whether a text is
+ * cheap to parse: JSON.parse can block the process for a minute on a body that fits into one request.
+ */
 
 export interface ScanLimits {
   readonly mostDeep: number;
@@ -39,9 +41,10 @@ const [BROKEN] = [18];
 const [LIGHT, HEAVY] = [1, 10];
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
-const WORDS = ['true', 'false', 'null'].map((word) => Buffer.from(word));
-const NOTHING = Buffer.alloc(0);
-const ESCAPED = new Set(Buffer.from('"\\/bfnrt'));
+// Browsers have no Buffer: none is made while this module loads.
+const WORDS = ['true', 'false', 'null'].map((word) => new TextEncoder().encode(word));
+const NOTHING = new Uint8Array(0);
+const ESCAPED = new Set(new TextEncoder().encode('"\\/bfnrt'));
 
 export class JsonScanner {
   readonly members: Member[] = [];
@@ -51,7 +54,7 @@ export class JsonScanner {
   #kept: Buffer | undefined;
   /** Where it begins; -1 where none is wanted. */
   #keepFrom = -1;
-  #chunk: Buffer = NOTHING;
+  #chunk: Buffer | undefined;
   /** Where the chunk begins. */
   #chunkAt = 0;
   /** By depth: 1 for an object. */
@@ -63,7 +66,7 @@ export class JsonScanner {
   #isTooMuch = false;
   #isKey = false;
   #hexLeft = 0;
-  #word = WORDS[0] ?? Buffer.alloc(0);
+  #word = WORDS[0] ?? NOTHING;
   #wordAt = 0;
   #start = 0;
   #key: readonly [number, number] = [0, 0];
@@ -181,7 +184,8 @@ export class JsonScanner {
 
   /** The rest of a text or key is in the next chunk. */
   #keep(): void {
-    this.#kept = Buffer.concat([this.#kept ?? NOTHING, this.#chunk.subarray(...this.#wantedHere(this.#at))]);
+    const piece = this.#chunk?.subarray(...this.#wantedHere(this.#at)) ?? NOTHING;
+    this.#kept = Buffer.concat([this.#kept ?? NOTHING, piece]);
   }
 
   /** False where the follower refuses it. */
@@ -189,8 +193,8 @@ export class JsonScanner {
     if (this.#keepFrom === -1) return true;
     const [from, to] = this.#wantedHere(this.#at + 1);
     const json = this.#kept
-      ? Buffer.concat([this.#kept, this.#chunk.subarray(from, to)]).toString('utf8')
-      : this.#chunk.toString('utf8', from, to);
+      ? Buffer.concat([this.#kept, this.#chunk?.subarray(from, to) ?? NOTHING]).toString('utf8')
+      : (this.#chunk?.toString('utf8', from, to) ?? '');
     this.#keepFrom = -1;
     this.#kept = undefined;
     return (this.#isKey ? this.#follower?.key(json) : this.#follower?.text(json)) ?? true;

@@ -1,5 +1,7 @@
-/** The conversation that the events of a session add up to, and its reducer: the one that server, client and console use.
- * The reducer is pure, and parts that do not change stay the same objects. */
+/**
+ * The conversation that the events of a session add up to, and its reducer: the one that server, client and console use.
+ * The reducer is pure, and parts that do not change stay the same objects.
+ */
 
 import { z } from 'zod';
 import { AgentLogEvent, ItemKind, PermissionOutcome } from './agent-events.ts';

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { ErrorCode } from './errors.ts';
 import type { LostName } from './kernel-state.ts';
 import { type PyValue, valueFromWire, valueToJson, valueToWire, type WireValue } from './py-values.ts';
+import { milliseconds, TransactionPolicy } from './session-info.ts';
 
 /** By MIME type: text as it is, binary data as base64, `application/json` as a value. */
 export type MimeBundle = Readonly<Record<string, PyValue>>;
@@ -270,3 +271,14 @@ export function resultFromWire(result: ExecutionResult): ResultEvent {
 export function bundleFromWire(data: z.infer<typeof Bundle>): MimeBundle {
   return Object.fromEntries(Object.entries(data).map(([type, value]) => [type, valueFromWire(value)]));
 }
+
+const MOST_CODE = 4_000_000;
+
+export const executeFields = {
+  code: z.string().max(MOST_CODE),
+  timeoutMs: milliseconds.optional(),
+  inputTimeoutMs: milliseconds.optional(),
+  transaction: TransactionPolicy.optional(),
+};
+
+export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 printable characters');

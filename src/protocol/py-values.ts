@@ -1,8 +1,10 @@
-/** Python values as JavaScript values, and their JSON forms. Works in browsers.
+/**
+ * Python values as JavaScript values, and their JSON forms. Works in browsers.
  *
  * On the wire, what JSON has is itself; the rest is an object with one key that begins with `$`: `{"$int": "…"}` past 2^53
  * (in hexadecimal, `"0x…"`, if it is long), `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
- * `{"$object": {"type", "repr", "size"?}}`. A key of a dict that begins with `$` gets one more `$`. */
+ * `{"$object": {"type", "repr", "size"?}}`. A key of a dict that begins with `$` gets one more `$`.
+ */
 
 import { z } from 'zod';
 

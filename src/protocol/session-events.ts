@@ -148,7 +148,6 @@ export type SessionEvent = z.infer<typeof SessionEvent>;
 
 /** Tells a reader that events up to this number are gone, and the next is after it. It has no number itself. */
 const FloorNotice = z.object({ type: z.literal('floor'), floor: z.int().min(0) });
-type FloorNotice = z.infer<typeof FloorNotice>;
 
 /** What a reader of a session gets. */
 export const FeedItem = z.union([FloorNotice, SessionEvent]);

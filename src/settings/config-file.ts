@@ -1,5 +1,7 @@
-/** The config file: YAML with the settings of the table by their names, read as the variables that it stands for. It decides
- * which programs run and where data lies, so only its owner may be able to change it. */
+/**
+ * The config file: YAML with the settings of the table by their names, read as the variables that it stands for. It decides
+ * which programs run and where data lies, so only its owner may be able to change it.
+ */
 
 import { constants, type FileHandle, open } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';

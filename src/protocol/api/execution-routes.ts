@@ -1,24 +1,17 @@
 /** Routes that run code and follow it: execute, events, output files, terminals and MCP. */
 
 import { z } from 'zod';
-import { ExecutionResult } from '../execution-events.ts';
+import { ExecutionResult, executeFields, IdempotencyKey } from '../execution-events.ts';
 import { ExecutionId, FeedItem } from '../session-events.ts';
-import { milliseconds, SessionId, TransactionPolicy } from '../session-info.ts';
+import { SessionId } from '../session-info.ts';
 import { TurnId } from '../turn.ts';
 import { TerminalArgv, TerminalSize } from '../workspace-models.ts';
 import { mayUse, mayView, route } from './route.ts';
 
+export { IdempotencyKey } from '../execution-events.ts';
+
 const executionTag = 'Execution';
 const streams = ['application/x-ndjson', 'text/event-stream'];
-
-const MOST_CODE = 4_000_000;
-
-export const executeFields = {
-  code: z.string().max(MOST_CODE),
-  timeoutMs: milliseconds.optional(),
-  inputTimeoutMs: milliseconds.optional(),
-  transaction: TransactionPolicy.optional(),
-};
 
 const ExecuteBody = z.strictObject({
   ...executeFields,
@@ -36,8 +29,6 @@ export const Executed = ExecutionResult.extend({
   joined: z.boolean(),
 }).meta({ id: 'Executed' });
 export type Executed = z.infer<typeof Executed>;
-
-export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 printable characters');
 
 /** The header of what may be sent again. */
 export const Idempotent = z.object({

@@ -2,10 +2,10 @@
 
 import { z } from 'zod';
 import { Failure } from '../error-body.ts';
+import { executeFields, IdempotencyKey } from '../execution-events.ts';
 import { PermissionDecision } from '../permission.ts';
 import { PermissionId } from '../turn.ts';
 import { TerminalSize } from '../workspace-models.ts';
-import { executeFields, IdempotencyKey } from './execution-routes.ts';
 
 /** The client's own word for what it asks; the reply has the same. */
 const id = z.union([z.string().max(128), z.int()]);

@@ -2,7 +2,7 @@
 
 import { readdirSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import type { Route } from '../../../src/protocol/api/route.ts';
+import type { Route as ApiRoute } from '../../../src/protocol/api/route.ts';
 import type { Hold } from '../../../src/server/held-bytes.ts';
 import type { ExchangeContext } from '../../../src/server/http/exchange.ts';
 import type { Target } from '../engine.ts';
@@ -173,7 +173,7 @@ function tryJson(body: Buffer): unknown {
 interface Route {
   readonly method: string;
   readonly shape: RegExp;
-  readonly endpoint: Route;
+  readonly endpoint: ApiRoute;
 }
 
 /** All that the protocol has, whatever file it is in. */
@@ -183,7 +183,7 @@ async function endpoints(): Promise<Route[]> {
   const modules = await Promise.all(names.map((name) => import(new URL(name, folder).href)));
   return modules
     .flatMap((module) => Object.values(module))
-    .filter((value): value is Route => 'path' in Object(value) && 'access' in Object(value))
+    .filter((value): value is ApiRoute => 'path' in Object(value) && 'access' in Object(value))
     .map((endpoint) => {
       const pattern = endpoint.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)');
       return { method: endpoint.method, shape: new RegExp(`^${pattern}$`), endpoint };
