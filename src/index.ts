@@ -1,8 +1,8 @@
 /** The library's front door. */
 
 export type { Client } from './client/client.ts';
-export type { ClientSession, UseOptions } from './client/session.ts';
-export type { SessionWish } from './client/sessions.ts';
+export type { ClientSession, UseOptions } from './client/client-session.ts';
+export type { SessionWish } from './client/resources.ts';
 export { EnclosedEnvironment } from './environments/enclosed-environment.ts';
 export type {
   BasePaths,

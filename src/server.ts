@@ -2,8 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from './client/client.ts';
-import type { ClientSession, UseOptions } from './client/session.ts';
-import type { SessionWish } from './client/sessions.ts';
+import type { ClientSession, UseOptions } from './client/client-session.ts';
+import type { SessionWish } from './client/resources.ts';
 import { CellaError } from './protocol/errors.ts';
 import type { ServerOptions } from './server-options.ts';
 import type { ServerPlan } from './server-plan.ts';
@@ -48,7 +48,7 @@ export class Server implements AsyncDisposable {
         await sleep(AGAIN_MS);
         continue;
       }
-      const { connect } = await import('./client/connect.ts');
+      const { connect } = await import('./client/client.ts');
       const client = stack.use(await connect({ socket: plan.socket }));
       return new Server(dataDir, true, client, stack.move());
     }

@@ -1,20 +1,27 @@
-/** A server as its clients see it. */
+/** Connects to a server, and gives what it offers: sessions, users, tokens and the server itself. */
 
 import type { z } from 'zod';
-import type { Me } from '../protocol/api/access-routes.ts';
+import { type Me, WhoAmI } from '../protocol/api/access-routes.ts';
 import { ListAgents } from '../protocol/api/session-routes.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { ThingKind } from '../protocol/namespace-models.ts';
 import type { AgentInfo } from '../session/api.ts';
-import { Credentials } from './credentials.ts';
-import type { Link } from './link.ts';
-import { PermissionRules } from './permission-rules.ts';
-import { Profiles } from './profiles.ts';
-import { Server } from './server.ts';
-import { ClientSession, type UseOptions } from './session.ts';
-import { Sessions, type SessionWish } from './sessions.ts';
-import { type Things, thingsAt } from './things.ts';
-import { Tokens } from './tokens.ts';
-import { Users } from './users.ts';
+import { ApiClient } from './api-client.ts';
+import { ClientSession, type UseOptions } from './client-session.ts';
+import { MonitoredTransport, SILENCE_MS } from './monitored-transport.ts';
+import {
+  Credentials,
+  PermissionRules,
+  Profiles,
+  readThings,
+  Server,
+  Sessions,
+  type SessionWish,
+  type Things,
+  Tokens,
+  Users,
+} from './resources.ts';
+import { type Transport, WebTransport } from './transport.ts';
 
 /** Who one is at the server. */
 export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;
@@ -28,10 +35,10 @@ export class Client implements AsyncDisposable {
   readonly permissionRules: PermissionRules;
   readonly profiles: Profiles;
   readonly server: Server;
-  readonly #link: Link;
+  readonly #link: ApiClient;
   readonly #resumeMs: number;
 
-  constructor(link: Link, me: Identity, resumeMs: number) {
+  constructor(link: ApiClient, me: Identity, resumeMs: number) {
     this.me = me;
     this.sessions = new Sessions(link);
     this.users = new Users(link);
@@ -63,7 +70,7 @@ export class Client implements AsyncDisposable {
 
   /** Your tools, skills, artifacts and packages, or one kind of them, whatever sessions you have. */
   things(only?: ThingKind): Promise<Things> {
-    return thingsAt(this.#link, only);
+    return readThings(this.#link, only);
   }
 
   /** Lets connections go; sessions go on at the server. */
@@ -74,4 +81,54 @@ export class Client implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+interface Resuming {
+  /** How long a connection that broke is tried again; a minute by default. */
+  readonly resumeMs?: number;
+  /** How long the server may be silent before it is asked whether it is there; a minute by default. It has to answer. */
+  readonly silenceMs?: number;
+}
+
+export type ConnectOptions = Resuming &
+  (
+    | {
+        /** `http://127.0.0.1:7710` */
+        readonly url: string;
+        /** Left out by a page that has logged in. */
+        readonly token?: string;
+      }
+    | {
+        /** The path of `daemon.sock` in the data folder of a server on this machine. Not in browsers. */
+        readonly socket: string;
+      }
+  );
+
+const RESUME_MS = 60_000;
+
+/** `DAEMON_UNREACHABLE` where nobody answers, `UNAUTHENTICATED` where the token is no good. */
+export async function connect(options: ConnectOptions): Promise<Client> {
+  const link = new ApiClient(new MonitoredTransport(await transportOf(options), options.silenceMs ?? SILENCE_MS));
+  try {
+    const { csrf, ...me } = await link.call(WhoAmI);
+    link.csrf = csrf;
+    return new Client(link, me, options.resumeMs ?? RESUME_MS);
+  } catch (error) {
+    link.close();
+    throw error;
+  }
+}
+
+async function transportOf(options: ConnectOptions): Promise<Transport> {
+  if ('socket' in options) {
+    const { UnixTransport } = await import('./unix-transport.ts');
+    return new UnixTransport(options.socket);
+  }
+  if (URL.canParse(options.url)) return new WebTransport(options.url, options.token);
+  const problem = options.url
+    ? `The address of the server is no URL: ${options.url}`
+    : 'No address of a server was given.';
+  throw new CellaError('INVALID_OPTIONS', problem, {
+    advice: 'Write all of it, such as http://127.0.0.1:7710.',
+  });
 }

@@ -51,16 +51,22 @@ export type {
   TerminalSize,
 } from '../protocol/workspace-models.ts';
 export type * from '../session/api.ts';
-export type { Attend } from './approvals.ts';
+export type { Attend } from './approval-listener.ts';
 export type { Client, Identity } from './client.ts';
-export { type ConnectOptions, connect } from './connect.ts';
-export type { Credentials } from './credentials.ts';
-export type { RemoteFiles } from './files.ts';
-export type { PermissionRules } from './permission-rules.ts';
-export type { Profiles } from './profiles.ts';
-export type { Server } from './server.ts';
-export type { ClientSession, EventPage, UseOptions } from './session.ts';
-export type { ListOptions, Sessions, SessionUpdate, SessionWish } from './sessions.ts';
-export type { Things } from './things.ts';
-export type { Tokens } from './tokens.ts';
-export type { LoginCode, Users } from './users.ts';
+export { type ConnectOptions, connect } from './client.ts';
+export type { ClientSession, EventPage, UseOptions } from './client-session.ts';
+export type { RemoteFiles } from './remote-files.ts';
+export type {
+  Credentials,
+  ListOptions,
+  LoginCode,
+  PermissionRules,
+  Profiles,
+  Server,
+  Sessions,
+  SessionUpdate,
+  SessionWish,
+  Things,
+  Tokens,
+  Users,
+} from './resources.ts';

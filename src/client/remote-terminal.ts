@@ -1,13 +1,41 @@
-/** A terminal of a session at a server: bytes both ways; its program ends with the connection. */
+/** A terminal of a session at a server: bytes both ways. Its program ends with the connection. */
 
 import type { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import { OpenTerminal } from '../protocol/api/execution-routes.ts';
 import { CloseCode, type TerminalClientFrame, TerminalServerFrame } from '../protocol/api/socket-frames.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { type Terminal, type TerminalExit, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
-import { toError } from './failure.ts';
-import type { Link } from './link.ts';
+import {
+  type Terminal,
+  type TerminalExit,
+  TerminalOptions,
+  TerminalSize,
+  typedPieces,
+} from '../protocol/workspace-models.ts';
+import { type ApiClient, errorFromBody, hasCode } from './api-client.ts';
 import type { Socket } from './transport.ts';
+
+export async function openTerminal(
+  link: ApiClient,
+  id: string,
+  options: TerminalOptions,
+  closing: AbortSignal,
+): Promise<Terminal> {
+  const { cols, rows, argv } = checkedTerminal(TerminalOptions, options);
+  const given = { params: { id }, query: { cols, rows, argv } };
+  const socket = link.socket(OpenTerminal, given);
+  if (!socket) {
+    const message = 'A page cannot open a terminal with a token: a browser logs in, and its cookie goes along.';
+    throw new CellaError('CAPABILITY_MISSING', message);
+  }
+  const terminal = new RemoteTerminal(socket, link, closing);
+  if (await terminal.opened) return terminal;
+  // A WebSocket does not tell why it was refused; a request does.
+  await link.call(OpenTerminal, given).catch((error) => {
+    if (!hasCode(error, 'INVALID_REQUEST')) throw error;
+  });
+  throw new CellaError('DAEMON_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);
+}
 
 /** What may wait here for a reader. A WebSocket cannot be held back: past it the terminal is closed. */
 const MOST_WAITING = 8_000_000;
@@ -15,7 +43,7 @@ const MOST_WAITING = 8_000_000;
 const MOST_UNSENT = 256 * 1024;
 const LOOK_AGAIN_MS = 10;
 
-export class RemoteTerminal implements Terminal {
+class RemoteTerminal implements Terminal {
   readonly output: AsyncIterable<Uint8Array>;
   readonly exited: Promise<TerminalExit>;
   /** False where it never was. */
@@ -29,7 +57,7 @@ export class RemoteTerminal implements Terminal {
   #typing: Promise<void> = Promise.resolve();
   #problem: CellaError | undefined;
 
-  constructor(socket: Socket, link: Link, closing: AbortSignal) {
+  constructor(socket: Socket, link: ApiClient, closing: AbortSignal) {
     this.#socket = socket;
     socket.binaryType = 'arraybuffer';
     const exit = Promise.withResolvers<TerminalExit>();
@@ -45,14 +73,14 @@ export class RemoteTerminal implements Terminal {
       this.#closed.resolve();
       this.#end();
     };
-    const listening = link.listen((problem) => {
+    const listening = link.monitor((problem) => {
       socket.close();
       over(problem);
     });
     socket.addEventListener('open', () => open.resolve(true));
     socket.addEventListener('error', () => {}); // closing follows
     socket.addEventListener('message', ({ data }) => {
-      listening.heard();
+      listening.alive();
       if (data instanceof ArrayBuffer) this.#show(new Uint8Array(data));
       else this.#hear(String(data), exit.resolve);
     });
@@ -117,7 +145,7 @@ export class RemoteTerminal implements Terminal {
 
   #hear(text: string, exited: (exit: TerminalExit) => void): void {
     const { data } = TerminalServerFrame.safeParse(tryParseJson(text));
-    if (data?.type === 'error') this.#problem = toError(data.error);
+    if (data?.type === 'error') this.#problem = errorFromBody(data.error);
     else if (data) exited('code' in data ? { code: data.code } : { signal: data.signal });
   }
 
@@ -139,7 +167,7 @@ const broken = (): CellaError =>
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
 
 /** What the caller wants, as the server takes it. */
-export function checkedTerminal<T>(schema: z.ZodType<T>, value: unknown): T {
+function checkedTerminal<T>(schema: z.ZodType<T>, value: unknown): T {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
   const problems = outcome.error.issues.map(({ path, message }) => `${path.join('.') || 'it'}: ${message}`);

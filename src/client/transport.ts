@@ -1,4 +1,4 @@
-/** How a client reaches its server: requests, and WebSockets. One for addresses, which browsers have too, one for sockets. */
+/** How a client reaches its server: requests and WebSockets. WebTransport works in Node and browsers. */
 
 import { CellaError } from '../protocol/errors.ts';
 
@@ -25,9 +25,9 @@ export interface Socket {
 
 export interface Transport {
   /** For messages: an address, or the path of a socket. */
-  readonly where: string;
+  readonly address: string;
   /** Whether as many requests as one likes can be open at a time. */
-  readonly wide: boolean;
+  readonly allowsManyConnections: boolean;
   /** Rejects with `unreachable` or `ABORTED`; every answer resolves. */
   request(request: TransportRequest): Promise<Response>;
   /** Undefined where a WebSocket cannot say who it is. */
@@ -64,4 +64,59 @@ function reasonOf(error: unknown): { readonly code?: unknown; readonly text: str
 
 export function aborted(): CellaError {
   return new CellaError('ABORTED', 'The caller stopped waiting.');
+}
+
+/** Browsers open few connections to one server, send no header with a WebSocket, and no body that is still being made. */
+const inBrowser = typeof process === 'undefined' || process.versions?.node === undefined;
+
+export class WebTransport implements Transport {
+  readonly address: string;
+  readonly allowsManyConnections = !inBrowser;
+  readonly #url: URL;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  /** `token` is left out by a page that has logged in: its cookie goes along. */
+  constructor(url: string, token?: string) {
+    // Behind a proxy the server may have a path of its own there; what is asked for is below it.
+    this.#url = new URL(url);
+    this.#url.pathname = this.#url.pathname.replace(/\/*$/, '/');
+    this.address = `${this.#url.origin}${this.#url.pathname.slice(0, -1)}`;
+    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  }
+
+  async request({ method, path, headers, body, signal }: TransportRequest): Promise<Response> {
+    try {
+      return await fetch(this.#at(path), {
+        method,
+        headers: { ...headers, ...this.#headers },
+        redirect: 'manual',
+        ...(body === undefined ? {} : await bodyOf(body)),
+        ...(signal === undefined ? {} : { signal }),
+      });
+    } catch (error) {
+      throw signal?.aborted ? aborted() : unreachable(this.address, error);
+    }
+  }
+
+  socket(path: string): Socket | undefined {
+    const url = this.#at(path);
+    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+    if (!inBrowser) return new WebSocket(url, { headers: this.#headers });
+    return 'authorization' in this.#headers ? undefined : new WebSocket(url);
+  }
+
+  close(): void {}
+
+  #at(path: string): URL {
+    return new URL(`.${path}`, this.#url);
+  }
+}
+
+async function bodyOf(body: NonNullable<TransportRequest['body']>): Promise<RequestInit> {
+  if (typeof body === 'string') return { body };
+  if (body instanceof Uint8Array) return { body: new Uint8Array(body) };
+  if (!inBrowser) return { body: ReadableStream.from(body), duplex: 'half' };
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for await (const chunk of body) chunks.push(new Uint8Array(chunk));
+  return { body: new Blob(chunks) };
 }

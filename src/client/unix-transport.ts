@@ -7,25 +7,25 @@ import { WebSocket } from 'ws';
 import { aborted, type Socket, type Transport, type TransportRequest, unreachable } from './transport.ts';
 
 export class UnixTransport implements Transport {
-  readonly where: string;
-  readonly wide = true;
+  readonly address: string;
+  readonly allowsManyConnections = true;
   readonly #agent = new Agent({ keepAlive: true });
 
   constructor(socketPath: string) {
-    this.where = socketPath;
+    this.address = socketPath;
   }
 
   async request(wanted: TransportRequest): Promise<Response> {
     try {
       return toResponse(await this.#send(wanted));
     } catch (error) {
-      throw wanted.signal?.aborted ? aborted() : unreachable(this.where, error);
+      throw wanted.signal?.aborted ? aborted() : unreachable(this.address, error);
     }
   }
 
   /** Whoever can open it is let in. */
   socket(path: string): Socket {
-    return new WebSocket(`ws+unix:${this.where}:${path}`, { perMessageDeflate: false });
+    return new WebSocket(`ws+unix:${this.address}:${path}`, { perMessageDeflate: false });
   }
 
   close(): void {
@@ -35,7 +35,7 @@ export class UnixTransport implements Transport {
   #send({ method, path, headers, body, signal }: TransportRequest): Promise<IncomingMessage> {
     const answer = Promise.withResolvers<IncomingMessage>();
     const request = httpRequest({
-      socketPath: this.where,
+      socketPath: this.address,
       agent: this.#agent,
       method,
       path,

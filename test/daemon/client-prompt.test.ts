@@ -1,7 +1,7 @@
 /** Coding agents through the client: prompts, their events and endings, stops and decisions, with turns that are scripted. */
 
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { ClientSession } from '../../src/client/session.ts';
+import type { ClientSession } from '../../src/client/client-session.ts';
 import type { Conversation } from '../../src/protocol/api/agent-routes.ts';
 import type { RunTurn } from '../../src/server/turns/contract.ts';
 import { connectTo } from '../support/client.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
-import { WebTransport } from './web-transport.ts';
+import { WebTransport } from './transport.ts';
 
 it.each([
   ['', '/v1/sessions?limit=2'],
@@ -15,7 +15,7 @@ it.each([
   const transport = new WebTransport(`${server.url}${path}`, 'secret');
   const response = await transport.request({ method: 'GET', path: '/v1/sessions?limit=2', headers: {} });
   expect([response.status, asked]).toEqual([204, [expected]]);
-  expect(transport.where).toBe(`${server.url}${path.replace(/\/$/, '')}`);
+  expect(transport.address).toBe(`${server.url}${path.replace(/\/$/, '')}`);
 });
 
 it('opens WebSockets below the path that the address has', async () => {

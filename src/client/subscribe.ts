@@ -1,18 +1,19 @@
-/** The events of a session over a WebSocket that goes on by number, however often it breaks. */
+/** Subscribes to the events of a session over a WebSocket, and resumes by sequence number after a broken connection. */
 
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
+import { ReadConversation } from '../protocol/api/agent-routes.ts';
 import { FollowEvents, ReadEvents } from '../protocol/api/execution-routes.ts';
 import { GetSession } from '../protocol/api/session-routes.ts';
 import { CloseCode } from '../protocol/api/socket-frames.ts';
+import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FeedItem } from '../protocol/session-events.ts';
-import { isCode } from './failure.ts';
-import { checked, type Given, type Link } from './link.ts';
+import { type ApiClient, hasCode, parseResponse, type RouteRequest } from './api-client.ts';
 import type { Socket } from './transport.ts';
 
-export interface FollowOptions {
+interface SubscribeOptions {
   /** The number of the last event that is known; 0 for all that there are. */
   readonly after: number;
   readonly resumeMs: number;
@@ -40,10 +41,10 @@ const endings = new Map<number, () => CellaError>([
 ]);
 
 /** Ends where the session is deleted, or the signal says so. */
-export async function* follow(
-  link: Link,
+export async function* subscribe(
+  link: ApiClient,
   id: string,
-  { after, resumeMs, signal, permissions, onReached }: FollowOptions,
+  { after, resumeMs, signal, permissions, onReached }: SubscribeOptions,
 ): AsyncGenerator<FeedItem, void, undefined> {
   const patience = new Backoff(resumeMs);
   let last = after;
@@ -58,7 +59,9 @@ export async function* follow(
       patience.restartDeadline();
       onReached?.(frame);
     };
-    const items = socket ? new Frames(socket, { link, signal, reached }).read() : lines(link, { ...given, signal });
+    const items = socket
+      ? new SocketReader(socket, { link, signal, reached }).read()
+      : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
         patience.reset();
@@ -67,8 +70,8 @@ export async function* follow(
         yield item;
       }
     } catch (error) {
-      if (signal.aborted || isCode(error, 'NOT_FOUND')) return;
-      if (!isCode(error, ...PASSING)) throw error;
+      if (signal.aborted || hasCode(error, 'NOT_FOUND')) return;
+      if (!hasCode(error, ...PASSING)) throw error;
     }
     if (signal.aborted) return;
     try {
@@ -77,22 +80,22 @@ export async function* follow(
       if (permissions) await mayFollow(link, wanted);
       await patience.wait(new CellaError('DAEMON_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
-      if (!isCode(error, ...PASSING)) throw error;
+      if (!hasCode(error, ...PASSING)) throw error;
       await patience.wait(error);
     }
   }
 }
 
 /** The only thing wrong with the request may be that it is none for a WebSocket. */
-async function mayFollow(link: Link, wanted: Given<undefined>): Promise<void> {
+async function mayFollow(link: ApiClient, wanted: RouteRequest<undefined>): Promise<void> {
   await link.open(FollowEvents, wanted).catch((error) => {
-    if (!isCode(error, 'INVALID_REQUEST')) throw error;
+    if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
 }
 
 /** Where a WebSocket cannot say who it is. */
 async function* lines(
-  link: Link,
+  link: ApiClient,
   given: { readonly params: { id: string }; readonly query: { after: number }; readonly signal: AbortSignal },
 ): AsyncGenerator<FeedItem, void, undefined> {
   for await (const line of jsonLines(await link.open(ReadEvents, { ...given, accept: 'application/x-ndjson' }))) {
@@ -101,15 +104,15 @@ async function* lines(
   }
 }
 
-interface FramesOptions {
-  readonly link: Link;
+interface SocketReaderOptions {
+  readonly link: ApiClient;
   readonly signal: AbortSignal;
   /** Told where the server says something beside events. */
   readonly reached: (frame: unknown) => void;
 }
 
 /** Ends where the connection does. */
-class Frames {
+class SocketReader {
   readonly #socket: Socket;
   readonly #reached: (frame: unknown) => void;
   readonly #waiting: string[] = [];
@@ -118,17 +121,17 @@ class Frames {
   #why: CellaError | undefined;
   #wake: () => void = () => {};
 
-  constructor(socket: Socket, { link, signal, reached }: FramesOptions) {
+  constructor(socket: Socket, { link, signal, reached }: SocketReaderOptions) {
     this.#socket = socket;
     this.#reached = reached;
     const leave = () => socket.close();
     signal.addEventListener('abort', leave, { once: true });
-    const listening = link.listen((error) => {
+    const listening = link.monitor((error) => {
       socket.close();
       this.#end(error);
     });
     socket.addEventListener('message', ({ data }) => {
-      listening.heard();
+      listening.alive();
       this.#take(String(data));
     });
     socket.addEventListener('error', () => {}); // closing follows
@@ -147,7 +150,7 @@ class Frames {
           this.#size -= text.length;
           const value = tryParseJson(text);
           if (OTHERS.has(Object(value).type)) this.#reached(value);
-          else yield checked(FeedItem, value, 'ws');
+          else yield parseResponse(FeedItem, value, 'ws');
         } else if (this.#over) {
           if (this.#why) throw this.#why;
           return;
@@ -178,5 +181,23 @@ class Frames {
       this.#socket.close();
     }
     this.#wake();
+  }
+}
+
+/** The first is how it is; then one for each event that changes it. */
+export async function* subscribeToConversation(
+  link: ApiClient,
+  id: string,
+  options: Omit<SubscribeOptions, 'after'>,
+): AsyncGenerator<Conversation, void, undefined> {
+  let { seq, state } = await link.call(ReadConversation, { params: { id } });
+  yield { seq, state };
+  for await (const item of subscribe(link, id, { ...options, after: seq })) {
+    if (item.type === 'floor') continue;
+    const next = reduceLogged(state, item);
+    seq = item.seq;
+    if (next === state) continue;
+    state = next;
+    yield { seq, state };
   }
 }

@@ -1,7 +1,4 @@
-/**
- * One turn of a coding agent at a server, from its prompt to its end. Its key makes it run once, and the numbers of events
- * let it be followed across connections that break and servers that are started again.
- */
+/** One turn of a coding agent at a server, from its prompt to its end. It runs once, and resumes like an execution. */
 
 import { Backoff } from '../lib/backoff.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
@@ -11,14 +8,13 @@ import { CellaError } from '../protocol/errors.ts';
 import type { SessionEvent } from '../protocol/session-events.ts';
 import { isOver, type Prompted, type TurnInfo } from '../protocol/turn.ts';
 import type { PromptedTurn, PromptOptions, TurnEvent } from '../session/api.ts';
-import { newKey } from './execution.ts';
-import { isCode } from './failure.ts';
-import { follow } from './follow.ts';
-import type { Link } from './link.ts';
+import { type ApiClient, hasCode } from './api-client.ts';
+import { newIdempotencyKey } from './remote-execution.ts';
+import { subscribe } from './subscribe.ts';
 import { aborted } from './transport.ts';
 
-export interface TurnParts {
-  readonly link: Link;
+export interface RemoteTurnOptions {
+  readonly link: ApiClient;
   readonly sessionId: string;
   readonly prompt: string;
   readonly options: PromptOptions;
@@ -38,14 +34,14 @@ interface Accepted {
 type Ended = Extract<AgentLogEvent, { type: 'turn_ended' }>;
 
 export class RemoteTurn implements PromptedTurn {
-  readonly #parts: TurnParts;
+  readonly #parts: RemoteTurnOptions;
   readonly #accepted: Promise<Accepted>;
   /** Resolves when the server has it, or will not have it. */
   readonly sent: Promise<void>;
   #end: Ended | undefined;
   #info: Promise<TurnInfo> | undefined;
 
-  constructor(parts: TurnParts) {
+  constructor(parts: RemoteTurnOptions) {
     this.#parts = parts;
     this.#accepted = this.#send();
     // What fails is told to whoever follows it.
@@ -62,7 +58,7 @@ export class RemoteTurn implements PromptedTurn {
     const { link, sessionId, resumeMs, closing: signal } = this.#parts;
     const { turn, after } = await this.#accepted;
     let last = Number.POSITIVE_INFINITY;
-    for await (const item of follow(link, sessionId, { after, resumeMs, signal })) {
+    for await (const item of subscribe(link, sessionId, { after, resumeMs, signal })) {
       if (item.type === 'floor') last = await this.#lastOf(turn.id);
       else if (isOf(item, turn.id)) {
         if (item.type === 'turn_ended') this.#end = item;
@@ -108,13 +104,13 @@ export class RemoteTurn implements PromptedTurn {
     const params = { id: sessionId };
     const after = await this.#position();
     const patience = new Backoff(resumeMs);
-    const idempotencyKey = newKey();
+    const idempotencyKey = newIdempotencyKey();
     for (;;) {
       try {
         const body = { prompt, ...wanted, wait: false };
         return { after, turn: await link.call(PromptAgent, { params, body, idempotencyKey, signal: closing }) };
       } catch (error) {
-        const passing = isCode(error, 'DAEMON_UNREACHABLE') && error.details.refused === false;
+        const passing = hasCode(error, 'DAEMON_UNREACHABLE') && error.details.refused === false;
         if (!passing || closing.aborted) throw error;
         await patience.wait(error);
       }

@@ -5,22 +5,21 @@ import * as wire from '../protocol/api/namespace-routes.ts';
 import { Failure } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
-import { toError } from './failure.ts';
-import { callAt, type Place } from './place.ts';
+import { callSession, errorFromBody, type SessionApiClient } from './api-client.ts';
 import { unreachable } from './transport.ts';
 
 export class RemoteFiles {
-  readonly #place: Place;
+  readonly #place: SessionApiClient;
   readonly #closing: AbortSignal;
 
-  constructor(place: Place, closing: AbortSignal) {
+  constructor(place: SessionApiClient, closing: AbortSignal) {
     this.#place = place;
     this.#closing = closing;
   }
 
   /** What is in a folder, by name; `cut` where there is more than a listing holds. */
   list(path = ''): Promise<{ readonly files: readonly FileInfo[]; readonly cut: boolean }> {
-    return callAt(this.#place, wire.ListFiles, { query: { path } });
+    return callSession(this.#place, wire.ListFiles, { query: { path } });
   }
 
   /** The bytes of a file, as they come. */
@@ -33,19 +32,19 @@ export class RemoteFiles {
   /** All of it or nothing; the folders on the way are made. */
   write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<FileInfo> {
     const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
-    return callAt(this.#place, wire.WriteFile, { query: { path }, bytes });
+    return callSession(this.#place, wire.WriteFile, { query: { path }, bytes });
   }
 
   makeFolder(path: string): Promise<void> {
-    return callAt(this.#place, wire.MakeFolder, { body: { path } });
+    return callSession(this.#place, wire.MakeFolder, { body: { path } });
   }
 
   move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
-    return callAt(this.#place, wire.MoveFile, { body: { from, to, replace } });
+    return callSession(this.#place, wire.MoveFile, { body: { from, to, replace } });
   }
 
   delete(path: string, { recursive = false } = {}): Promise<void> {
-    return callAt(this.#place, wire.DeleteFile, { query: { path, recursive: String(recursive) } });
+    return callSession(this.#place, wire.DeleteFile, { query: { path, recursive: String(recursive) } });
   }
 
   /**
@@ -62,12 +61,12 @@ export class RemoteFiles {
         const change = FileChange.safeParse(line);
         if (change.success) yield change.data;
         const failure = Failure.safeParse(line);
-        if (failure.success) throw toError(failure.data.error);
+        if (failure.success) throw errorFromBody(failure.data.error);
       }
     } catch (error) {
       if (until.aborted) return;
-      throw error instanceof CellaError ? error : unreachable(link.where, error);
+      throw error instanceof CellaError ? error : unreachable(link.address, error);
     }
-    if (!until.aborted) throw unreachable(link.where, new Error('the stream ended'));
+    if (!until.aborted) throw unreachable(link.address, new Error('the stream ended'));
   }
 }

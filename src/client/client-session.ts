@@ -1,4 +1,4 @@
-/** A session of a server as SessionApi: what works with one in this process works with it. */
+/** A session of a server as SessionApi: code that works with a session of this process works with it. */
 
 import {
   DecidePermission,
@@ -25,19 +25,14 @@ import type { SessionInfo } from '../protocol/session-info.ts';
 import type { CodingAgent, Transcript } from '../protocol/turn.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type * as api from '../session/api.ts';
-import { type Attend, attend } from './approvals.ts';
-import { RemoteArtifacts } from './artifacts.ts';
-import { followConversation } from './conversation.ts';
-import { RemoteDeps } from './deps.ts';
-import { closedHere, RemoteExecutions } from './executions.ts';
-import { RemoteFiles } from './files.ts';
-import { follow } from './follow.ts';
-import type { Link } from './link.ts';
-import { callAt, type Place } from './place.ts';
-import { RemoteSkills } from './skills.ts';
-import { openTerminal } from './terminal.ts';
-import { RemoteTools } from './tools.ts';
-import { RemoteTurn } from './turn.ts';
+import { type ApiClient, callSession, type SessionApiClient } from './api-client.ts';
+import { type Attend, listenForApprovals } from './approval-listener.ts';
+import { RemoteExecutions, sessionClosed } from './remote-execution.ts';
+import { RemoteFiles } from './remote-files.ts';
+import { RemoteArtifacts, RemoteDeps, RemoteSkills, RemoteTools } from './remote-namespaces.ts';
+import { openTerminal } from './remote-terminal.ts';
+import { RemoteTurn } from './remote-turn.ts';
+import { subscribe, subscribeToConversation } from './subscribe.ts';
 
 /** `floor` is the number of the last event that is gone, `last` that of the last that there is. */
 export interface EventPage {
@@ -58,8 +53,8 @@ export interface UseOptions {
   readonly stop?: 'when-closed' | 'when-gone';
 }
 
-export interface SessionParts extends UseOptions {
-  readonly link: Link;
+export interface ClientSessionOptions extends UseOptions {
+  readonly link: ApiClient;
   readonly info: SessionInfo;
   readonly resumeMs: number;
   /** The number of the last event that there was when it was opened here. */
@@ -78,15 +73,15 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   readonly deps: api.DepsApi;
   /** Its workspace. */
   readonly files: RemoteFiles;
-  readonly #parts: SessionParts;
-  readonly #place: Place;
+  readonly #parts: ClientSessionOptions;
+  readonly #place: SessionApiClient;
   readonly #closing = new AbortController();
   /** The last prompt that was given is at the server, or will not be. */
   #prompted: Promise<void> = Promise.resolve();
   readonly #executions: RemoteExecutions;
   #backgroundAfter: number;
 
-  constructor(parts: SessionParts) {
+  constructor(parts: ClientSessionOptions) {
     const { link, info, last } = parts;
     this.#parts = parts;
     this.id = info.id;
@@ -106,13 +101,17 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.files = new RemoteFiles(place, this.#closing.signal);
   }
 
-  static async open(link: Link, info: SessionInfo, options: UseOptions & { resumeMs: number }): Promise<ClientSession> {
+  static async open(
+    link: ApiClient,
+    info: SessionInfo,
+    options: UseOptions & { resumeMs: number },
+  ): Promise<ClientSession> {
     const query = { after: Number.MAX_SAFE_INTEGER, limit: 1 };
     const { last } = await link.call(ReadEvents, { params: { id: info.id }, query });
     const session = new ClientSession({ link, info, last, ...options });
     const { resumeMs, approve } = options;
     const closing = session.#closing.signal;
-    if (approve) await attend({ link, sessionId: info.id, after: last, resumeMs, closing, approve });
+    if (approve) await listenForApprovals({ link, sessionId: info.id, after: last, resumeMs, closing, approve });
     return session;
   }
 
@@ -224,7 +223,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.#checkOpen();
     const { link, resumeMs } = this.#parts;
     const until = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
-    return follow(link, this.id, { after, resumeMs, signal: until });
+    return subscribe(link, this.id, { after, resumeMs, signal: until });
   }
 
   /** Those that there are after a number, up to a page; `next` is the number to go on with. */
@@ -235,7 +234,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     readonly after?: number;
     readonly limit?: number;
   } = {}): Promise<EventPage> {
-    return callAt(this.#place, ReadEvents, { query: { after, limit } });
+    return callSession(this.#place, ReadEvents, { query: { after, limit } });
   }
 
   /** Prompts a coding agent: its events as they come, or how its turn ended. */
@@ -272,7 +271,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     const { link, resumeMs } = this.#parts;
     const closing = this.#closing.signal;
     const over = signal ? AbortSignal.any([signal, closing]) : closing;
-    return followConversation(link, this.id, { resumeMs, signal: over });
+    return subscribeToConversation(link, this.id, { resumeMs, signal: over });
   }
 
   async warmAgent(agent: string): Promise<boolean> {
@@ -286,12 +285,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   /** The conversation as the agent keeps it: the last one, or the one that is named. */
   async transcript({ conversation }: { readonly conversation?: string } = {}): Promise<Transcript> {
-    return await callAt(this.#place, ReadTranscript, { query: { conversation } });
+    return await callSession(this.#place, ReadTranscript, { query: { conversation } });
   }
 
   /** What was asked for, oldest first. */
   async permissions({ state }: { readonly state?: PermissionInfo['state'] } = {}): Promise<readonly PermissionInfo[]> {
-    return (await callAt(this.#place, ListPermissions, { query: { state } })).permissions;
+    return (await callSession(this.#place, ListPermissions, { query: { state } })).permissions;
   }
 
   /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
@@ -339,10 +338,10 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   async #call<P, Q, B, R>(endpoint: Route<P, Q, B, R>, body?: B, params: Record<string, string> = {}): Promise<R> {
-    return await callAt(this.#place, endpoint, { params, ...(body === undefined ? {} : { body }) });
+    return await callSession(this.#place, endpoint, { params, ...(body === undefined ? {} : { body }) });
   }
 
   #checkOpen(): void {
-    if (this.#closing.signal.aborted) throw closedHere();
+    if (this.#closing.signal.aborted) throw sessionClosed();
   }
 }

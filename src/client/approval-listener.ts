@@ -1,4 +1,4 @@
-/** Attends a session: tools that require approval are asked about here, and whoever answers first decides. */
+/** Asks the caller about tools that require approval while a session is open. The first answer decides. */
 
 import { z } from 'zod';
 import { DecidePermission } from '../protocol/api/agent-routes.ts';
@@ -6,12 +6,11 @@ import type { PermissionDecision } from '../protocol/permission.ts';
 import { valueFromWire } from '../protocol/py-values.ts';
 import type { FeedItem } from '../protocol/session-events.ts';
 import type { Approval, ApprovalRequest } from '../session/api.ts';
-import { isCode } from './failure.ts';
-import { follow } from './follow.ts';
-import type { Link } from './link.ts';
+import { type ApiClient, hasCode } from './api-client.ts';
+import { subscribe } from './subscribe.ts';
 
-export interface Attendance {
-  readonly link: Link;
+export interface ApprovalListenerOptions {
+  readonly link: ApiClient;
   readonly sessionId: string;
   /** The number of the last event that there was. */
   readonly after: number;
@@ -21,7 +20,7 @@ export interface Attendance {
   readonly approve: Attend;
 }
 
-type Asked = Extract<FeedItem, { type: 'permission_requested' }>;
+type PermissionRequestedEvent = Extract<FeedItem, { type: 'permission_requested' }>;
 
 /** Undefined leaves the answer to others. Where everybody does, the tool is refused. */
 export type Attend = (request: ApprovalRequest) => Promise<Approval | undefined>;
@@ -29,19 +28,19 @@ export type Attend = (request: ApprovalRequest) => Promise<Approval | undefined>
 const Hello = z.object({ type: z.literal('hello'), attendant: z.int() });
 
 /** Resolves when the server knows that somebody is there; it goes on until the session is closed here. */
-export async function attend(attendance: Attendance): Promise<void> {
+export async function listenForApprovals(attendance: ApprovalListenerOptions): Promise<void> {
   const known = Promise.withResolvers<void>();
-  new Attending(attendance, known.resolve).watch().then(known.resolve, known.reject);
+  new ApprovalListener(attendance, known.resolve).watch().then(known.resolve, known.reject);
   await known.promise;
 }
 
-class Attending {
-  readonly #attendance: Attendance;
+class ApprovalListener {
+  readonly #attendance: ApprovalListenerOptions;
   readonly #onKnown: () => void;
   /** What the server calls this client; another after each time that the connection broke. */
   #attendant = 0;
 
-  constructor(attendance: Attendance, onKnown: () => void) {
+  constructor(attendance: ApprovalListenerOptions, onKnown: () => void) {
     this.#attendance = attendance;
     this.#onKnown = onKnown;
   }
@@ -56,7 +55,13 @@ class Attending {
       this.#onKnown();
     };
     try {
-      for await (const item of follow(link, sessionId, { after, resumeMs, signal, permissions: 'answer', onReached })) {
+      for await (const item of subscribe(link, sessionId, {
+        after,
+        resumeMs,
+        signal,
+        permissions: 'answer',
+        onReached,
+      })) {
         // What an agent asks for is decided by `decidePermission`.
         if (item.type === 'permission_requested' && item.turn === undefined) {
           // Told again where other code asks for what was left by a server that ended.
@@ -74,7 +79,7 @@ class Attending {
     }
   }
 
-  async #answer({ id, tool, recipe, input, summary }: Asked, signal: AbortSignal): Promise<void> {
+  async #answer({ id, tool, recipe, input, summary }: PermissionRequestedEvent, signal: AbortSignal): Promise<void> {
     const { link, sessionId, approve } = this.#attendance;
     const reply = (body: Reply) => link.call(DecidePermission, { params: { id: sessionId, permission: id }, body });
     try {
@@ -85,7 +90,7 @@ class Attending {
       if (!signal.aborted) await reply(answer === undefined ? abstention(this.#attendant) : replyOf(answer));
     } catch (error) {
       // Somebody else was faster.
-      if (isCode(error, 'ALREADY_RESOLVED')) return;
+      if (hasCode(error, 'ALREADY_RESOLVED')) return;
       const reason = `the answer failed: ${error}`.slice(0, 500);
       await reply({ decision: 'deny', reason }).catch(() => {}); // answered meanwhile, or nobody is there any more
     }

@@ -1,8 +1,6 @@
-/**
- * Notices a server that was stopped, or has gone without a word: its connections stay open, and nothing comes any more.
+/** Detects a server that stopped or disappeared without closing its connections.
  *
- * A request may take long, as code does. So silence alone ends nothing: the server is asked whether it is there.
- */
+ * A request may take long, as code does, so silence alone ends nothing: the client first asks the server for its health. */
 
 import { CellaError } from '../protocol/errors.ts';
 import { aborted, type Socket, type Transport, type TransportRequest } from './transport.ts';
@@ -12,14 +10,14 @@ export const SILENCE_MS = 60_000;
 /** How long it may take to say that it is there. */
 const LONGEST_ANSWER_MS = 15_000;
 
-export interface Listening {
+export interface Monitor {
   /** Something came. */
-  heard(): void;
+  alive(): void;
   stop(): void;
 }
 
 /** Every request of the transport, with an end where the server is silent. */
-export class ListeningTransport implements Transport {
+export class MonitoredTransport implements Transport {
   readonly #inner: Transport;
   readonly #silenceMs: number;
   #asking: Promise<boolean> | undefined;
@@ -29,17 +27,17 @@ export class ListeningTransport implements Transport {
     this.#silenceMs = silenceMs;
   }
 
-  get where(): string {
-    return this.#inner.where;
+  get address(): string {
+    return this.#inner.address;
   }
 
-  get wide(): boolean {
-    return this.#inner.wide;
+  get allowsManyConnections(): boolean {
+    return this.#inner.allowsManyConnections;
   }
 
   async request(wanted: TransportRequest): Promise<Response> {
     const gone = new AbortController();
-    const listening = this.listen(() => gone.abort());
+    const listening = this.monitor(() => gone.abort());
     const signal = wanted.signal ? AbortSignal.any([wanted.signal, gone.signal]) : gone.signal;
     try {
       const response = await this.#inner.request({ ...wanted, signal });
@@ -48,7 +46,7 @@ export class ListeningTransport implements Transport {
       return new Response(this.#heardBody(body, gone), { status, headers });
     } catch (error) {
       if (wanted.signal?.aborted) throw aborted();
-      throw gone.signal.aborted ? this.silent() : error;
+      throw gone.signal.aborted ? this.silentError() : error;
     } finally {
       listening.stop();
     }
@@ -63,7 +61,7 @@ export class ListeningTransport implements Transport {
   }
 
   /** Calls `onGone` once, where nothing was heard for long and the server does not answer. */
-  listen(onGone: () => void): Listening {
+  monitor(onGone: () => void): Monitor {
     let heardAt = performance.now();
     let over = false;
     let timer: ReturnType<typeof setTimeout>;
@@ -87,17 +85,17 @@ export class ListeningTransport implements Transport {
     };
     wait(this.#silenceMs);
     return {
-      heard: () => {
+      alive: () => {
         heardAt = performance.now();
       },
       stop,
     };
   }
 
-  silent(): CellaError {
-    const message = `${this.where} has been silent for ${this.#silenceMs / 1000} s, and does not answer any more.`;
+  silentError(): CellaError {
+    const message = `${this.address} has been silent for ${this.#silenceMs / 1000} s, and does not answer any more.`;
     return new CellaError('DAEMON_UNREACHABLE', message, {
-      details: { where: this.where, refused: false, silent: true },
+      details: { where: this.address, refused: false, silent: true },
     });
   }
 
@@ -126,13 +124,13 @@ export class ListeningTransport implements Transport {
     return new ReadableStream(
       {
         pull: async (controller) => {
-          const listening = this.listen(() => gone.abort());
+          const listening = this.monitor(() => gone.abort());
           try {
             const { value, done } = await reader.read();
             if (done) controller.close();
             else controller.enqueue(value);
           } catch (error) {
-            throw gone.signal.aborted ? this.silent() : error;
+            throw gone.signal.aborted ? this.silentError() : error;
           } finally {
             listening.stop();
           }

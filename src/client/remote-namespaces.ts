@@ -1,0 +1,288 @@
+/** The tools, skills, artifacts and packages of a session at a server. */
+
+import { z } from 'zod';
+import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
+import * as wire from '../protocol/api/namespace-routes.ts';
+import type { Route } from '../protocol/api/route.ts';
+import { Failure } from '../protocol/error-body.ts';
+import { type ArtifactInfo, DepsLine } from '../protocol/namespace-models.ts';
+import { type PyValue, valueFromWire, valueToWire } from '../protocol/py-values.ts';
+import type {
+  ArtifactsApi,
+  DepsApi,
+  DepsResult,
+  DepsStatus,
+  SkillInfo,
+  SkillProblem,
+  SkillsApi,
+  ToolCallOptions,
+  ToolInfo,
+  ToolProblem,
+  ToolsApi,
+  WorkOptions,
+} from '../session/api.ts';
+import {
+  allPages,
+  callSession,
+  errorFromBody,
+  hasCode,
+  openSessionStream,
+  parseResponse,
+  type RouteRequest,
+  type SessionApiClient,
+} from './api-client.ts';
+import { aborted, unreachable } from './transport.ts';
+
+const Value = z.json().transform((value): PyValue => valueFromWire(value));
+const scalar = z.enum(['string', 'integer', 'number', 'boolean']);
+const Parameter = z.object({
+  name: z.string(),
+  type: z.enum([...scalar.options, 'array', 'object', 'any']),
+  items: scalar.optional(),
+  description: z.string(),
+  required: z.boolean(),
+  default: Value.exactOptional(),
+  enum: z.array(Value).optional(),
+  positional: z.boolean(),
+  variadic: z.boolean(),
+});
+const parameters = z.array(Parameter);
+const Tool: z.ZodType<ToolInfo> = z.object({
+  name: z.string(),
+  description: z.string(),
+  tags: z.array(z.string()),
+  kind: z.enum(['cli', 'mcp', 'http']),
+  runs_on: z.enum(['sandbox', 'host']),
+  requires_approval: z.boolean(),
+  parameters,
+  recipes: z.array(z.object({ name: z.string(), description: z.string(), parameters })),
+});
+
+export class RemoteTools implements ToolsApi {
+  readonly #place: SessionApiClient;
+
+  constructor(place: SessionApiClient) {
+    this.#place = place;
+  }
+
+  async list(): Promise<readonly ToolInfo[]> {
+    return await allPages(async (after) => {
+      const { tools, next } = await callSession(this.#place, wire.ListTools, { query: { after } });
+      return { items: tools.map(toTool), next };
+    });
+  }
+
+  async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly ToolInfo[]> {
+    return (await callSession(this.#place, wire.ListTools, { query: { q, limit } })).tools.map(toTool);
+  }
+
+  async describe(name: string): Promise<ToolInfo> {
+    return toTool(await callSession(this.#place, wire.GetTool, { params: { name } }));
+  }
+
+  async call(name: string, named: Record<string, PyValue>, options: ToolCallOptions = {}): Promise<PyValue> {
+    const { recipe, positional = [], approved, signal } = options;
+    const values = Object.fromEntries(Object.entries(named).map(([key, value]) => [key, valueToWire(value)]));
+    const body = { recipe, positional: positional.map(valueToWire), named: values, approved };
+    return valueFromWire((await callSession(this.#place, wire.CallTool, { params: { name }, body, signal })).value);
+  }
+
+  /** For administrators: a definition may name programs of the server's machine. */
+  async add(
+    yaml: string,
+    { replace, where }: { readonly replace?: boolean; readonly where?: string } = {},
+  ): Promise<ToolInfo> {
+    return toTool(await callSession(this.#place, wire.AddTool, { body: { yaml, replace, where } }));
+  }
+
+  async remove(name: string): Promise<boolean> {
+    return (await callSession(this.#place, wire.RemoveTool, { params: { name } })).removed;
+  }
+
+  async problems(): Promise<readonly ToolProblem[]> {
+    return (await callSession(this.#place, wire.ToolProblems)).problems;
+  }
+}
+
+export function toTool(value: unknown): ToolInfo {
+  return parseResponse(Tool, value, 'tools');
+}
+
+const Skill = z.object({
+  name: z.string(),
+  description: z.string(),
+  parameters: z.array(
+    z.object({
+      name: z.string(),
+      kind: z.enum(['positional_only', 'positional_or_keyword', 'var_positional', 'keyword_only', 'var_keyword']),
+      annotation: z.string().optional(),
+      default: z.string().optional(),
+      required: z.boolean(),
+    }),
+  ),
+  updatedAt: z.number(),
+  shared: z.literal(true).exactOptional(),
+});
+const WithSource = Skill.extend({ source: z.string() });
+
+export class RemoteSkills implements SkillsApi {
+  readonly #place: SessionApiClient;
+
+  constructor(place: SessionApiClient) {
+    this.#place = place;
+  }
+
+  async list(): Promise<readonly SkillInfo[]> {
+    return await allPages(async (after) => {
+      const { skills, next } = await callSession(this.#place, wire.ListSkills, { query: { after } });
+      return { items: skills.map(toSkill), next };
+    });
+  }
+
+  async get(name: string): Promise<SkillInfo & { readonly source: string }> {
+    return parseResponse(WithSource, await callSession(this.#place, wire.GetSkill, { params: { name } }), 'skills');
+  }
+
+  async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly SkillInfo[]> {
+    return (await callSession(this.#place, wire.ListSkills, { query: { q, limit } })).skills.map(toSkill);
+  }
+
+  async create(
+    { name, source, description }: Parameters<SkillsApi['create']>[0],
+    { replace }: { readonly replace?: boolean } = {},
+  ): Promise<SkillInfo> {
+    return toSkill(
+      await callSession(this.#place, wire.CreateSkill, {
+        body: { name, source, description: description ?? undefined, replace },
+      }),
+    );
+  }
+
+  async delete(name: string): Promise<void> {
+    await callSession(this.#place, wire.DeleteSkill, { params: { name } });
+  }
+
+  async problems(): Promise<readonly SkillProblem[]> {
+    const { problems } = await callSession(this.#place, wire.SkillProblems);
+    return problems.map(({ line, ...problem }) => ({ ...problem, line }));
+  }
+}
+
+export function toSkill(value: unknown): SkillInfo {
+  return parseResponse(Skill, value, 'skills');
+}
+
+export class RemoteArtifacts implements ArtifactsApi {
+  readonly #place: SessionApiClient;
+
+  constructor(place: SessionApiClient) {
+    this.#place = place;
+  }
+
+  async list({ after: from, limit }: Parameters<ArtifactsApi['list']>[0] = {}): Promise<readonly ArtifactInfo[]> {
+    if (limit !== undefined) {
+      return (await callSession(this.#place, wire.ListArtifacts, { query: { after: from, limit } })).artifacts;
+    }
+    return await allPages(async (after = from) => {
+      const { artifacts, next } = await callSession(this.#place, wire.ListArtifacts, { query: { after } });
+      return { items: artifacts, next };
+    });
+  }
+
+  async get(name: string): Promise<ArtifactInfo> {
+    return await callSession(this.#place, wire.GetArtifact, { params: { name } });
+  }
+
+  async exists(name: string): Promise<boolean> {
+    try {
+      await this.get(name);
+      return true;
+    } catch (error) {
+      if (hasCode(error, 'ARTIFACT_NOT_FOUND')) return false;
+      throw error;
+    }
+  }
+
+  async save(
+    name: string,
+    content: Uint8Array | AsyncIterable<Uint8Array>,
+    { type, mediaType, description, metadata }: Parameters<ArtifactsApi['save']>[2],
+  ): Promise<ArtifactInfo> {
+    const query = { type, mediaType, description, metadata: metadata && JSON.stringify(metadata) };
+    return await callSession(this.#place, wire.SaveArtifact, { params: { name }, query, bytes: content });
+  }
+
+  async load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }> {
+    const info = await this.get(name);
+    const { link, id } = this.#place;
+    const response = await link.open(wire.LoadArtifact, { params: { id, name } });
+    return { info, chunks: telling(chunksOf(response), link.address) };
+  }
+
+  async delete(name: string): Promise<void> {
+    await callSession(this.#place, wire.DeleteArtifact, { params: { name } });
+  }
+}
+
+async function* telling(chunks: AsyncIterable<Uint8Array>, where: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    throw unreachable(where, error);
+  }
+}
+
+const NDJSON = 'application/x-ndjson';
+
+export class RemoteDeps implements DepsApi {
+  readonly #place: SessionApiClient;
+
+  constructor(place: SessionApiClient) {
+    this.#place = place;
+  }
+
+  async list(): Promise<readonly string[]> {
+    return (await callSession(this.#place, wire.ListDeps)).deps;
+  }
+
+  async status(): Promise<DepsStatus> {
+    return await callSession(this.#place, wire.DepsStatus);
+  }
+
+  async add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult> {
+    return await this.#change(wire.AddDeps, { body: { requirements: [requirements].flat() } }, options);
+  }
+
+  async remove(name: string, options?: WorkOptions): Promise<DepsResult> {
+    return await this.#change(wire.RemoveDep, { params: { name } }, options);
+  }
+
+  async sync(options?: WorkOptions): Promise<DepsResult> {
+    return await this.#change(wire.SyncDeps, {}, options);
+  }
+
+  /** Lines tell how far it is, where somebody wants to know. */
+  async #change<P, Q, B>(
+    endpoint: Route<P, Q, B, DepsResult>,
+    given: RouteRequest<B>,
+    { signal, onProgress }: WorkOptions = {},
+  ): Promise<DepsResult> {
+    if (!onProgress) return await callSession(this.#place, endpoint, { ...given, signal });
+    const response = await openSessionStream(this.#place, endpoint, { ...given, signal, accept: NDJSON });
+    const lines = jsonLines(response);
+    while (true) {
+      const { value: line, done } = await lines.next().catch((cause) => {
+        throw signal?.aborted ? aborted() : unreachable(this.#place.link.address, cause);
+      });
+      if (done) throw unreachable(this.#place.link.address, new Error('the answer has no end'));
+      const failure = Failure.safeParse(line);
+      if (failure.success) throw errorFromBody(failure.data.error);
+      const item = parseResponse(DepsLine, line, endpoint.path);
+      if (item.type === 'result') return item.result;
+      onProgress(item.text);
+    }
+  }
+}
