@@ -13,8 +13,7 @@ import {
 } from '../protocol/api/agent-routes.ts';
 import { AnswerInput, InterruptCode, ReadEvents } from '../protocol/api/execution-routes.ts';
 import type { Route } from '../protocol/api/route.ts';
-import * as look from '../protocol/api/session-routes.ts';
-import * as state from '../protocol/api/session-routes.ts';
+import * as sessionRoutes from '../protocol/api/session-routes.ts';
 import { ConfirmFork, DeleteSession, ForkSession } from '../protocol/api/session-routes.ts';
 import type { Conversation } from '../protocol/conversation.ts';
 import { type Capabilities, capabilitiesOf, type ExecutorKind, executorOf } from '../protocol/enums.ts';
@@ -137,35 +136,35 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   reset(): Promise<void> {
-    return this.#call(state.ResetSession);
+    return this.#call(sessionRoutes.ResetSession);
   }
 
   restart(): Promise<void> {
-    return this.#call(state.RestartSession);
+    return this.#call(sessionRoutes.RestartSession);
   }
 
   commit(): Promise<void> {
-    return this.#call(state.CommitTransaction);
+    return this.#call(sessionRoutes.CommitTransaction);
   }
 
   rollback(): Promise<void> {
-    return this.#call(state.RollbackTransaction);
+    return this.#call(sessionRoutes.RollbackTransaction);
   }
 
   checkpoint({ name, durable }: api.CheckpointOptions = {}): Promise<api.Checkpoint> {
-    return this.#call(state.CreateCheckpoint, { name, durable });
+    return this.#call(sessionRoutes.CreateCheckpoint, { name, durable });
   }
 
   async checkpoints(): Promise<readonly api.Checkpoint[]> {
-    return (await this.#call(state.ListCheckpoints)).checkpoints;
+    return (await this.#call(sessionRoutes.ListCheckpoints)).checkpoints;
   }
 
   restore(idOrName: string): Promise<api.Restored> {
-    return this.#call(state.RestoreCheckpoint, undefined, { checkpoint: idOrName });
+    return this.#call(sessionRoutes.RestoreCheckpoint, undefined, { checkpoint: idOrName });
   }
 
   deleteCheckpoint(idOrName: string): Promise<void> {
-    return this.#call(state.DeleteCheckpoint, undefined, { checkpoint: idOrName });
+    return this.#call(sessionRoutes.DeleteCheckpoint, undefined, { checkpoint: idOrName });
   }
 
   /** Confirms a fork of somebody else's session: its code may use what is yours. For its owner. */
@@ -181,35 +180,35 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   undo(): Promise<void> {
-    return this.#call(state.UndoCell);
+    return this.#call(sessionRoutes.UndoCell);
   }
 
   save(): Promise<void> {
-    return this.#call(state.SaveSession);
+    return this.#call(sessionRoutes.SaveSession);
   }
 
   hibernate(): Promise<void> {
-    return this.#call(state.HibernateSession);
+    return this.#call(sessionRoutes.HibernateSession);
   }
 
   complete(code: string, cursor?: number): Promise<api.Completion> {
-    return this.#call(look.CompleteCode, { code, cursor });
+    return this.#call(sessionRoutes.CompleteCode, { code, cursor });
   }
 
   inspect(code: string, cursor?: number): Promise<api.Inspection> {
-    return this.#call(look.InspectCode, { code, cursor });
+    return this.#call(sessionRoutes.InspectCode, { code, cursor });
   }
 
   isComplete(code: string): Promise<api.Completeness> {
-    return this.#call(look.IsComplete, { code });
+    return this.#call(sessionRoutes.IsComplete, { code });
   }
 
   async history(): Promise<readonly api.HistoryEntry[]> {
-    return (await this.#call(look.ReadHistory)).history;
+    return (await this.#call(sessionRoutes.ReadHistory)).history;
   }
 
   async variables(): Promise<readonly api.Variable[]> {
-    return (await this.#call(look.ListVariables)).variables;
+    return (await this.#call(sessionRoutes.ListVariables)).variables;
   }
 
   /** Every event of the session after a number, and then those that come, whoever caused them. */

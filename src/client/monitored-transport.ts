@@ -1,6 +1,8 @@
-/** Detects a server that stopped or disappeared without closing its connections.
+/**
+ * Detects a server that stopped or disappeared without closing its connections.
  *
- * A request may take long, as code does, so silence alone ends nothing: the client first asks the server for its health. */
+ * A request may take long, as code does, so silence alone ends nothing: the client first asks the server for its health.
+ */
 
 import { CellaError } from '../protocol/errors.ts';
 import { aborted, type Socket, type Transport, type TransportRequest } from './transport.ts';

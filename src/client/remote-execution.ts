@@ -1,5 +1,7 @@
-/** Executions at the server, from sending the code to their end. An Idempotency-Key makes each run once; sequence numbers let
- * the client resume after a broken connection or a restart of the server, so no event is missed or comes twice. */
+/**
+ * Executions at the server, from sending the code to their end. An Idempotency-Key makes each run once; sequence numbers let
+ * the client resume after a broken connection or a restart of the server, so no event is missed or comes twice.
+ */
 
 import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';

@@ -1,7 +1,7 @@
 /** The files of a session's workspace at a server. */
 
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
-import * as wire from '../protocol/api/namespace-routes.ts';
+import * as routes from '../protocol/api/namespace-routes.ts';
 import { Failure } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
@@ -19,32 +19,32 @@ export class RemoteFiles {
 
   /** What is in a folder, by name; `cut` where there is more than a listing holds. */
   list(path = ''): Promise<{ readonly files: readonly FileInfo[]; readonly cut: boolean }> {
-    return callSession(this.#place, wire.ListFiles, { query: { path } });
+    return callSession(this.#place, routes.ListFiles, { query: { path } });
   }
 
   /** The bytes of a file, as they come. */
   async *read(path: string, { offset = 0 } = {}): AsyncGenerator<Uint8Array, void, undefined> {
     const { link, id, check } = this.#place;
     check();
-    yield* chunksOf(await link.open(wire.ReadFile, { params: { id }, query: { path, offset } }));
+    yield* chunksOf(await link.open(routes.ReadFile, { params: { id }, query: { path, offset } }));
   }
 
   /** All of it or nothing; the folders on the way are made. */
   write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<FileInfo> {
     const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
-    return callSession(this.#place, wire.WriteFile, { query: { path }, bytes });
+    return callSession(this.#place, routes.WriteFile, { query: { path }, bytes });
   }
 
   makeFolder(path: string): Promise<void> {
-    return callSession(this.#place, wire.MakeFolder, { body: { path } });
+    return callSession(this.#place, routes.MakeFolder, { body: { path } });
   }
 
   move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
-    return callSession(this.#place, wire.MoveFile, { body: { from, to, replace } });
+    return callSession(this.#place, routes.MoveFile, { body: { from, to, replace } });
   }
 
   delete(path: string, { recursive = false } = {}): Promise<void> {
-    return callSession(this.#place, wire.DeleteFile, { query: { path, recursive: String(recursive) } });
+    return callSession(this.#place, routes.DeleteFile, { query: { path, recursive: String(recursive) } });
   }
 
   /**
@@ -57,7 +57,7 @@ export class RemoteFiles {
     const until = signal ? AbortSignal.any([signal, this.#closing]) : this.#closing;
     const given = { params: { id }, query: { path }, accept: 'application/x-ndjson', signal: until };
     try {
-      for await (const line of jsonLines(await link.open(wire.WatchFiles, given))) {
+      for await (const line of jsonLines(await link.open(routes.WatchFiles, given))) {
         const change = FileChange.safeParse(line);
         if (change.success) yield change.data;
         const failure = Failure.safeParse(line);

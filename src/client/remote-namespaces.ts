@@ -2,10 +2,7 @@
 
 import { z } from 'zod';
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
-import * as wire from '../protocol/api/namespace-routes.ts';
-import * as wire from '../protocol/api/namespace-routes.ts';
-import * as wire from '../protocol/api/namespace-routes.ts';
-import * as wire from '../protocol/api/namespace-routes.ts';
+import * as routes from '../protocol/api/namespace-routes.ts';
 import type { Route } from '../protocol/api/route.ts';
 import { Failure } from '../protocol/error-body.ts';
 import { type ArtifactInfo, DepsLine } from '../protocol/namespace-models.ts';
@@ -70,24 +67,24 @@ export class RemoteTools implements ToolsApi {
 
   async list(): Promise<readonly ToolInfo[]> {
     return await allPages(async (after) => {
-      const { tools, next } = await callSession(this.#place, wire.ListTools, { query: { after } });
+      const { tools, next } = await callSession(this.#place, routes.ListTools, { query: { after } });
       return { items: tools.map(toTool), next };
     });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly ToolInfo[]> {
-    return (await callSession(this.#place, wire.ListTools, { query: { q, limit } })).tools.map(toTool);
+    return (await callSession(this.#place, routes.ListTools, { query: { q, limit } })).tools.map(toTool);
   }
 
   async describe(name: string): Promise<ToolInfo> {
-    return toTool(await callSession(this.#place, wire.GetTool, { params: { name } }));
+    return toTool(await callSession(this.#place, routes.GetTool, { params: { name } }));
   }
 
   async call(name: string, named: Record<string, PyValue>, options: ToolCallOptions = {}): Promise<PyValue> {
     const { recipe, positional = [], approved, signal } = options;
     const values = Object.fromEntries(Object.entries(named).map(([key, value]) => [key, valueToWire(value)]));
     const body = { recipe, positional: positional.map(valueToWire), named: values, approved };
-    return valueFromWire((await callSession(this.#place, wire.CallTool, { params: { name }, body, signal })).value);
+    return valueFromWire((await callSession(this.#place, routes.CallTool, { params: { name }, body, signal })).value);
   }
 
   /** For administrators: a definition may name programs of the server's machine. */
@@ -95,15 +92,15 @@ export class RemoteTools implements ToolsApi {
     yaml: string,
     { replace, where }: { readonly replace?: boolean; readonly where?: string } = {},
   ): Promise<ToolInfo> {
-    return toTool(await callSession(this.#place, wire.AddTool, { body: { yaml, replace, where } }));
+    return toTool(await callSession(this.#place, routes.AddTool, { body: { yaml, replace, where } }));
   }
 
   async remove(name: string): Promise<boolean> {
-    return (await callSession(this.#place, wire.RemoveTool, { params: { name } })).removed;
+    return (await callSession(this.#place, routes.RemoveTool, { params: { name } })).removed;
   }
 
   async problems(): Promise<readonly ToolProblem[]> {
-    return (await callSession(this.#place, wire.ToolProblems)).problems;
+    return (await callSession(this.#place, routes.ToolProblems)).problems;
   }
 }
 
@@ -137,17 +134,17 @@ export class RemoteSkills implements SkillsApi {
 
   async list(): Promise<readonly SkillInfo[]> {
     return await allPages(async (after) => {
-      const { skills, next } = await callSession(this.#place, wire.ListSkills, { query: { after } });
+      const { skills, next } = await callSession(this.#place, routes.ListSkills, { query: { after } });
       return { items: skills.map(toSkill), next };
     });
   }
 
   async get(name: string): Promise<SkillInfo & { readonly source: string }> {
-    return parseResponse(WithSource, await callSession(this.#place, wire.GetSkill, { params: { name } }), 'skills');
+    return parseResponse(WithSource, await callSession(this.#place, routes.GetSkill, { params: { name } }), 'skills');
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly SkillInfo[]> {
-    return (await callSession(this.#place, wire.ListSkills, { query: { q, limit } })).skills.map(toSkill);
+    return (await callSession(this.#place, routes.ListSkills, { query: { q, limit } })).skills.map(toSkill);
   }
 
   async create(
@@ -155,18 +152,18 @@ export class RemoteSkills implements SkillsApi {
     { replace }: { readonly replace?: boolean } = {},
   ): Promise<SkillInfo> {
     return toSkill(
-      await callSession(this.#place, wire.CreateSkill, {
+      await callSession(this.#place, routes.CreateSkill, {
         body: { name, source, description: description ?? undefined, replace },
       }),
     );
   }
 
   async delete(name: string): Promise<void> {
-    await callSession(this.#place, wire.DeleteSkill, { params: { name } });
+    await callSession(this.#place, routes.DeleteSkill, { params: { name } });
   }
 
   async problems(): Promise<readonly SkillProblem[]> {
-    const { problems } = await callSession(this.#place, wire.SkillProblems);
+    const { problems } = await callSession(this.#place, routes.SkillProblems);
     return problems.map(({ line, ...problem }) => ({ ...problem, line }));
   }
 }
@@ -184,16 +181,16 @@ export class RemoteArtifacts implements ArtifactsApi {
 
   async list({ after: from, limit }: Parameters<ArtifactsApi['list']>[0] = {}): Promise<readonly ArtifactInfo[]> {
     if (limit !== undefined) {
-      return (await callSession(this.#place, wire.ListArtifacts, { query: { after: from, limit } })).artifacts;
+      return (await callSession(this.#place, routes.ListArtifacts, { query: { after: from, limit } })).artifacts;
     }
     return await allPages(async (after = from) => {
-      const { artifacts, next } = await callSession(this.#place, wire.ListArtifacts, { query: { after } });
+      const { artifacts, next } = await callSession(this.#place, routes.ListArtifacts, { query: { after } });
       return { items: artifacts, next };
     });
   }
 
   async get(name: string): Promise<ArtifactInfo> {
-    return await callSession(this.#place, wire.GetArtifact, { params: { name } });
+    return await callSession(this.#place, routes.GetArtifact, { params: { name } });
   }
 
   async exists(name: string): Promise<boolean> {
@@ -212,18 +209,18 @@ export class RemoteArtifacts implements ArtifactsApi {
     { type, mediaType, description, metadata }: Parameters<ArtifactsApi['save']>[2],
   ): Promise<ArtifactInfo> {
     const query = { type, mediaType, description, metadata: metadata && JSON.stringify(metadata) };
-    return await callSession(this.#place, wire.SaveArtifact, { params: { name }, query, bytes: content });
+    return await callSession(this.#place, routes.SaveArtifact, { params: { name }, query, bytes: content });
   }
 
   async load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }> {
     const info = await this.get(name);
     const { link, id } = this.#place;
-    const response = await link.open(wire.LoadArtifact, { params: { id, name } });
+    const response = await link.open(routes.LoadArtifact, { params: { id, name } });
     return { info, chunks: telling(chunksOf(response), link.address) };
   }
 
   async delete(name: string): Promise<void> {
-    await callSession(this.#place, wire.DeleteArtifact, { params: { name } });
+    await callSession(this.#place, routes.DeleteArtifact, { params: { name } });
   }
 }
 
@@ -245,23 +242,23 @@ export class RemoteDeps implements DepsApi {
   }
 
   async list(): Promise<readonly string[]> {
-    return (await callSession(this.#place, wire.ListDeps)).deps;
+    return (await callSession(this.#place, routes.ListDeps)).deps;
   }
 
   async status(): Promise<DepsStatus> {
-    return await callSession(this.#place, wire.DepsStatus);
+    return await callSession(this.#place, routes.DepsStatus);
   }
 
   async add(requirements: string | readonly string[], options?: WorkOptions): Promise<DepsResult> {
-    return await this.#change(wire.AddDeps, { body: { requirements: [requirements].flat() } }, options);
+    return await this.#change(routes.AddDeps, { body: { requirements: [requirements].flat() } }, options);
   }
 
   async remove(name: string, options?: WorkOptions): Promise<DepsResult> {
-    return await this.#change(wire.RemoveDep, { params: { name } }, options);
+    return await this.#change(routes.RemoveDep, { params: { name } }, options);
   }
 
   async sync(options?: WorkOptions): Promise<DepsResult> {
-    return await this.#change(wire.SyncDeps, {}, options);
+    return await this.#change(routes.SyncDeps, {}, options);
   }
 
   /** Lines tell how far it is, where somebody wants to know. */

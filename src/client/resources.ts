@@ -11,8 +11,6 @@ import type {
 } from '../protocol/access-models.ts';
 import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
 import * as accessRoutes from '../protocol/api/access-routes.ts';
-import * as accessRoutes from '../protocol/api/access-routes.ts';
-import * as accessRoutes from '../protocol/api/access-routes.ts';
 import * as agentRoutes from '../protocol/api/agent-routes.ts';
 import { AddRule, DeleteRule, ListRules } from '../protocol/api/agent-routes.ts';
 import { ListThings } from '../protocol/api/namespace-routes.ts';
