@@ -18,7 +18,25 @@ export type { Conversation } from '../protocol/conversation.ts';
 export { type ConversationState, emptyConversation, reduce } from '../protocol/conversation.ts';
 export type { Capabilities, ExecutorKind, Provider } from '../protocol/enums.ts';
 export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
-export type * from '../protocol/execution-events.ts';
+export type {
+  BackgroundEvent,
+  Death,
+  DisplayEvent,
+  ExecutionError,
+  ExecutionEvent,
+  InputRequestEvent,
+  MimeBundle,
+  NetworkDeniedEvent,
+  Notice,
+  OutputEvent,
+  ProgressEvent,
+  Recovered,
+  ResultEvent,
+  SavedEvent,
+  Status,
+  Truncated,
+  Woken,
+} from '../protocol/execution-events.ts';
 export type { LostName } from '../protocol/kernel-state.ts';
 export type { ArtifactFacts, ArtifactInfo, ThingKind } from '../protocol/namespace-models.ts';
 export type {
